@@ -1,0 +1,172 @@
+"""Every error this library raises, under one root.
+
+```
+JazzSelectError
+├── ConfigError                 a setting or argument cannot work; the message says what to use instead
+│   └── MissingExtraError       an optional dependency is not installed; the message holds the command
+├── FlowError                   something about the flows an author wrote
+│   ├── FlowValidationError     a field of one flow is missing or wrong
+│   ├── DuplicateFlowError      two different flows of one name in one registry
+│   └── FlowLoadError           a file or package of flows could not be read
+├── StoreError                  something about the index
+│   ├── IndexLockedError        another process or object has the index open
+│   ├── IndexUnusableError      the folder is corrupt, not writable or not an index
+│   ├── EmbedderMismatchError   the flows were indexed with other settings than these
+│   └── StoreUnavailableError   the Qdrant server did not answer
+├── EmbeddingError              the embedder failed
+└── ModelError                  a call to a chat model failed; `.retryable` says whether to try again
+    └── ModelTimeoutError       it took longer than it was given
+```
+
+Errors take data and build their message here, so that a caller can read the
+data and a reader gets the same words everywhere. The vendor's own error, where
+there is one, is the cause (`__cause__`).
+"""
+
+from collections.abc import Sequence
+
+
+class JazzSelectError(Exception):
+    """The root: `except JazzSelectError` catches all that this library raises."""
+
+
+class ConfigError(JazzSelectError):
+    """A setting or argument cannot work. The message says what to use instead."""
+
+
+class MissingExtraError(ConfigError):
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, module: str, *, extra: str, purpose: str) -> None:
+        self.module = module
+        self.extra = extra
+        super().__init__(f"{purpose} needs the package {module!r}: pip install 'jazz-select[{extra}]'")
+
+
+class FlowError(JazzSelectError):
+    """Something is wrong with the flows an author wrote."""
+
+
+class FlowValidationError(FlowError):
+    """One field of one flow is missing or wrong.
+
+    Attributes:
+        flow: The flow's name, or a description of it where the name is what is missing.
+        field: The field at fault.
+        problem: What is wrong and what would be right.
+        place: The file, or `file:line`, where the flow is defined, if known.
+    """
+
+    def __init__(self, flow: str, field: str, problem: str, *, place: str = "") -> None:
+        self.flow = flow
+        self.field = field
+        self.problem = problem
+        self.place = place
+        where = f" ({place})" if place else ""
+        super().__init__(f"flow {flow!r}{where}: {field}: {problem}")
+
+
+class DuplicateFlowError(FlowError):
+    """Two different flows of one name want a place in one registry."""
+
+    def __init__(self, name: str, *, first: str, second: str) -> None:
+        self.name = name
+        self.first = first
+        self.second = second
+        super().__init__(
+            f"two different flows are named {name!r}: one from {first}, one from {second}. "
+            "Rename one, give it a FlowRegistry of its own, or register it with replace=True."
+        )
+
+
+class FlowLoadError(FlowError):
+    """A file, folder or package of flows could not be read."""
+
+    def __init__(self, source: str, problem: str) -> None:
+        self.source = source
+        self.problem = problem
+        super().__init__(f"cannot load flows from {source}: {problem}")
+
+
+class StoreError(JazzSelectError):
+    """Something is wrong with the index."""
+
+
+class IndexLockedError(StoreError):
+    """The embedded index is open elsewhere; it takes one writer at a time."""
+
+    def __init__(self, path: str, *, holder: str = "") -> None:
+        self.path = path
+        self.holder = holder
+        by = f" by {holder}" if holder else " by another process"
+        super().__init__(
+            f"the index {path} is already open{by}, and an embedded index takes one process at a time. "
+            "Close the other one, open another folder, or run a Qdrant server and pass url=… to share it."
+        )
+
+
+class IndexUnusableError(StoreError):
+    """The index folder cannot be used as it is."""
+
+    def __init__(self, path: str, problem: str, *, advice: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"the index {path} cannot be used: {problem}. {advice}")
+
+
+class EmbedderMismatchError(StoreError):
+    """An agent's flows were indexed with other settings than the ones in use.
+
+    Vectors of two embedders cannot be compared, so this is never answered with a guess.
+    """
+
+    def __init__(self, agent_id: str, *, indexed: Sequence[str], current: str) -> None:
+        self.agent_id = agent_id
+        self.indexed = tuple(indexed)
+        self.current = current
+        super().__init__(
+            f"the flows of agent {agent_id!r} were indexed with {' and '.join(indexed)}, but this memory uses {current}. "
+            "Open it with the same embedder, or run sync_registry (jazz-select sync) to index them again."
+        )
+
+
+class StoreUnavailableError(StoreError):
+    """The Qdrant server did not answer, or refused, after bounded retries."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        self.url = url
+        self.problem = problem
+        super().__init__(f"the Qdrant server at {url} cannot be used: {problem}. Is it running, and are url and api_key right?")
+
+
+class EmbeddingError(JazzSelectError):
+    """The embedder failed on some text, or returned vectors of the wrong shape."""
+
+    def __init__(self, embedder: str, problem: str) -> None:
+        self.embedder = embedder
+        self.problem = problem
+        super().__init__(f"the embedder {embedder} failed: {problem}")
+
+
+class ModelError(JazzSelectError):
+    """A call to a chat model failed.
+
+    Attributes:
+        model: Which model.
+        problem: What happened.
+        retryable: True where the same call may go through later (timeouts, 429, 5xx).
+    """
+
+    def __init__(self, model: str, problem: str, *, retryable: bool) -> None:
+        self.model = model
+        self.problem = problem
+        self.retryable = retryable
+        super().__init__(f"the model {model} failed: {problem}")
+
+
+class ModelTimeoutError(ModelError):
+    """The model took longer than it was given."""
+
+    def __init__(self, model: str, *, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        super().__init__(model, f"no answer within {timeout_s:g} s", retryable=True)

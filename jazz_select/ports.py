@@ -1,0 +1,154 @@
+"""The ports: what the core asks of the outside. Adapters implement them; no adapter is imported here."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from jazz_select.values import Message, Reply
+
+Vectors = npt.NDArray[np.float32]
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """A chat model: messages in, one reply out."""
+
+    async def complete(self, messages: Sequence[Message]) -> Reply:
+        """Answer `messages`, oldest first.
+
+        Raises:
+            ModelError: The call failed; `.retryable` says whether the same call may go through later.
+        """
+        ...
+
+
+class FlowMemory(Protocol):
+    """Procedural memory, as a selector sees it."""
+
+    async def recall(
+        self, query: str, agent_id: str, top_k: int = 3, rrf_k: int = 10, *, exclude: Collection[str] = ()
+    ) -> Sequence[Mapping[str, Any]]:
+        """At most `top_k` candidates of this agent as metadata dicts, best first, without the flow ids in `exclude`."""
+        ...
+
+
+class Embedder(Protocol):
+    """Text to unit vectors."""
+
+    @property
+    def identity(self) -> str:
+        """Names model and version; two embedders of one identity give the same vectors."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Length of each vector."""
+        ...
+
+    @property
+    def offload(self) -> bool:
+        """True where a call takes long enough (about a millisecond) to be worth a thread of its own."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row per text, shape (len(texts), dim), float32, unit length; a text without a known token is a zero row."""
+        ...
+
+    def embed_query(self, text: str) -> Vectors:
+        """The vector of a request, shape (dim,); some models embed requests and documents differently."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseVector:
+    """Token ids and their weights, of one length."""
+
+    indices: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowPoint:
+    """One flow as the engine stores it."""
+
+    agent_id: str
+    flow_id: str
+    fingerprint: str
+    """Changes when anything that is stored would change."""
+    dense: Sequence[float]
+    sparse: SparseVector
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HybridQuery:
+    """Both arms of one request; None for an arm that has nothing to ask."""
+
+    agent_id: str
+    dense: Sequence[float] | None
+    sparse: SparseVector | None
+    limit: int
+    depth: int
+    """How many hits each arm contributes to the fusion; at least `limit`."""
+    rrf_k: int
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A flow id and its score."""
+
+    flow_id: str
+    score: float
+    payload: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HybridHits:
+    """The fused list, with payloads, and the arms it was fused from; each best first."""
+
+    fused: tuple[Hit, ...]
+    dense: tuple[Hit, ...] = ()
+    bm25: tuple[Hit, ...] = ()
+
+
+class FlowStore(Protocol):
+    """Where flows are kept and searched: one index of one vector layout, many agents.
+
+    Every call is scoped to an agent; nothing of another agent is read or touched.
+    """
+
+    async def fingerprints(self, agent_id: str) -> dict[str, str]:
+        """Flow id to fingerprint, for all flows of this agent in this layout."""
+        ...
+
+    async def payloads(self, agent_id: str) -> list[dict[str, Any]]:
+        """The payloads of all flows of this agent in this layout, in no particular order."""
+        ...
+
+    async def upsert(self, points: Sequence[FlowPoint]) -> None:
+        """Write the points, replacing those of the same agent and flow id; durable on return."""
+        ...
+
+    async def delete(self, agent_id: str, flow_ids: Collection[str]) -> None:
+        """Remove these flows; ids that are not there are ignored. Durable on return."""
+        ...
+
+    async def search(self, query: HybridQuery) -> HybridHits:
+        """Both arms and their fusion by reciprocal rank, in one round trip."""
+        ...
+
+    async def other_layouts(self, agent_id: str) -> dict[str, int]:
+        """Layout to number of flows, for flows of this agent that were indexed with other settings."""
+        ...
+
+    async def forget_other_layouts(self, agent_id: str) -> None:
+        """Remove this agent's flows from every layout but this one."""
+        ...
+
+    async def close(self) -> None:
+        """Release the index; a second call does nothing."""
+        ...

@@ -1,0 +1,34 @@
+"""Settings from the environment (`JAZZ_*`), frozen. The only reader of the environment in this library."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """What a deployment may set. Every field is also `JAZZ_<NAME>` in the environment; arguments win."""
+
+    model_config = SettingsConfigDict(env_prefix="JAZZ_", frozen=True, extra="ignore")
+
+    agent_id: str = Field("support", min_length=1)
+    """Whose flows: each agent sees its own alone."""
+    flows: str = "flows"
+    """A package, a folder of .py files, or a YAML/JSON file of flows."""
+    index: Path = Path(".jazz/index")
+    """Folder of the embedded index."""
+    url: str | None = None
+    """A Qdrant server instead of the embedded index."""
+    api_key: SecretStr | None = None
+    """Key for that server."""
+    embedder: str = "static"
+    """`static`, or `fastembed:<model>` or `fastembed:<model>@<folder>`."""
+    llm: str | None = None
+    """A model string such as `openai:gpt-5-mini`; none means semantic choice only."""
+    top_k: int = Field(3, ge=1, le=100)
+    rrf_k: int = Field(10, ge=1)
+    timeout_s: float = Field(20.0, gt=0)
+    """How long the model may take, in seconds."""
+    on_empty: Literal["top1", "none"] = "top1"
+    """What "nothing fits" from the model leads to: the top candidate, or nothing."""

@@ -1,0 +1,212 @@
+"""The values that pass between the parts: frozen, comparable, without I/O or a clock.
+
+One vocabulary for every decision: `Candidate`s are narrowed, then a `Decision`
+with a `Tier` and a `Reason` is made.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, cast
+from uuid import NAMESPACE_DNS, uuid5
+
+Role = Literal["system", "user", "assistant"]
+
+
+def flow_id(name: str) -> str:
+    """The id of the flow of this name: `uuid5(name)`, the same in every process and after every restart."""
+    return str(uuid5(NAMESPACE_DNS, name))
+
+
+class Tier(StrEnum):
+    """How free a decision was."""
+
+    DETERMINISTIC = "deterministic"
+    """Nothing was left to choose; no model was asked."""
+    GUIDED = "guided"
+    """A choice among a narrowed set."""
+    OPEN = "open"
+    """Nothing fits; the caller goes on with everything it has."""
+
+
+class Reason(StrEnum):
+    """Why a selection came out as it did."""
+
+    SINGLE = "single"
+    """One candidate was left."""
+    CONFIDENT = "confident"
+    """Recall was sure enough to do without the model."""
+    LLM = "llm"
+    """The model chose."""
+    SEMANTIC = "semantic"
+    """No model is configured: the top candidate."""
+    FALLBACK_EMPTY = "fallback_empty"
+    """The model said that none fits; the top candidate, as `on_empty="top1"` asks."""
+    FALLBACK_INVALID = "fallback_invalid"
+    """The model's reply could not be used; the top candidate."""
+    FALLBACK_ERROR = "fallback_error"
+    """The model failed or was too late; the top candidate."""
+    NONE = "none"
+    """Nothing fits, or there was nothing to choose from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowCard:
+    """What memory needs to know of a flow: its definition as data, and nothing that runs."""
+
+    id: str
+    name: str
+    type: str = "flow"
+    description: str = ""
+    condition: str = ""
+    desired_effects: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    priority: tuple[int, int] = (0, 0)
+    text: str = ""
+    """All of it as one text: what the lexical arm indexes."""
+    checksum: str = ""
+    """Changes when the definition, or that of a subflow, changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A flow that recall found, and how near it came."""
+
+    flow_id: str
+    flow_name: str = ""
+    flow_type: str = ""
+    description: str = ""
+    condition: str = ""
+    desired_effects: tuple[str, ...] = ()
+    score: float = 0.0
+    """The fused score; higher is better. Comparable within one recall only."""
+    ranks: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Rank per arm ("dense", "bm25"), from 1. An arm that did not find the flow has no entry."""
+    scores: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Raw score per arm: cosine for "dense", BM25 for "bm25"."""
+    confidence: float | None = None
+    """P(this flow is the right one), or None where the catalogue is too small to tell."""
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> "Candidate":
+        """Read a metadata dict; missing keys count as empty, and an id is derived from the name where only that is given."""
+        name = _text(metadata.get("flow_name"))
+        confidence = metadata.get("confidence")
+        return cls(
+            flow_id=_text(metadata.get("flow_id")) or (flow_id(name) if name else ""),
+            flow_name=name,
+            flow_type=_text(metadata.get("flow_type")),
+            description=_text(metadata.get("description")),
+            condition=_text(metadata.get("condition")),
+            desired_effects=_texts(metadata.get("desired_effects")),
+            score=_number(metadata.get("score")),
+            ranks={arm: int(rank) for arm, rank in _numbers(metadata.get("ranks")).items()},
+            scores=_numbers(metadata.get("scores")),
+            confidence=None if confidence is None else _number(confidence),
+        )
+
+    def as_metadata(self) -> dict[str, Any]:
+        """The metadata dict that `recall` returns and `select` takes: plain JSON types."""
+        return {
+            "flow_id": self.flow_id,
+            "flow_name": self.flow_name,
+            "flow_type": self.flow_type,
+            "description": self.description,
+            "condition": self.condition,
+            "desired_effects": list(self.desired_effects),
+            "score": self.score,
+            "ranks": dict(self.ranks),
+            "scores": dict(self.scores),
+            "confidence": self.confidence,
+        }
+
+
+class RecallResult(list[dict[str, Any]]):
+    """Candidates as metadata dicts, best first; `notes` says what was degraded on the way."""
+
+    def __init__(self, candidates: Iterable[dict[str, Any]] = (), *, notes: tuple[str, ...] = ()) -> None:
+        super().__init__(candidates)
+        self.notes = notes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message to a chat model."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens that a call took, as the provider counts them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a chat model answered."""
+
+    text: str
+    usage: Usage | None = None
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Where the time went, in seconds."""
+
+    recall_s: float = 0.0
+    choose_s: float = 0.0
+    total_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What was decided, why, and everything that led there."""
+
+    tier: Tier
+    reason: Reason
+    chosen_ids: tuple[str, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    """All that was offered, best first."""
+    raw_reply: str | None = None
+    """The model's reply, byte for byte; None where no model answered."""
+    parsed_ids: tuple[str, ...] = ()
+    """The ids read from the reply, before they were checked against the offered set."""
+    confidence: float | None = None
+    """P(the top candidate is the right one), where known."""
+    latency: Latency = Latency()
+    usage: Usage | None = None
+    model: str = ""
+    error: str = ""
+    """What the model call failed with, for `fallback_error`."""
+    notes: tuple[str, ...] = ()
+    """What was degraded, dropped or cut on the way, one sentence each."""
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,) if value else ()
+    if isinstance(value, Iterable):
+        return tuple(_text(item) for item in cast("Iterable[object]", value))
+    return ()
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _numbers(value: object) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        return {}
+    items = cast("Mapping[object, object]", value).items()
+    return {str(key): float(number) for key, number in items if isinstance(number, int | float)}
