@@ -1,0 +1,1 @@
+"""Readers of public benchmark files, exactly as their authors publish them."""

@@ -1,0 +1,130 @@
+"""Tool catalogues: MetaTool, BFCL and Seal-Tools. An entry is a tool, without examples."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from benchmarks.datasets.base import DataFormatError, Dataset, Entry, Files, Request, sampled, shuffled
+
+METATOOL_SAMPLE = 2_000
+"""Single-tool requests used by default, of 20,614."""
+
+
+def metatool_single(data: Path, *, seed: int, limit: int | None = METATOOL_SAMPLE) -> Dataset:
+    """One tool per request.
+
+    The requests already carry the names of plugin_des.json, for plain plugins and for the
+    47 aggregated tools (such as FinanceTool) alike: the texts of the latter are the ones of
+    big_tool_des.json. So names map one to one, and no other file is needed.
+    """
+    files = Files(data, "metatool")
+    flows = _plugins(files, seed)
+    rows = files.csv("all_clean_data.csv")
+    kept = sampled(rows, limit, seed)
+    return Dataset(
+        name="metatool-single",
+        flows=flows,
+        requests=tuple(Request(text=row["Query"], gold=frozenset({row["Tool"]})) for row in kept),
+        seed=seed,
+        sha256=files.sha256,
+        notes={"requests left out by sampling": len(rows) - len(kept)},
+    )
+
+
+def metatool_multi(data: Path, *, seed: int) -> Dataset:
+    """Two tools per request."""
+    files = Files(data, "metatool")
+    flows = _plugins(files, seed)
+    rows = cast("list[dict[str, Any]]", files.json("multi_tool_query_golden.json"))
+    return Dataset(
+        name="metatool-multi",
+        flows=flows,
+        requests=tuple(Request(text=row["query"], gold=frozenset(row["tool"])) for row in rows),
+        seed=seed,
+        sha256=files.sha256,
+    )
+
+
+def bfcl_live(data: Path, *, seed: int) -> Dataset:
+    """Real users' requests over one pool of every function that the file offers to any of them.
+
+    The file offers each request a few functions of its own, and different requests use one
+    name for differently worded functions. An entry of the pool is a name; where its wordings
+    differ, the one with which it is offered most often is kept, the first among equals. Gold is
+    the name in possible_answer. `outside` holds live_irrelevance: none of the functions
+    offered *there* fits; that nothing in this pool does is likely, not sure.
+    """
+    files = Files(data, "bfcl")
+    rows = files.json_lines("BFCL_v4_live_multiple.json")
+    answers = {row["id"]: row["ground_truth"] for row in files.json_lines("possible_answer/BFCL_v4_live_multiple.json")}
+    irrelevant = files.json_lines("BFCL_v4_live_irrelevance.json")
+    wordings: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], int]] = defaultdict(lambda: defaultdict(int))
+    for row in rows:
+        for function in row["function"]:
+            wordings[function["name"]][function["description"], _properties(function["parameters"])] += 1
+    unanswered = [row["id"] for row in rows if row["id"] not in answers]
+    if unanswered:
+        msg = f"bfcl: possible_answer lacks {len(unanswered)} requests, first {unanswered[0]}"
+        raise DataFormatError(msg)
+    pool = [
+        Entry(name=name, description=description, parameters=parameters)
+        for name, offered in wordings.items()
+        for description, parameters in [max(offered, key=lambda wording: offered[wording])]
+    ]
+    return Dataset(
+        name="bfcl-live",
+        flows=shuffled(pool, seed),
+        requests=tuple(
+            Request(text=_last_user_text(row), gold=frozenset(name for call in answers[row["id"]] for name in call))
+            for row in rows
+        ),
+        outside=tuple(text for row in irrelevant if (text := _last_user_text(row))),
+        seed=seed,
+        sha256=files.sha256,
+        notes={"names offered with differing wordings": sum(len(offered) > 1 for offered in wordings.values())},
+    )
+
+
+def sealtools(data: Path, *, seed: int, split: Literal["dev", "test_in_domain"] = "test_in_domain") -> Dataset:
+    """Generated requests, up to six tools each, over 4,076 tools."""
+    files = Files(data, "sealtools")
+    tools = files.json_lines("tool.jsonl")
+    rows = files.json_lines(f"{split}.jsonl")
+    return Dataset(
+        name="sealtools" if split == "test_in_domain" else f"sealtools-{split}",
+        flows=shuffled(
+            (
+                Entry(
+                    name=tool["api_name"],
+                    description=tool["api_description"],
+                    parameters=tuple(
+                        (name, about.get("description", "")) for name, about in tool["parameters"].items()
+                    ),
+                )
+                for tool in tools
+            ),
+            seed,
+        ),
+        requests=tuple(
+            Request(text=row["query"], gold=frozenset(call["api"] for call in row["calling"])) for row in rows
+        ),
+        seed=seed,
+        sha256=files.sha256,
+    )
+
+
+def _plugins(files: Files, seed: int) -> tuple[Entry, ...]:
+    descriptions = cast("dict[str, str]", files.json("plugin_des.json"))
+    return shuffled((Entry(name=name, description=text) for name, text in descriptions.items()), seed)
+
+
+def _properties(parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    properties = cast("Mapping[str, Mapping[str, Any]]", parameters.get("properties", {}))
+    return tuple((name, str(about.get("description", ""))) for name, about in properties.items())
+
+
+def _last_user_text(row: Mapping[str, Any]) -> str:
+    """What the user said last; a request with a conversation before it is routed by its last words."""
+    messages = [message for turn in row["question"] for message in turn]
+    return next((message["content"] for message in reversed(messages) if message["role"] == "user"), "")
