@@ -1,1 +1,62 @@
-"""placeholder"""
+"""Doubles and port contracts for the tests of those who use or extend this library.
+
+| Name | What it is |
+|---|---|
+| `ScriptedModel` | a chat model that gives the replies it was told to, and records what it was asked |
+| `ListMemory` | a procedural memory that recalls the candidates it was given |
+| `HashEmbedder` | a deterministic embedder without a model: shared words and word parts are near |
+| `FailingEmbedder` | an embedder that works until it is told to fail |
+| `check_chat_model` | the contract of `jazz_select.ports.ChatModel`, to run on your own adapter |
+| `check_embedder` | the contract of `jazz_select.ports.Embedder`, to run on your own adapter |
+
+```python
+from jazz_select.testing import ListMemory, ScriptedModel
+
+model = ScriptedModel('["refund_order"]')
+selector = FlowSelector(model, registry, ListMemory([{"flow_id": ...}, ...]), agent_id="test")
+result = await selector.select("money back")
+assert "money back" in model.calls[0][-1].content
+```
+
+Names are loaded on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jazz_select.testing.contracts import check_chat_model, check_embedder
+    from jazz_select.testing.embedders import FailingEmbedder, HashEmbedder
+    from jazz_select.testing.memories import ListMemory
+    from jazz_select.testing.models import ScriptedModel
+
+_HOMES = {
+    "FailingEmbedder": "embedders",
+    "HashEmbedder": "embedders",
+    "ListMemory": "memories",
+    "ScriptedModel": "models",
+    "check_chat_model": "contracts",
+    "check_embedder": "contracts",
+}
+
+__all__ = [
+    "FailingEmbedder",
+    "HashEmbedder",
+    "ListMemory",
+    "ScriptedModel",
+    "check_chat_model",
+    "check_embedder",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,48 @@
+"""A chat model from an async function."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
+
+from jazz_select.errors import ConfigError, ModelError
+from jazz_select.values import Message, Reply
+
+ChatCallable = Callable[[Sequence[Message]], Awaitable[str | Reply]]
+
+
+class CallableModel:
+    """A `ChatModel` that asks an async function `(messages) -> str` or `-> Reply`.
+
+    The function's own exceptions pass as they are. Raise `ModelError` in it to say
+    whether the same call may go through later.
+
+    A blocking function is refused rather than run: it would stop the event loop,
+    and no timeout could end it. `lambda messages: asyncio.to_thread(ask, messages)`
+    makes one fit.
+    """
+
+    def __init__(self, function: ChatCallable) -> None:
+        self.name = str(getattr(function, "__name__", type(function).__name__))
+        self._function = function
+
+    async def complete(self, messages: Sequence[Message]) -> Reply:
+        """Ask the function.
+
+        Raises:
+            ConfigError: The function is not async.
+            ModelError: It returned neither a text nor a `Reply`.
+        """
+        # Only what it returns tells: a lambda or a partial around an async function is no coroutine function.
+        pending: object = self._function(messages)
+        if not inspect.isawaitable(pending):
+            msg = (
+                f"the model function {self.name!r} returned {type(pending).__name__} not an awaitable: declare it "
+                "with `async def`, or wrap a blocking one as `lambda messages: asyncio.to_thread(function, messages)`"
+            )
+            raise ConfigError(msg)
+        answer = cast("object", await pending)
+        if isinstance(answer, Reply):
+            return answer
+        if isinstance(answer, str):
+            return Reply(text=answer, model=self.name)
+        raise ModelError(self.name, f"it returned {type(answer).__name__}, not a str or a Reply", retryable=False)

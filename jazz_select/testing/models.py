@@ -1,0 +1,57 @@
+"""A chat model that follows a script."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from jazz_select.values import Message, Reply
+
+ScriptedReply = str | Reply | BaseException | Callable[[Sequence[Message]], str | Reply]
+
+
+class ScriptedModel:
+    """A `ChatModel` that gives these replies, one per call, and records what it was asked.
+
+    Each reply is a text, a `Reply`, an exception to raise, or a function of the
+    messages. `calls` holds the messages of each call, also of those that failed.
+
+    ```python
+    model = ScriptedModel(ModelError("m", "busy", retryable=True), '["refund_order"]')
+    ```
+    """
+
+    def __init__(self, *replies: ScriptedReply, repeat: bool = False, delay_s: float = 0.0) -> None:
+        """Write the script.
+
+        Args:
+            replies: What to answer, in order.
+            repeat: Give the last reply again when the script has ended, instead of failing.
+            delay_s: How long each call takes, in seconds, for tests of timeouts and cancellation.
+        """
+        if repeat and not replies:
+            msg = "ScriptedModel(repeat=True) needs a reply to repeat"
+            raise ValueError(msg)
+        self.calls: list[tuple[Message, ...]] = []
+        self._replies = replies
+        self._repeat = repeat
+        self._delay_s = delay_s
+
+    async def complete(self, messages: Sequence[Message]) -> Reply:
+        """Give the next reply.
+
+        Raises:
+            AssertionError: The script has ended.
+        """
+        self.calls.append(tuple(messages))
+        asked = len(self.calls)
+        if asked > len(self._replies) and not self._repeat:
+            has = f"{len(self._replies)} replies"
+            msg = f"ScriptedModel was asked {asked} times and has {has}; add one or pass repeat=True"
+            raise AssertionError(msg)
+        reply = self._replies[min(asked, len(self._replies)) - 1]
+        if self._delay_s:
+            await asyncio.sleep(self._delay_s)
+        if isinstance(reply, BaseException):
+            raise reply
+        if callable(reply):
+            reply = reply(messages)
+        return reply if isinstance(reply, Reply) else Reply(text=reply, model="scripted")
