@@ -12,6 +12,7 @@ JazzSelectError
 │   ├── IndexLockedError        another process or object has the index open
 │   ├── IndexUnusableError      the folder is corrupt, not writable or not an index
 │   ├── EmbedderMismatchError   the flows were indexed with other settings than these
+│   ├── UnknownFlowError        the flow to update is not in the index
 │   └── StoreUnavailableError   the Qdrant server did not answer
 ├── EmbeddingError              the embedder failed
 └── ModelError                  a call to a chat model failed; `.retryable` says whether to try again
@@ -125,8 +126,20 @@ class EmbedderMismatchError(StoreError):
         self.indexed = tuple(indexed)
         self.current = current
         super().__init__(
-            f"the flows of agent {agent_id!r} were indexed with {' and '.join(indexed)}, but this memory uses {current}. "
+            f"the flows of agent {agent_id!r} were indexed with {' and '.join(indexed)}, "
+            f"but this memory uses {current}. "
             "Open it with the same embedder, or run sync_registry (jazz-select sync) to index them again."
+        )
+
+
+class UnknownFlowError(StoreError):
+    """The flow to update is not in the index."""
+
+    def __init__(self, agent_id: str, flow: str) -> None:
+        self.agent_id = agent_id
+        self.flow = flow
+        super().__init__(
+            f"agent {agent_id!r} has no flow {flow!r} in the index: memorize it first, or run sync_registry."
         )
 
 
@@ -136,7 +149,9 @@ class StoreUnavailableError(StoreError):
     def __init__(self, url: str, problem: str) -> None:
         self.url = url
         self.problem = problem
-        super().__init__(f"the Qdrant server at {url} cannot be used: {problem}. Is it running, and are url and api_key right?")
+        super().__init__(
+            f"the Qdrant server at {url} cannot be used: {problem}. Is it running, and are url and api_key right?"
+        )
 
 
 class EmbeddingError(JazzSelectError):

@@ -54,7 +54,7 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row per text, shape (len(texts), dim), float32, unit length; a text without a known token is a zero row."""
+        """One unit row per text, shape (len(texts), dim), float32; a text without a known token is a zero row."""
         ...
 
     def embed_query(self, text: str) -> Vectors:
@@ -78,7 +78,8 @@ class FlowPoint:
     flow_id: str
     fingerprint: str
     """Changes when anything that is stored would change."""
-    dense: Sequence[float]
+    dense: Sequence[float] | None
+    """None for a flow whose texts hold no token that the embedder knows."""
     sparse: SparseVector
     payload: Mapping[str, Any]
 
@@ -96,23 +97,24 @@ class HybridQuery:
     rrf_k: int
     exclude: tuple[str, ...] = ()
 
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms that have something to ask, dense first."""
+        return tuple(name for name, vector in (("dense", self.dense), ("bm25", self.sparse)) if vector is not None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A flow id and its score."""
+    """A flow that the engine found."""
 
     flow_id: str
     score: float
-    payload: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HybridHits:
-    """The fused list, with payloads, and the arms it was fused from; each best first."""
-
-    fused: tuple[Hit, ...]
-    dense: tuple[Hit, ...] = ()
-    bm25: tuple[Hit, ...] = ()
+    """The fused score."""
+    payload: Mapping[str, Any]
+    ranks: Mapping[str, int]
+    """Rank in each arm ("dense", "bm25") that found it, from 1."""
+    scores: Mapping[str, float]
+    """Raw score in each of those arms."""
 
 
 class FlowStore(Protocol):
@@ -137,8 +139,8 @@ class FlowStore(Protocol):
         """Remove these flows; ids that are not there are ignored. Durable on return."""
         ...
 
-    async def search(self, query: HybridQuery) -> HybridHits:
-        """Both arms and their fusion by reciprocal rank, in one round trip."""
+    async def search(self, query: HybridQuery) -> tuple[Hit, ...]:
+        """The arms fused by reciprocal rank, best first, with rank and raw score per arm, in one round trip."""
         ...
 
     async def other_layouts(self, agent_id: str) -> dict[str, int]:

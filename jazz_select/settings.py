@@ -24,6 +24,8 @@ class Settings(BaseSettings):
     """Key for that server."""
     embedder: str = "static"
     """`static`, or `fastembed:<model>` or `fastembed:<model>@<folder>`."""
+    language: str = "english"
+    """Stop words and stemming of the lexical arm: `english`, `german`, …, or `none`."""
     llm: str | None = None
     """A model string such as `openai:gpt-5-mini`; none means semantic choice only."""
     top_k: int = Field(3, ge=1, le=100)

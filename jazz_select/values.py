@@ -91,7 +91,7 @@ class Candidate:
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> "Candidate":
-        """Read a metadata dict; missing keys count as empty, and an id is derived from the name where only that is given."""
+        """Read a metadata dict; missing keys count as empty, and where only a name is given the id follows from it."""
         name = _text(metadata.get("flow_name"))
         confidence = metadata.get("confidence")
         return cls(

@@ -1,0 +1,85 @@
+"""From flows and requests to vectors: one prototype per flow, both arms per request."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jazz_select.errors import EmbeddingError
+from jazz_select.memory import documents
+from jazz_select.memory.layout import Layout
+from jazz_select.memory.lexical import Lexical
+from jazz_select.ports import Embedder, FlowPoint, Vectors
+from jazz_select.values import FlowCard
+
+
+class Encoder:
+    """An embedder and the lexical settings: together they make the layout of an index."""
+
+    def __init__(self, embedder: Embedder, lexical: Lexical) -> None:
+        """Join them."""
+        self.embedder = embedder
+        self.lexical = lexical
+        self.layout = Layout(embedder=embedder.identity, dim=embedder.dim, lexical=lexical.identity)
+
+    def fingerprint(self, card: FlowCard) -> str:
+        """Changes when the flow, its embedded text, or the layout changes."""
+        return documents.fingerprint(card, self.layout.key)
+
+    def points(self, agent_id: str, cards: Sequence[FlowCard]) -> list[FlowPoint]:
+        """One point per card; all texts go through the embedder in one call.
+
+        Raises:
+            EmbeddingError: The embedder failed, or returned something that cannot be used.
+        """
+        texts = [documents.dense_texts(card) for card in cards]
+        rows = self._embed([text for group in texts for text in group])
+        starts = np.cumsum([0, *(len(group) for group in texts)])
+        return [
+            FlowPoint(
+                agent_id=agent_id,
+                flow_id=card.id,
+                fingerprint=self.fingerprint(card),
+                dense=_prototype(rows[start:end]),
+                sparse=self.lexical.document(documents.lexical_text(card)),
+                payload=documents.payload(card),
+            )
+            for card, start, end in zip(cards, starts, starts[1:], strict=False)
+        ]
+
+    def request(self, text: str) -> list[float] | None:
+        """The dense vector of a request, or None where the embedder knows none of its words.
+
+        Raises:
+            EmbeddingError: The embedder failed, or returned something that cannot be used.
+        """
+        try:
+            vector = np.asarray(self.embedder.embed_query(text), dtype=np.float32)
+        except EmbeddingError:
+            raise
+        except Exception as error:
+            raise EmbeddingError(self.embedder.identity, repr(error)) from error
+        self._check(vector, (self.embedder.dim,))
+        return vector.tolist() if vector.any() else None
+
+    def _embed(self, texts: Sequence[str]) -> Vectors:
+        try:
+            rows = np.asarray(self.embedder.embed(texts), dtype=np.float32)
+        except EmbeddingError:
+            raise
+        except Exception as error:
+            raise EmbeddingError(self.embedder.identity, repr(error)) from error
+        self._check(rows, (len(texts), self.embedder.dim))
+        return rows
+
+    def _check(self, vectors: Vectors, shape: tuple[int, ...]) -> None:
+        if vectors.shape != shape:
+            raise EmbeddingError(self.embedder.identity, f"it returned shape {vectors.shape}, not {shape}")
+        if not np.isfinite(vectors).all():
+            raise EmbeddingError(self.embedder.identity, "it returned numbers that are not finite")
+
+
+def _prototype(rows: Vectors) -> list[float] | None:
+    """The normalised mean of a flow's text vectors: where its requests are expected to lie."""
+    mean = rows.mean(axis=0)
+    norm = float(np.linalg.norm(mean))
+    return (mean / norm).tolist() if norm > 0 else None
