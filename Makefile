@@ -1,0 +1,113 @@
+# Every target does its own set-up: `make demo` in a bare clone is enough.
+# Needs GNU make >= 3.81 and Python >= 3.11; choose one with `make demo PYTHON=/path/to/python3`.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?=
+DATA ?= data
+PYTEST_ARGS ?=
+JOBS ?= auto
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+COMPOSE := docker compose
+
+# Whatever environment this shell has active must not leak into ours.
+unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV
+export PIP_USER := 0
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  \033[36m%-13s\033[0m %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+# --- to try it ---------------------------------------------------------------
+
+.PHONY: demo
+demo: $(VENV)/.base.done ## Index flows/ and route a dozen requests (no key, no Docker, no model download)
+	@$(BIN)/jazz-select demo
+
+.PHONY: test
+test: $(VENV)/.test.done ## Run the tests that need nothing but this machine (PYTEST_ARGS="-k recall -x")
+	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not live" $(PYTEST_ARGS)
+
+# --- to work on it -----------------------------------------------------------
+
+.PHONY: check
+check: format lint floors types ## All that is checked without running the code, fastest failure first
+
+.PHONY: format
+format: $(VENV)/.check.done ## Is the code formatted? (`make fmt` does it)
+	@$(BIN)/ruff format --check --quiet . || { echo "not formatted as ruff would do it: run 'make fmt'"; exit 1; }
+
+.PHONY: lint
+lint: $(VENV)/.check.done ## Lint
+	@$(BIN)/ruff check --quiet .
+
+.PHONY: floors
+floors: $(VENV)/.check.done ## Do imports only point down?
+	@$(BIN)/lint-imports --no-cache > $(VENV)/floors.log 2>&1 || { cat $(VENV)/floors.log; exit 1; }
+
+.PHONY: types
+types: $(VENV)/.check.done ## Type-check (pyright, strict)
+	@$(BIN)/pyright --pythonpath $(BIN)/python
+
+.PHONY: fmt
+fmt: $(VENV)/.check.done ## Format, and mend what the linter can mend
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
+
+.PHONY: docs
+docs: $(VENV)/.docs.done ## Build the documentation into site/
+	@$(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
+
+.PHONY: bench
+bench: $(VENV)/.bench.done ## Measure recall on the public files in DATA (default: data; benchmarks/README.md says where to get them)
+	@$(BIN)/python -m benchmarks.recall --data "$(DATA)"
+
+# --- with a Qdrant server ----------------------------------------------------
+
+.PHONY: serve-qdrant
+serve-qdrant: ## Start one Qdrant server on 127.0.0.1:6333 (needs Docker, and JAZZ_API_KEY in the environment or in .env)
+	$(COMPOSE) --profile single up --detach --wait
+
+.PHONY: serve-cluster
+serve-cluster: ## Start a cluster of three instead
+	$(COMPOSE) --profile cluster up --detach --wait
+
+.PHONY: stop-qdrant
+stop-qdrant: ## Stop either; the data stays in its volumes
+	JAZZ_API_KEY="$${JAZZ_API_KEY:-not needed to stop}" $(COMPOSE) --profile single --profile cluster down
+
+.PHONY: live
+live: $(VENV)/.test.done ## Run the tests that need a real Qdrant server or model (JAZZ_URL, JAZZ_API_KEY, JAZZ_LLM)
+	@$(BIN)/python -m pytest -q -m live $(PYTEST_ARGS)
+
+.PHONY: clean
+clean: ## Remove the environment, caches and built files
+	rm -rf $(VENV) .jazz site dist build .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- set-up ------------------------------------------------------------------
+# One stamp per set of extras: a second call installs nothing, a change of the pins or of pyproject.toml installs again.
+
+$(BIN)/python:
+	@set -u; found=; \
+	for candidate in "$(PYTHON)" python3.13 python3.12 python3.11 python3.14 python3 python; do \
+	  [ -n "$$candidate" ] || continue; \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then found=$$candidate; break; fi; \
+	  [ "$$candidate" != "$(PYTHON)" ] || { echo "PYTHON=$(PYTHON) is not a Python >= 3.11"; exit 1; }; \
+	done; \
+	[ -n "$$found" ] || { echo "No Python >= 3.11 found on PATH. Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }; \
+	echo "Creating $(VENV) with $$("$$found" --version)"; \
+	"$$found" -m venv --clear $(VENV) || { rm -rf $(VENV); \
+	  echo "$$found could not create a virtual environment; on Debian and Ubuntu its package is python3-venv."; exit 1; }
+
+$(VENV)/.base.done: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing jazz-select (about a minute, once)"
+	@$(PIP) --editable . && touch $@
+
+$(VENV)/.%.done: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing jazz-select[$*] (a minute or two, once)"
+	@$(PIP) --editable '.[$*]' && touch $@

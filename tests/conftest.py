@@ -1,0 +1,47 @@
+"""What every test shares: the network fuse and the report on the specification."""
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.fuse import Fuse
+from tests.specification import claims, marked, report
+
+_FUSE = pytest.StashKey[Fuse]()
+_CLAIMS = pytest.StashKey[dict[str, list[str]]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--spec-report", action="store_true", help="list the lines of the specification and the tests that prove them"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    fuse = config.stash[_FUSE] = Fuse()
+    fuse.install()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    config.stash[_FUSE].remove()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    fuse = item.config.stash[_FUSE]
+    fuse.armed = item.get_closest_marker("live") is None
+    try:
+        return (yield)
+    finally:
+        fuse.armed = True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[_CLAIMS] = claims(marked(item) for item in items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.getoption("--spec-report") and _CLAIMS in config.stash:
+        terminalreporter.section("specification")
+        for row in report(config.stash[_CLAIMS]):
+            terminalreporter.line(row)

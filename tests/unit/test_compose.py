@@ -1,0 +1,155 @@
+"""docker-compose.yml, without Docker: checked against the compose schema, read closely, and its health check run."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "docker-compose.yml"
+COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text("utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+CLUSTER = ["qdrant-1", "qdrant-2", "qdrant-3"]
+
+each_service = pytest.mark.parametrize("name", sorted(SERVICES))
+
+
+def schema_check(file: Path) -> subprocess.CompletedProcess[str]:
+    """Check a file against the compose schema that check-jsonschema ships."""
+    program = shutil.which("check-jsonschema", path=Path(sys.executable).parent)
+    assert program, "check-jsonschema belongs to the extra 'test'"
+    return subprocess.run(
+        [program, "--builtin-schema", "vendor.compose-spec", str(file)], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_file_fits_the_compose_schema() -> None:
+    done = schema_check(FILE)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_schema_check_can_fail(tmp_path: Path) -> None:
+    broken = tmp_path / "docker-compose.yml"
+    broken.write_text(FILE.read_text("utf-8").replace("restart:", "restrat:"), "utf-8")
+    done = schema_check(broken)
+    assert done.returncode == 1
+    assert "restrat" in done.stdout
+
+
+def has_compose() -> bool:
+    docker = shutil.which("docker")
+    return (
+        bool(docker)
+        and subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode == 0
+    )
+
+
+@pytest.mark.skipif(not has_compose(), reason="no docker compose on this machine; the schema is checked all the same")
+@pytest.mark.parametrize(("profile", "services"), [("single", ["qdrant"]), ("cluster", CLUSTER)])
+def test_compose_itself_resolves_each_profile(profile: str, services: list[str]) -> None:
+    command = ["docker", "compose", "--file", str(FILE), "--profile", profile, "config", "--services"]
+    done = subprocess.run(command, env={**os.environ, "JAZZ_API_KEY": "k"}, capture_output=True, text=True, check=True)  # noqa: TID251
+    assert sorted(done.stdout.split()) == services
+
+
+def test_the_profiles_are_one_server_and_three_nodes() -> None:
+    by_profile = {
+        profile: sorted(n for n, s in SERVICES.items() if s["profiles"] == [profile])
+        for profile in ("single", "cluster")
+    }
+    assert by_profile == {"single": ["qdrant"], "cluster": CLUSTER}
+    assert sorted([*by_profile["single"], *by_profile["cluster"]]) == sorted(SERVICES)
+
+
+@each_service
+def test_every_service_is_pinned_keyed_watched_and_private(name: str) -> None:
+    service = SERVICES[name]
+    image, tag = service["image"].split(":")
+    assert image == "qdrant/qdrant"
+    assert tag.removeprefix("v").replace(".", "").isdigit(), "a moving tag is no pin"
+    assert service["environment"]["QDRANT__SERVICE__API_KEY"].startswith("${JAZZ_API_KEY:?"), "no server without a key"
+    assert service["healthcheck"]["test"][0] == "CMD"
+    assert all(port.startswith("127.0.0.1:") and port.endswith(":6333") for port in service["ports"])
+    assert service["volumes"] == [f"{name}:/qdrant/storage"]
+    assert name in COMPOSE["volumes"]
+
+
+def test_within_a_profile_no_two_services_want_one_port() -> None:
+    ports = [port for name in CLUSTER for port in SERVICES[name]["ports"]]
+    assert len(ports) == len(set(ports))
+
+
+def test_server_and_client_are_no_more_than_one_minor_version_apart() -> None:
+    pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text("utf-8").split())
+    client = pins["qdrant-client"].split(".")
+    for service in SERVICES.values():
+        server = service["image"].rsplit(":v", maxsplit=1)[1].split(".")
+        assert server[0] == client[0]
+        assert abs(int(server[1]) - int(client[1])) <= 1
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_every_node_of_the_cluster_says_where_it_is_and_whom_it_joins(name: str) -> None:
+    service = SERVICES[name]
+    program, *flags = service["command"]
+    options = dict(zip(flags[::2], flags[1::2], strict=True))
+    assert program == "./qdrant"
+    assert service["environment"]["QDRANT__CLUSTER__ENABLED"] == "true"
+    assert options["--uri"] == f"http://{name}:6335"
+    if name == "qdrant-1":
+        assert "--bootstrap" not in options
+    else:
+        assert options["--bootstrap"] == "http://qdrant-1:6335"
+        assert service["depends_on"] == {"qdrant-1": {"condition": "service_healthy"}}
+
+
+@contextmanager
+def answering(status: int) -> Generator[int]:
+    """A server on this machine that answers `/readyz` with this status; its port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/readyz" else 404)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class names it so)
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def probe(port: int) -> int:
+    """Run the health check as the container would, against this port."""
+    words: list[str] = SERVICES["qdrant"]["healthcheck"]["test"][1:]
+    words = [word.replace("$$", "$").replace("6333", str(port)) for word in words]
+    return subprocess.run(words, capture_output=True, timeout=10, check=False).returncode
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the image has bash, this machine has not")
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False), (401, False)])
+def test_the_health_check_asks_whether_the_server_is_ready(status: int, healthy: bool) -> None:
+    with answering(status) as port:
+        assert (probe(port) == 0) is healthy
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the image has bash, this machine has not")
+def test_the_health_check_fails_where_nobody_listens() -> None:
+    with answering(200) as port:
+        pass
+    assert probe(port) != 0

@@ -1,0 +1,293 @@
+"""What a reviewer would otherwise have to remember."""
+
+import ast
+import importlib
+import inspect
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jazz_select
+from jazz_select import errors, ports
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = sorted((ROOT / "jazz_select").rglob("*.py"))
+CODE = [*LIBRARY, *sorted((ROOT / "flows").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
+MAX_LINES = 300
+
+
+def place(path: Path) -> str:
+    """The path as this repository knows it."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def tracked() -> list[Path]:
+    """Every text that is or may become part of the repository."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+# --- modules -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", CODE, ids=place)
+def test_every_module_says_what_it_is_and_is_no_longer_than_one_sitting(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert ast.get_docstring(ast.parse(text)), "no docstring"
+    assert len(text.splitlines()) <= MAX_LINES, "split it along its ideas"
+
+
+PARTS = [
+    path for path in sorted((ROOT / "jazz_select").glob("*/__init__.py")) if path.parent.name not in {"cli", "testing"}
+]
+
+
+@pytest.mark.parametrize("path", PARTS, ids=place)
+def test_the_init_of_a_part_holds_a_docstring_and_nothing_else(path: Path) -> None:
+    assert len(ast.parse(path.read_text("utf-8")).body) == 1
+
+
+@pytest.mark.parametrize("path", [path for path in LIBRARY if path.name != "settings.py"], ids=place)
+def test_only_the_settings_read_the_environment(path: Path) -> None:
+    names = {node.attr for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Attribute)}
+    imported = {
+        alias.name
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "os"
+        for alias in node.names
+    }
+    assert not (names | imported) & {"environ", "environb", "getenv", "putenv"}
+
+
+# --- the public face -----------------------------------------------------------
+
+
+def exporting() -> list[str]:
+    """Every module with an `__all__`."""
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in LIBRARY]
+    texts = [path.read_text("utf-8") for path in LIBRARY]
+    return [name for name, text in zip(names, texts, strict=True) if re.search(r"^__all__\b", text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("name", exporting())
+def test_what_is_exported_is_sorted_and_is_there(name: str) -> None:
+    module = importlib.import_module(name)
+    assert list(module.__all__) == sorted(set(module.__all__), key=str.casefold)
+    assert [export for export in module.__all__ if getattr(module, export, None) is None] == []
+
+
+def test_exports_are_found_where_there_are_any() -> None:
+    assert "jazz_select" in exporting()
+
+
+def test_the_checker_and_the_interpreter_see_the_same_public_names() -> None:
+    tree = ast.parse((ROOT / "jazz_select" / "__init__.py").read_text("utf-8"))
+    guard = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    homes = {alias.name: node.module for node in guard.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert sorted(homes, key=str.casefold) == jazz_select.__all__
+    for name, home in homes.items():
+        assert getattr(importlib.import_module(str(home)), name) is getattr(jazz_select, name)
+
+
+def methods(cls: type) -> dict[str, inspect.Signature]:
+    """The public methods that the class itself defines, with its constructor."""
+    own = {name: value for name, value in vars(cls).items() if name == "__init__" or not name.startswith("_")}
+    functions = {name: getattr(value, "__func__", value) for name, value in own.items()}
+    return {f"{cls.__name__}.{name}": inspect.signature(f) for name, f in functions.items() if inspect.isfunction(f)}
+
+
+def public_signatures() -> dict[str, inspect.Signature]:
+    """Everything that a user may call by a name of `jazz_select.__all__`."""
+    found: dict[str, inspect.Signature] = {}
+    for name in jazz_select.__all__:
+        value: Any = getattr(jazz_select, name)
+        if inspect.isclass(value):
+            found.update(methods(value))
+        else:
+            found[name] = inspect.signature(value)
+    return found
+
+
+PORTS = {
+    key: signature
+    for cls in vars(ports).values()
+    if inspect.isclass(cls) and cls.__module__ == ports.__name__ and getattr(cls, "_is_protocol", False)
+    for key, signature in methods(cls).items()
+    if not key.endswith(".__init__")
+}
+
+
+def catch_alls(signatures: dict[str, inspect.Signature]) -> list[str]:
+    """Those with `**kwargs`."""
+    return [
+        key
+        for key, signature in signatures.items()
+        if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature.parameters.values())
+    ]
+
+
+def test_no_port_and_nothing_public_takes_whatever_comes() -> None:
+    assert PORTS
+    assert catch_alls(PORTS | public_signatures()) == []
+
+
+POSITIONAL_OPTIONS = {"FlowMemory.recall": ["top_k", "rrf_k"]}
+"""Options of ports that may be given by position. This list only shrinks."""
+
+
+@pytest.mark.parametrize("key", sorted(PORTS))
+def test_the_options_of_a_port_are_given_by_name(key: str) -> None:
+    positional = [
+        parameter.name
+        for parameter in PORTS[key].parameters.values()
+        if parameter.default is not inspect.Parameter.empty and parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+    ]
+    assert positional == POSITIONAL_OPTIONS.get(key, [])
+
+
+# --- errors --------------------------------------------------------------------
+
+
+def drawn_tree() -> dict[str, str]:
+    """Child to parent, as the docstring of `errors` draws it."""
+    parents: dict[str, str] = {}
+    path: list[str] = []
+    for line in str(errors.__doc__).splitlines():
+        if match := re.match(r"^([│├└─ ]*)([A-Z]\w*Error)\b", line):
+            depth = len(match[1]) // 4
+            path[depth:] = [match[2]]
+            if depth:
+                parents[match[2]] = path[depth - 1]
+    return parents
+
+
+def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
+    real = {
+        cls.__name__: cls.__bases__[0].__name__
+        for cls in vars(errors).values()
+        if inspect.isclass(cls) and issubclass(cls, errors.JazzSelectError) and cls is not errors.JazzSelectError
+    }
+    assert drawn_tree() == real
+
+
+def test_every_error_of_the_library_lives_in_errors() -> None:
+    elsewhere = [
+        f"{place(path)}: {node.name}"
+        for path in LIBRARY
+        if path.name != "errors.py"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and any(ast.unparse(base).endswith(("Error", "Exception")) for base in node.bases)
+    ]
+    assert elsewhere == []
+
+
+# --- weight --------------------------------------------------------------------
+
+HEAVY = [
+    "anthropic",
+    "fastembed",
+    "httpx",
+    "numpy",
+    "openai",
+    "pydantic",
+    "pydantic_ai",
+    "qdrant_client",
+    "qdrant_edge",
+    "rich",
+    "typer",
+    "wordllama",
+]
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The top-level packages that a fresh interpreter holds after this statement."""
+    program = (
+        f"{statement}\nimport sys, json\nprint(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(
+    ("statement", "allowed"),
+    [
+        pytest.param("import jazz_select", [], id="the package"),
+        pytest.param("import jazz_select; dir(jazz_select)", [], id="its names"),
+        pytest.param("from jazz_select import JazzSelectError", [], id="an error"),
+        pytest.param("import jazz_select.values", [], id="values"),
+        pytest.param("import jazz_select.flow.base", ["pydantic"], id="flows"),
+        pytest.param("from jazz_select.testing import ScriptedModel", ["numpy", "pydantic"], id="doubles"),
+        pytest.param("from jazz_select import FlowSelector", ["numpy", "pydantic"], id="the selector"),
+    ],
+)
+def test_importing_costs_only_what_is_used(statement: str, allowed: list[str]) -> None:
+    assert loaded_by(statement) & set(HEAVY) - set(allowed) == set()
+
+
+# --- the repository ------------------------------------------------------------
+
+# Put together from halves, so that this file does not hold what it looks for.
+FORBIDDEN = [
+    "pypi" + r"\.org",
+    "python" + r"hosted\.org",
+    "registry" + r"\.npmjs",
+    "crates" + r"\.io",
+    "--(extra-)?index" + "-url",
+    r"(?<![\w.])/(root|work)" + "/",
+    r"/(home|Users)" + r"/\w+/",
+]
+
+
+@pytest.mark.parametrize("pattern", FORBIDDEN)
+def test_no_file_names_a_package_registry_or_a_place_on_somebodys_machine(pattern: str) -> None:
+    texts = {path: path.read_text("utf-8", errors="ignore") for path in tracked()}
+    assert [place(path) for path, text in texts.items() if re.search(pattern, text)] == []
+
+
+def test_the_pins_are_names_and_versions_only() -> None:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[\w.!+-]+", line)] == []
+    names = [re.sub(r"[-_.]+", "-", line.split("==")[0]).lower() for line in lines]
+    assert len(names) == len(set(names))
+    assert "jazz-select" not in names
+
+
+def test_everything_the_project_asks_for_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [
+        *project["dependencies"],
+        *(line for lines in project["optional-dependencies"].values() for line in lines),
+    ]
+    names = {re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", line)[0]).lower() for line in wanted} - {"jazz-select"}
+    pins = {
+        re.sub(r"[-_.]+", "-", line.split("==")[0]).lower()
+        for line in (ROOT / "constraints.txt").read_text("utf-8").split()
+    }
+    assert names - pins == set()
+
+
+def test_every_make_target_that_the_papers_name_exists() -> None:
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    papers = [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        ROOT / ".ci" / "run",
+        ROOT / ".pre-commit-config.yaml",
+    ]
+    named = {
+        (place(path), target)
+        for path in papers
+        for target in re.findall(r"(?:^|`|entry: )make ([a-z][a-z-]*)", path.read_text("utf-8"), re.MULTILINE)
+    }
+    assert named
+    assert {row for row in named if row[1] not in targets} == set()

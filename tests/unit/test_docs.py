@@ -1,0 +1,116 @@
+"""The papers keep their word: every Python block runs, every link between them leads somewhere."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.doc_blocks import WrongOutputError, blocks, run
+
+ROOT = Path(__file__).parents[2]
+PAPERS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
+WITH_CODE = [path for path in PAPERS if list(blocks(path.read_text("utf-8"), path.name))]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", WITH_CODE, ids=name)
+def test_every_python_block_runs(path: Path, tmp_path: Path) -> None:
+    for folder in ("flows", "examples"):  # what a reader has at hand in a clone, to read and to spoil
+        if (ROOT / folder).is_dir():
+            shutil.copytree(ROOT / folder, tmp_path / folder)
+    program = (
+        "import sys; from tests.doc_blocks import run; run(open(sys.argv[1], encoding='utf-8').read(), sys.argv[2])"
+    )
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("JAZZ_")}  # noqa: TID251
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(ROOT)])
+    command = [sys.executable, "-W", "error", "-c", program, str(path), name(path)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that headings make."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=name)
+def test_links_between_the_papers_lead_somewhere(path: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        file, _, anchor = target.partition("#")
+        there = path if not file else (path.parent / file)
+        assert there.exists(), f"{target} is not there"
+        if anchor and there.suffix == ".md":
+            assert anchor in anchors(there.read_text("utf-8")), f"{target} has no such heading"
+
+
+# --- the runner itself -----------------------------------------------------------
+
+
+def markdown(*codes: str, info: str = "") -> str:
+    return "\n".join(f"text\n\n```python{info}\n{code}\n```\n" for code in codes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(markdown("a = 1", "assert a == 1"), id="blocks share a session"),
+        pytest.param(
+            markdown(
+                "import asyncio\nloop = asyncio.get_running_loop()\nawait asyncio.sleep(0)",
+                "import asyncio\nawait asyncio.sleep(0)\nassert asyncio.get_running_loop() is loop",
+            ),
+            id="and a loop",
+        ),
+        pytest.param(
+            markdown("import asyncio\nasync def f(): return 1\nassert asyncio.run(f()) == 1"), id="asyncio.run"
+        ),
+        pytest.param(markdown("print(1, 2)\n#> 1 2\nprint()\n#>\nprint('x')\n#> x"), id="output as it says"),
+        pytest.param(markdown("print('not said')"), id="output not said"),
+        pytest.param(markdown("1 / 0", info=" no-run"), id="no-run in the fence"),
+        pytest.param("<!-- no-run -->\n" + markdown("1 / 0").removeprefix("text\n\n"), id="no-run above the fence"),
+        pytest.param("```bash\nexit 1\n```\n", id="another language"),
+        pytest.param("- item\n\n  ```python\n  if True:\n      pass\n  ```\n", id="indented"),
+        pytest.param(
+            markdown("import inspect\nclass A:\n    x = 1", "assert 'x = 1' in inspect.getsource(A)"),
+            id="source is found",
+        ),
+    ],
+)
+def test_the_runner_runs_what_a_reader_would(text: str) -> None:
+    run(text, "doc_page.md")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param(markdown("a = 1", "assert a == 2"), AssertionError, id="a false claim"),
+        pytest.param(markdown("print(1)\n#> 2"), WrongOutputError, id="another output"),
+        pytest.param(markdown("print(1)\nprint(2)\n#> 1"), WrongOutputError, id="more output"),
+        pytest.param(markdown("f(", info=" no-run"), SyntaxError, id="no-run is compiled all the same"),
+        pytest.param(
+            markdown("import asyncio\nawait asyncio.wait_for(asyncio.Event().wait(), 0)"),
+            TimeoutError,
+            id="in a coroutine",
+        ),
+    ],
+)
+def test_the_runner_fails_where_a_reader_would(text: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        run(text, "doc_page.md")
+
+
+def test_a_mistake_is_reported_where_it_stands() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        run(markdown("a = 1", "a = 0\n1 / a"), "doc_page.md")
+    assert [entry.lineno + 1 for entry in caught.traceback if str(entry.path).endswith("doc_page.md")] == [11]
