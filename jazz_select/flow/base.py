@@ -1,0 +1,298 @@
+"""`BaseFlow`: what an author writes. A flow is declared as a class, or built from data with `Flow(...)`."""
+
+from collections.abc import Mapping, Sequence
+from inspect import cleandoc
+from typing import Any, ClassVar, TypeAlias
+from weakref import ref
+
+from jazz_select.errors import FlowValidationError
+from jazz_select.flow.checks import Subject
+from jazz_select.flow.definition import Definition, Part
+from jazz_select.flow.modules import remember
+from jazz_select.flow.origin import Origin, locate
+from jazz_select.flow.prompts import render
+from jazz_select.flow.registry import FlowRegistry, current_scope
+from jazz_select.values import FlowCard, flow_id
+
+FlowPart: TypeAlias = "BaseFlow | type[BaseFlow] | str"
+"""A part of a composite: a flow, the class that declares one, or the name of one in the same registry."""
+
+_FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")
+_LIBRARY = __name__.rpartition(".")[0]
+
+
+class BaseFlow:
+    """A procedure an agent can follow, with what it takes to find it.
+
+    Declared as a class, it registers one instance of itself:
+
+    ```python
+    class RefundOrder(BaseFlow):
+        name = "refund_order"
+        description = "Refund a delivered order."
+        condition = "The user wants money back for an order that has arrived."
+        desired_effects = ["the order is refunded"]
+        examples = ["I want my money back", "refund my order", ...]  # at least five, different
+    ```
+
+    A class without a `name` of its own is a base for others and is not registered; so is a class with an
+    `__init__` of its own, whose instances register themselves when it calls `super().__init__(name=..., ...)`.
+    `class X(BaseFlow, registry=registry)` registers elsewhere, and so do the classes derived from it.
+    Without a `description`, the class's docstring is taken.
+    """
+
+    registry: ClassVar[FlowRegistry] = FlowRegistry()
+    """The default scope; on a class declared with `registry=…`, that one."""
+    composite: ClassVar[bool] = False
+    """True where a flow is made of others."""
+    type: str = "flow"
+    """`flow`, `sequential`, `parallel` or `conditional`."""
+
+    name: str = ""
+    """Unique in its registry; the id follows from it."""
+    description: str = ""
+    """What the flow does."""
+    condition: str = ""
+    """When it is the right one."""
+    desired_effects: Sequence[str] = ()
+    """What is true once it has run."""
+    examples: Sequence[str] = ()
+    """Requests in users' words."""
+    tools: Sequence[str] = ()
+    """Names of the tools that its steps may call."""
+    steps: Sequence[str] = ()
+    """The procedure itself, in order: what the agent does."""
+    priority: tuple[int, int] = (0, 0)
+    """Higher wins ties."""
+    aliases: Sequence[str] = ()
+    """Other names under which it may be asked for."""
+
+    _origin: Origin = Origin()
+    _homes: tuple["ref[FlowRegistry]", ...] = ()
+    _pinned: FlowRegistry | None = None
+    _declared: ClassVar["BaseFlow | None"] = None
+
+    def __init_subclass__(cls, *, registry: FlowRegistry | None = None) -> None:
+        super().__init_subclass__()
+        cls._declared = None
+        if registry is not None:
+            cls.registry = registry
+        own = cls.__dict__
+        if "name" in own and not hasattr(own["name"], "__get__") and cls.__init__.__module__.startswith(_LIBRARY):
+            cls._declared = cls()
+
+    def __init__(  # noqa: PLR0913 - the fields of a flow are its interface
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        condition: str | None = None,
+        desired_effects: Sequence[str] | None = None,
+        examples: Sequence[str] | None = None,
+        tools: Sequence[str] | None = None,
+        steps: Sequence[str] | None = None,
+        priority: tuple[int, int] | None = None,
+        aliases: Sequence[str] | None = None,
+        registry: FlowRegistry | None = None,
+        replace: bool = False,
+    ) -> None:
+        """Build the flow and register it; what is not given keeps the class's value.
+
+        Raises:
+            FlowValidationError: A field is missing or wrong.
+            DuplicateFlowError: A different flow of this name is in the registry, and `replace` is false.
+        """
+        given = (name, description, condition, desired_effects, examples, tools, steps, priority, aliases)
+        for field, value in zip(_FIELDS, given, strict=True):
+            if value is not None:
+                setattr(self, field, tuple(value) if isinstance(value, list) else value)
+        if not self.description:
+            self.description = _docstring(type(self))
+        self._origin = locate()
+        inherited = type(self).registry
+        self._pinned = registry if registry is not None else None if inherited is BaseFlow.registry else inherited
+        self.home.register(self, replace=replace)
+        remember(self)
+
+    @property
+    def home(self) -> FlowRegistry:
+        """Where the flow registers: the registry it was given, else the scope it is asked in, else the default."""
+        for registry in (self._pinned, current_scope()):
+            if registry is not None:
+                return registry
+        return BaseFlow.registry
+
+    @property
+    def id(self) -> str:
+        """`uuid5` of the name: the same in every process."""
+        return flow_id(self.name)
+
+    @property
+    def origin(self) -> Origin:
+        """Where the flow was defined."""
+        return self._origin
+
+    @property
+    def place(self) -> str:
+        """Where the flow was defined, for messages: `module.QualName (file.py:12)` or `flows.yaml (flow 2)`."""
+        kind = type(self)
+        subject = f"{kind.__name__}(…)" if _is_ours(kind) else f"{kind.__module__}.{kind.__qualname__}"
+        return self._origin.describe(subject)
+
+    @property
+    def label(self) -> str:
+        """The name, or something that stands for it where it is missing or no text."""
+        return self.name if isinstance(self.name, str) and self.name else f"<unnamed {type(self).__qualname__}>"  # pyright: ignore[reportUnnecessaryIsInstance]
+
+    @property
+    def has_guard(self) -> bool:
+        """True where `available` may say no, and so has to be asked."""
+        return type(self).available is not BaseFlow.available or "available" in self.__dict__
+
+    def available(self, context: Mapping[str, Any]) -> bool:  # noqa: ARG002 - for authors to override
+        """Whether the flow may be offered in this context; asked before retrieval and again after the choice."""
+        return True
+
+    def links(self) -> Sequence[tuple[str | None, FlowPart]]:
+        """The parts as written, each with the text that says when it is taken; None: by its own condition."""
+        return ()
+
+    def check_parts(self, subject: Subject) -> None:
+        """Composites refuse parts that cannot work.
+
+        Raises:
+            FlowValidationError: A part is of the wrong kind, or there is none.
+        """
+
+    @property
+    def subflows(self) -> tuple["BaseFlow", ...]:
+        """The parts, with names looked up now.
+
+        Raises:
+            FlowValidationError: A part cannot be found.
+        """
+        return tuple(self.resolve(part) for _, part in self.links())
+
+    def resolve(self, part: FlowPart) -> "BaseFlow":
+        """The flow that a part of this one stands for.
+
+        Raises:
+            FlowValidationError: There is none.
+        """
+        if isinstance(part, BaseFlow):
+            return part
+        if isinstance(part, str):
+            for home in reversed(self._homes):
+                registry = home()
+                if registry is not None and (found := registry.by_name(part)) is not None:
+                    return found
+            problem = f"the part {part!r} is not in the same registry; define or load it first, or correct the name"
+            raise FlowValidationError(self.label, "flows", problem, place=self.place)
+        if part._declared is not None:  # noqa: SLF001 - a class of this very module
+            return part._declared  # noqa: SLF001
+        problem = f"the class {part.__qualname__} declares no flow by itself; pass an instance of it, or its name"
+        raise FlowValidationError(self.label, "flows", problem, place=self.place)
+
+    def definition(self) -> Definition:
+        """All that the flow says, with its parts looked up.
+
+        Raises:
+            FlowValidationError: A part cannot be found, or contains this flow in turn.
+        """
+        return self._define(())
+
+    def outline(self) -> Definition:
+        """Like `definition`, but parts given by name are left at that, since they may not be there yet."""
+        parts = tuple(
+            Part(name=part, when=when or "") if isinstance(part, str) else self._part(when, self.resolve(part), (self,))
+            for when, part in self.links()
+        )
+        return self._with_parts(parts)
+
+    def build_prompt(self, verbose: bool = True) -> str:  # noqa: FBT001, FBT002 - the published signature
+        """The flow as XML for an agent's prompt; `verbose` adds comments for developers, and nothing else."""
+        definition = self.definition()
+        if not verbose:
+            return render(definition)
+        aliases = f"\nAliases: {', '.join(self.aliases)}" if self.aliases else ""
+        origin = f"Defined by {self.place}\nId: {self.id}\nChecksum: {definition.checksum()}{aliases}"
+        return render(definition, notes=[origin])
+
+    def build_embedding_text(self) -> str:
+        """All of it as one text: name (also split into words), description, condition, effects, aliases, examples."""
+        return self.outline().embedding_text()
+
+    def compute_checksum(self) -> str:
+        """Changes when the definition, or that of a subflow, changes."""
+        return self.definition().checksum()
+
+    def card(self) -> FlowCard:
+        """The definition as memory needs it."""
+        own = self.definition()
+        return FlowCard(
+            id=self.id,
+            name=own.name,
+            type=own.type,
+            description=own.description,
+            condition=own.condition,
+            desired_effects=own.desired_effects,
+            examples=own.examples,
+            aliases=own.aliases,
+            tools=own.tools,
+            priority=own.priority,
+            text=own.embedding_text(),
+            checksum=own.checksum(),
+        )
+
+    def fields(self) -> dict[str, object]:
+        """The fields as the author wrote them."""
+        return {field: getattr(self, field) for field in _FIELDS}
+
+    def joined(self, registry: FlowRegistry) -> None:
+        """Called by a registry that took this flow in: part names are looked up there from now on."""
+        others = (home for home in self._homes if home() is not registry and home() is not None)
+        self._homes = (*others, ref(registry))
+
+    def _define(self, path: tuple["BaseFlow", ...]) -> Definition:
+        if any(self is above for above in path):
+            circle = " → ".join(flow.name for flow in (*path[path.index(self) :], self))
+            problem = f"{circle} is a circle; take one of the parts out"
+            raise FlowValidationError(path[0].label, "flows", problem, place=path[0].place)
+        inner = (*path, self)
+        return self._with_parts(tuple(self._part(when, self.resolve(part), inner) for when, part in self.links()))
+
+    @staticmethod
+    def _part(when: str | None, flow: "BaseFlow", path: tuple["BaseFlow", ...]) -> Part:
+        when = flow.condition or flow.description if when is None else when
+        return Part(name=flow.name, when=when, flow=flow._define(path))  # noqa: SLF001 - a flow like this one
+
+    def _with_parts(self, parts: tuple[Part, ...]) -> Definition:
+        return Definition(
+            name=self.name,
+            type=self.type,
+            description=self.description,
+            condition=self.condition,
+            desired_effects=tuple(self.desired_effects),
+            examples=tuple(self.examples),
+            aliases=tuple(self.aliases),
+            tools=tuple(self.tools),
+            steps=tuple(self.steps),
+            priority=(self.priority[0], self.priority[1]),
+            parts=parts,
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.label!r}>"
+
+
+def _docstring(kind: type[BaseFlow]) -> str:
+    authored = (base.__doc__ for base in kind.__mro__ if issubclass(base, BaseFlow) and not _is_ours(base))
+    return next((cleandoc(text) for text in authored if text), "")
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.startswith(_LIBRARY)
+
+
+class Flow(BaseFlow):
+    """A flow built from data: `Flow(name=…, description=…, condition=…, desired_effects=[…], examples=[…])`."""

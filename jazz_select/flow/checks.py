@@ -1,0 +1,119 @@
+"""The bars a flow has to pass to be registered. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from jazz_select.errors import FlowValidationError
+
+_TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases")
+_PRIORITY = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Which flow is being checked, as error messages name it."""
+
+    name: str
+    place: str
+
+    def error(self, field: str, problem: str) -> FlowValidationError:
+        """The error to raise about this flow."""
+        return FlowValidationError(self.name, field, problem, place=self.place)
+
+
+def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
+    """Every field has the right type, whatever the registry asks for.
+
+    Raises:
+        FlowValidationError: One has not.
+    """
+    for field in ("name", "description", "condition"):
+        check_text(subject, field, fields[field])
+    name = cast("str", fields["name"])
+    if not name:
+        raise subject.error("name", "is missing; give the flow a name of its own")
+    if name != name.strip() or not name.isprintable():
+        raise subject.error("name", "has blanks around it, or line breaks or control characters in it; take them out")
+    for field in _TEXTS:
+        _check_texts(subject, field, fields[field])
+    _check_priority(subject, fields["priority"])
+
+
+def check_bars(subject: Subject, fields: Mapping[str, object], *, composite: bool, min_examples: int) -> None:
+    """The flow says enough to be found and chosen. Call after `check_fields`.
+
+    Raises:
+        FlowValidationError: It does not.
+    """
+    if not min_examples:
+        return
+    required = ("description",) if composite else ("description", "condition")
+    for field in required:
+        if not cast("str", fields[field]).strip():
+            raise subject.error(field, f"is empty; {_PURPOSE[field]}")
+    if not composite and not fields["desired_effects"]:
+        raise subject.error("desired_effects", "needs at least one: what is true once the flow has run?")
+    _check_examples(subject, cast("Sequence[str]", fields["examples"]), min_examples)
+
+
+_PURPOSE = {
+    "description": "say in a sentence what the flow does (a class's docstring counts)",
+    "condition": "say when this flow is the right one",
+}
+
+
+def _check_examples(subject: Subject, examples: Sequence[str], least: int) -> None:
+    places: dict[str, list[int]] = {}
+    for number, example in enumerate(examples, start=1):
+        places.setdefault(example.strip().casefold(), []).append(number)
+    repeated = [numbers for numbers in places.values() if len(numbers) > 1]
+    if repeated:
+        listed = "; ".join(f"{examples[n[0] - 1]!r} (number {' and '.join(map(str, n))})" for n in repeated)
+        raise subject.error("examples", f"repeats {listed}; each example has to be a different request")
+    if len(places) < least:
+        missing = least - len(places)
+        problem = f"has {len(places)}, and at least {least} different ones are needed; add {missing} more requests"
+        raise subject.error("examples", f"{problem} in a user's words")
+
+
+def check_text(subject: Subject, field: str, value: object) -> None:
+    """The value is a text that can be written down.
+
+    Raises:
+        FlowValidationError: It is not.
+    """
+    if not isinstance(value, str):
+        raise subject.error(field, f"has to be a text, not {describe(value)}")
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise subject.error(field, "holds half of a surrogate pair, which is no valid Unicode; take it out")
+
+
+def _check_texts(subject: Subject, field: str, value: object) -> None:
+    if isinstance(value, str):
+        raise subject.error(field, f"has to be a list of texts, not one text; write [{_shorten(value)!r}]")
+    shown = value
+    if not isinstance(value, Sequence) or isinstance(value, bytes | bytearray):
+        raise subject.error(field, f"has to be a list of texts, not {describe(shown)}")
+    for number, item in enumerate(cast("Sequence[object]", value), start=1):
+        if isinstance(item, str) and not item.strip():
+            raise subject.error(field, f"number {number} is empty; write it or take it out")
+        check_text(subject, f"{field}[{number - 1}]", item)
+
+
+def _check_priority(subject: Subject, value: object) -> None:
+    shown = value
+    numbers = cast("Sequence[object]", value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    if len(numbers) != _PRIORITY or not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
+        raise subject.error("priority", f"has to be two whole numbers such as (0, 0), not {describe(shown)}")
+
+
+def describe(value: object) -> str:
+    """A value in a few words, for a message."""
+    if value is None:
+        return "nothing (None)"
+    return f"{type(value).__name__} {_shorten(repr(value))}"
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "..."  # noqa: PLR2004

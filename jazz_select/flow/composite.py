@@ -1,0 +1,213 @@
+"""Flows made of flows: one after the other, side by side, or one of several."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, cast
+
+from jazz_select.errors import FlowValidationError
+from jazz_select.flow.base import BaseFlow, FlowPart
+from jazz_select.flow.checks import Subject, check_text, describe
+from jazz_select.flow.registry import FlowRegistry
+
+_PAIR = 2
+
+
+class CompositeFlow(BaseFlow):
+    """What the three composites share: parts in `flows`, and a guard that asks the parts' guards."""
+
+    composite: ClassVar[bool] = True
+    flows: Sequence[FlowPart] = ()
+    """The parts: flows, the classes that declare them, or names in the same registry, looked up when used."""
+
+    def __init__(  # noqa: PLR0913 - the fields of a flow are its interface
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        condition: str | None = None,
+        desired_effects: Sequence[str] | None = None,
+        examples: Sequence[str] | None = None,
+        flows: Sequence[FlowPart] | None = None,
+        tools: Sequence[str] | None = None,
+        steps: Sequence[str] | None = None,
+        priority: tuple[int, int] | None = None,
+        aliases: Sequence[str] | None = None,
+        registry: FlowRegistry | None = None,
+        replace: bool = False,
+    ) -> None:
+        """Build the flow and register it; what is not given keeps the class's value.
+
+        Raises:
+            FlowValidationError: A field or a part is missing or wrong.
+            DuplicateFlowError: A different flow of this name is in the registry, and `replace` is false.
+        """
+        if flows is not None:
+            self.flows = tuple(flows) if isinstance(flows, list) else flows
+        super().__init__(
+            name=name,
+            description=description,
+            condition=condition,
+            desired_effects=desired_effects,
+            examples=examples,
+            tools=tools,
+            steps=steps,
+            priority=priority,
+            aliases=aliases,
+            registry=registry,
+            replace=replace,
+        )
+
+    @property
+    def has_guard(self) -> bool:
+        """True where this flow or a part of it has a guard, or a part cannot be found."""
+        if type(self).available is not CompositeFlow.available or "available" in self.__dict__:
+            return True
+        try:
+            self.definition()
+            return any(part.has_guard for part in self.subflows)
+        except FlowValidationError:
+            return True
+
+    def available(self, context: Mapping[str, Any]) -> bool:
+        """Whether every part is available: a composite is no way around the guard of a part.
+
+        That holds for a conditional too, since its prompt shows the procedure of each branch. Override it to decide
+        otherwise.
+
+        Raises:
+            FlowValidationError: A part cannot be found, or the parts form a circle.
+        """
+        self.definition()
+        return all(part.available(context) for part in self.subflows)
+
+    def links(self) -> Sequence[tuple[str | None, FlowPart]]:
+        """The parts in order; `when` is empty."""
+        return [("", part) for part in self.flows]
+
+    def check_parts(self, subject: Subject) -> None:
+        """There is at least one part, and each is a flow, a class of flow or a name.
+
+        Raises:
+            FlowValidationError: It is not so.
+        """
+        _check_parts(subject, self.flows)
+        if not self.flows:
+            raise subject.error("flows", "is empty; a composite needs at least one sub flow")
+
+
+class SequentialFlow(CompositeFlow):
+    """Its parts are run one after the other."""
+
+    type: str = "sequential"
+
+
+class ParallelFlow(CompositeFlow):
+    """Its parts are run side by side; none needs the result of another."""
+
+    type: str = "parallel"
+
+
+class ConditionalFlow(CompositeFlow):
+    """One of its branches is run: the first whose text holds, else `otherwise`.
+
+    `flows=[…]` is short for branches that are taken when the part's own condition holds.
+    """
+
+    type: str = "conditional"
+    branches: Sequence[tuple[str, FlowPart]] = ()
+    """Pairs of "when" and the flow to run then."""
+    otherwise: "FlowPart | None" = None
+    """What to run where no branch fits."""
+
+    def __init__(  # noqa: PLR0913 - the fields of a flow are its interface
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        condition: str | None = None,
+        desired_effects: Sequence[str] | None = None,
+        examples: Sequence[str] | None = None,
+        branches: Sequence[tuple[str, FlowPart]] | None = None,
+        otherwise: "FlowPart | None" = None,
+        flows: Sequence[FlowPart] | None = None,
+        tools: Sequence[str] | None = None,
+        steps: Sequence[str] | None = None,
+        priority: tuple[int, int] | None = None,
+        aliases: Sequence[str] | None = None,
+        registry: FlowRegistry | None = None,
+        replace: bool = False,
+    ) -> None:
+        """Build the flow and register it; what is not given keeps the class's value.
+
+        Raises:
+            FlowValidationError: A field, branch or part is missing or wrong.
+            DuplicateFlowError: A different flow of this name is in the registry, and `replace` is false.
+        """
+        if branches is not None:
+            self.branches = tuple(branches) if isinstance(branches, list) else branches
+        if otherwise is not None:
+            self.otherwise = otherwise
+        super().__init__(
+            name=name,
+            description=description,
+            condition=condition,
+            desired_effects=desired_effects,
+            examples=examples,
+            flows=flows,
+            tools=tools,
+            steps=steps,
+            priority=priority,
+            aliases=aliases,
+            registry=registry,
+            replace=replace,
+        )
+
+    def links(self) -> Sequence[tuple[str | None, FlowPart]]:
+        """Branches, then `flows`, each under its own condition, then `otherwise` with an empty text."""
+        links: list[tuple[str | None, FlowPart]] = [(when, part) for when, part in self.branches]
+        links += [(None, part) for part in self.flows]
+        return links if self.otherwise is None else [*links, ("", self.otherwise)]
+
+    def check_parts(self, subject: Subject) -> None:
+        """There is at least one branch, and each is a text with a flow, a class of flow or a name.
+
+        Raises:
+            FlowValidationError: It is not so.
+        """
+        _check_list(subject, "branches", self.branches)
+        if not self.branches and not self.flows:
+            raise subject.error("branches", 'is empty; a conditional needs at least one, such as ("when …", flow)')
+        for number, branch in enumerate(cast("Sequence[object]", self.branches)):
+            field = f"branches[{number}]"
+            pair = _as_pair(branch)
+            if len(pair) != _PAIR or not isinstance(pair[0], str):
+                raise subject.error(field, f'has to be a pair ("when …", flow), not {describe(branch)}')
+            if not pair[0].strip():
+                raise subject.error(field, "says not when it is taken; write it, or use otherwise=")
+            check_text(subject, field, pair[0])
+            _check_part(subject, field, pair[1])
+        _check_parts(subject, self.flows)
+        if self.otherwise is not None:
+            _check_part(subject, "otherwise", self.otherwise)
+
+
+def _check_parts(subject: Subject, flows: object) -> None:
+    _check_list(subject, "flows", flows)
+    for number, part in enumerate(cast("Sequence[object]", flows)):
+        _check_part(subject, f"flows[{number}]", part)
+
+
+def _check_list(subject: Subject, field: str, value: object) -> None:
+    if not isinstance(value, list | tuple):
+        raise subject.error(field, f"has to be a list, not {describe(value)}")
+
+
+def _as_pair(value: object) -> Sequence[object]:
+    return cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
+
+
+def _check_part(subject: Subject, field: str, part: object) -> None:
+    if isinstance(part, str):
+        check_text(subject, field, part)
+    shown: object = part
+    if not part or not (isinstance(part, BaseFlow | str) or (isinstance(part, type) and issubclass(part, BaseFlow))):
+        raise subject.error(field, f"has to be a flow, a class of flow or a flow's name, not {describe(shown)}")

@@ -1,0 +1,64 @@
+"""What a flow says, as a frozen value: comparable, and the source of checksum and embedding text."""
+
+import re
+from dataclasses import dataclass, fields
+from hashlib import sha256
+
+import orjson
+
+_WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of a composite."""
+
+    name: str
+    when: str = ""
+    """When this branch of a conditional is taken; empty for "otherwise", and in the other composites."""
+    flow: "Definition | None" = None
+    """None where a part that was given by name was not looked up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A flow's definition, with those of its parts."""
+
+    name: str
+    type: str
+    description: str
+    condition: str
+    desired_effects: tuple[str, ...]
+    examples: tuple[str, ...]
+    aliases: tuple[str, ...]
+    tools: tuple[str, ...]
+    steps: tuple[str, ...]
+    priority: tuple[int, int]
+    parts: tuple[Part, ...] = ()
+
+    def checksum(self) -> str:
+        """SHA-256 over the canonical JSON of the definition; any change, also in a part, changes it."""
+        return sha256(orjson.dumps(_as_data(self), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+    def embedding_text(self) -> str:
+        """All that tells this flow from another, one statement per line, the name also split into words."""
+        words = split_name(self.name)
+        name = self.name if words == self.name else f"{self.name} {words}"
+        aliases = (f"{alias} {split_name(alias)}" if split_name(alias) != alias else alias for alias in self.aliases)
+        lines = (name, self.description, self.condition, *self.desired_effects, *aliases, *self.examples)
+        return "\n".join(line for line in lines if line.strip())
+
+
+def split_name(name: str) -> str:
+    """`refund_order`, `refund-order` and `RefundOrder` as words: "refund order", "refund order", "Refund Order"."""
+    return " ".join(word for word in _WORD_BREAK.split(name) if word)
+
+
+def _as_data(value: Definition | Part) -> dict[str, object]:
+    data: dict[str, object] = {}
+    for field in fields(value):
+        content = getattr(value, field.name)
+        data[field.name] = _as_data(content) if isinstance(content, Definition) else content
+    if isinstance(value, Definition):
+        data["parts"] = [_as_data(part) for part in value.parts]
+    return data

@@ -1,0 +1,80 @@
+"""Where a flow was defined: for messages that name the place, and to find a module's flows again."""
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from inspect import currentframe
+from pathlib import Path
+from types import FrameType
+
+_PART = __name__.rpartition(".")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The place of a definition."""
+
+    module: str = ""
+    """The module whose execution defined the flow; empty where none was being executed."""
+    file: str = ""
+    line: int = 0
+    entry: int = 0
+    """Position in a data file, from 1; 0 for flows written in Python."""
+
+    def describe(self, subject: str) -> str:
+        """`module.QualName (file.py:12)` for Python, `flows.yaml (flow 2)` for data."""
+        if self.entry:
+            return f"{short_path(self.file)} (flow {self.entry})"
+        return f"{subject} ({short_path(self.file)}:{self.line})" if self.file else subject
+
+
+_data: ContextVar[tuple[str, int] | None] = ContextVar("jazz_select_data_file", default=None)
+
+
+@contextmanager
+def read_from(file: Path, entry: int) -> Generator[None, None, None]:
+    """Flows made inside come from this entry of this data file."""
+    token = _data.set((str(file), entry))
+    try:
+        yield
+    finally:
+        _data.reset(token)
+
+
+def locate() -> Origin:
+    """The place outside this part of the library that is defining a flow right now."""
+    frame = currentframe()
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    if frame is None:
+        return Origin()
+    module = _executing(frame)
+    # An author's own `__init__` calls ours: the line that makes the flow is the one that calls theirs.
+    while frame.f_code.co_name == "__init__" and frame.f_back is not None:
+        frame = frame.f_back
+    if (data := _data.get()) is not None:
+        return Origin(module=module, file=data[0], entry=data[1])
+    return Origin(module=module, file=frame.f_code.co_filename, line=frame.f_lineno)
+
+
+def short_path(file: str) -> str:
+    """`file` relative to the working directory where it lies below it."""
+    path = Path(file)
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name: str = frame.f_globals.get("__name__", "")
+    return name.startswith(_PART) or name == "contextlib"
+
+
+def _executing(frame: FrameType | None) -> str:
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    name: str = frame.f_globals.get("__name__", "") if frame is not None else ""
+    return name if name in sys.modules else ""
