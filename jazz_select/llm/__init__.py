@@ -1,1 +1,32 @@
-"""Adapters to chat models: whatever the caller has becomes a `jazz_select.ports.ChatModel`."""
+"""Adapters to chat models: whatever the caller has becomes a `jazz_select.ports.ChatModel`.
+
+`adapt.as_chat_model` is the door. Three things go in: an object that is a `ChatModel`
+already, an async function, and what pydantic-ai knows (a model string, or its `Model`).
+
+To write an adapter of your own, give an object one method, and let `check_chat_model`
+prove it; there is no base class and nothing to register:
+
+```python
+from collections.abc import Sequence
+
+from jazz_select.errors import ModelError
+from jazz_select.testing import check_chat_model
+from jazz_select.values import Message, Reply
+
+
+class HouseModel:
+    async def complete(self, messages: Sequence[Message]) -> Reply:
+        try:
+            text = await ask_the_house([(m.role, m.content) for m in messages])
+        except ConnectionError as error:
+            raise ModelError("house", str(error), retryable=True) from error
+        return Reply(text=text, model="house")
+
+
+async def test_contract() -> None:
+    await check_chat_model(HouseModel())
+```
+
+Raise `ModelError` for what the provider did, with the provider's own error as its
+cause; let your own bugs and `asyncio.CancelledError` through.
+"""

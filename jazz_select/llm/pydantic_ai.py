@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeGuard
-from weakref import WeakKeyDictionary
 
 from jazz_select.errors import ConfigError, MissingExtraError, ModelError, ModelTimeoutError
 from jazz_select.values import Message, Reply, Usage
@@ -60,7 +59,7 @@ class PydanticAIModel:
         self._settings = settings
         self._max_retries = max_retries
         self._spare: Model | None = _build(model, max_retries) if isinstance(model, str) else model
-        self._models: WeakKeyDictionary[asyncio.AbstractEventLoop, Model] = WeakKeyDictionary()
+        self._models: dict[asyncio.AbstractEventLoop, Model] = {}
         self.name = model if isinstance(model, str) else model.model_name
 
     async def complete(self, messages: Sequence[Message]) -> Reply:
@@ -97,7 +96,9 @@ class PydanticAIModel:
         model = self._models.get(loop)
         if model is None:
             spare, self._spare = self._spare, None
-            model = self._models[loop] = spare or _build(self._source, self._max_retries)
+            model = spare or _build(self._source, self._max_retries)
+            alive = {other: its for other, its in self._models.items() if not other.is_closed()}
+            self._models = {**alive, loop: model}
         return model
 
     def _timeout_s(self) -> float | None:

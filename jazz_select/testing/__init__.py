@@ -5,17 +5,22 @@
 | `ScriptedModel` | a chat model that gives the replies it was told to, and records what it was asked |
 | `ListMemory` | a procedural memory that recalls the candidates it was given |
 | `HashEmbedder` | a deterministic embedder without a model: shared words and word parts are near |
-| `FailingEmbedder` | an embedder that works until it is told to fail |
+| `FailingEmbedder` | an embedder that fails while it is told to |
 | `check_chat_model` | the contract of `jazz_select.ports.ChatModel`, to run on your own adapter |
 | `check_embedder` | the contract of `jazz_select.ports.Embedder`, to run on your own adapter |
 
 ```python
+from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.testing import ListMemory, ScriptedModel
 
-model = ScriptedModel('["refund_order"]')
-selector = FlowSelector(model, registry, ListMemory([{"flow_id": ...}, ...]), agent_id="test")
-result = await selector.select("money back")
-assert "money back" in model.calls[0][-1].content
+
+async def test_the_model_decides(registry: FlowRegistry) -> None:
+    first, second = list(registry.values())[:2]
+    memory = ListMemory({"flow_id": flow.id, "flow_name": flow.name} for flow in (first, second))
+    model = ScriptedModel(f'["{second.id}"]')
+    result = await FlowSelector(model, registry, memory, agent_id="test").select("money back")
+    assert result.chosen_flows == [second]
+    assert "money back" in model.calls[0][-1].content
 ```
 
 Names are loaded on first use.

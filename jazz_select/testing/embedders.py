@@ -12,7 +12,7 @@ from jazz_select.ports import Embedder, Vectors
 
 _WORD = re.compile(r"\w+")
 _GRAM = 3
-_GRAM_WEIGHT = 0.3
+_GRAM_WEIGHT = 0.5
 
 
 class HashEmbedder:

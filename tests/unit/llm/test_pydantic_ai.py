@@ -1,0 +1,171 @@
+"""The two translators and the one call, on pydantic-ai's own doubles."""
+
+import asyncio
+
+import httpx
+import pytest
+from pydantic_ai.exceptions import (
+    ContentFilterError,
+    ModelAPIError,
+    ModelHTTPError,
+    UnexpectedModelBehavior,
+    UserError,
+)
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.usage import RequestUsage
+
+from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
+from jazz_select.llm.pydantic_ai import PydanticAIModel, to_model_error, to_model_messages, to_reply
+from jazz_select.values import Message, Reply, Usage
+
+ASK = [Message(role="system", content="s"), Message(role="user", content="ping")]
+
+
+def raising(error: BaseException) -> FunctionModel:
+    async def respond(_: list[ModelMessage], __: AgentInfo) -> ModelResponse:
+        await asyncio.sleep(0)
+        raise error
+
+    return FunctionModel(respond)
+
+
+def shape(messages: list[ModelMessage]) -> list[list[tuple[type, object]]]:
+    return [[(type(part), getattr(part, "content", None)) for part in message.parts] for message in messages]
+
+
+SYSTEM, USER, ANSWER = SystemPromptPart, UserPromptPart, TextPart
+
+
+@pytest.mark.parametrize(
+    ("roles", "expected"),
+    [
+        pytest.param("", [], id="nothing"),
+        pytest.param("u", [[(USER, "0")]], id="one question"),
+        pytest.param("su", [[(SYSTEM, "0"), (USER, "1")]], id="system and user are one request"),
+        pytest.param(
+            "suau", [[(SYSTEM, "0"), (USER, "1")], [(ANSWER, "2")], [(USER, "3")]], id="an answer divides requests"
+        ),
+        pytest.param("uu", [[(USER, "0"), (USER, "1")]], id="two questions"),
+        pytest.param("a", [[(ANSWER, "0")]], id="an answer alone"),
+    ],
+)
+def test_messages_to_theirs(roles: str, expected: list[list[tuple[type, object]]]) -> None:
+    long = {"s": "system", "u": "user", "a": "assistant"}
+    messages = [Message(role=long[role], content=str(n)) for n, role in enumerate(roles)]  # pyright: ignore[reportArgumentType]
+    theirs = to_model_messages(messages)
+    assert shape(theirs) == expected
+    assert all(isinstance(m, ModelResponse if m.kind == "response" else ModelRequest) for m in theirs)
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        pytest.param(
+            ModelResponse(
+                parts=[ThinkingPart("hm"), TextPart("po"), TextPart("ng")],
+                usage=RequestUsage(input_tokens=5, output_tokens=2),
+                model_name="served",
+            ),
+            Reply(text="pong", usage=Usage(input_tokens=5, output_tokens=2), model="served"),
+            id="text, usage and name; no thoughts",
+        ),
+        pytest.param(ModelResponse(parts=[]), Reply(text="", model="asked"), id="nothing said"),
+        pytest.param(ModelResponse(parts=[ThinkingPart("hm")]), Reply(text="", model="asked"), id="only thoughts"),
+    ],
+)
+def test_response_to_ours(response: ModelResponse, expected: Reply) -> None:
+    assert to_reply(response, model="asked") == expected
+
+
+async def test_one_call_carries_messages_and_settings() -> None:
+    seen: list[tuple[list[ModelMessage], object]] = []
+
+    async def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        await asyncio.sleep(0)
+        seen.append((messages, info.model_settings))
+        return ModelResponse(parts=[TextPart("pong")], model_name="fn")
+
+    model = PydanticAIModel(FunctionModel(respond, model_name="fn"), settings={"temperature": 0.0})
+    reply = await model.complete(ASK)
+    assert (reply.text, reply.model, model.name) == ("pong", "fn", "fn")
+    ((messages, settings),) = seen
+    assert shape(messages) == [[(SYSTEM, "s"), (USER, "ping")]]
+    assert settings == {"temperature": 0.0}
+
+
+HTTP_500 = ModelHTTPError(500, "m", body={"error": "oops"})
+HTTP_401 = ModelHTTPError(401, "m", body={"error": "key"})
+
+
+@pytest.mark.parametrize(
+    ("model", "retryable"),
+    [
+        pytest.param(raising(HTTP_500), True, id="500"),
+        pytest.param(raising(ModelHTTPError(529, "m")), True, id="529"),
+        pytest.param(raising(ModelHTTPError(429, "m")), True, id="429"),
+        pytest.param(raising(HTTP_401), False, id="401"),
+        pytest.param(raising(ModelHTTPError(422, "m")), False, id="422"),
+        pytest.param(raising(ModelAPIError("m", "connection lost")), True, id="connection"),
+        pytest.param(raising(httpx.ReadTimeout("slow")), True, id="raw httpx timeout"),
+        pytest.param(raising(httpx.ConnectError("refused")), True, id="raw httpx connect"),
+        pytest.param(raising(TimeoutError()), True, id="plain timeout"),
+        pytest.param(raising(ConnectionResetError("gone")), True, id="reset"),
+        pytest.param(raising(UnexpectedModelBehavior("nonsense")), False, id="nonsense"),
+        pytest.param(raising(ContentFilterError("refused")), False, id="content filter"),
+        pytest.param(raising(KeyError("x")), False, id="anything else"),
+        pytest.param(FallbackModel(raising(HTTP_401), raising(HTTP_500)), True, id="fallback, one may recover"),
+        pytest.param(FallbackModel(raising(HTTP_401), raising(HTTP_401)), False, id="fallback, none may"),
+    ],
+)
+async def test_a_failed_call_is_a_model_error(model: Model, *, retryable: bool) -> None:
+    with pytest.raises(ModelError) as caught:
+        await PydanticAIModel(model).complete(ASK)
+    assert caught.value.retryable is retryable
+    assert caught.value.__cause__ is not None
+    assert type(caught.value.__cause__).__name__ in str(caught.value)
+
+
+async def test_a_misuse_is_a_config_error() -> None:
+    with pytest.raises(ConfigError, match="not like this") as caught:
+        await PydanticAIModel(raising(UserError("not like this"))).complete(ASK)
+    assert isinstance(caught.value.__cause__, UserError)
+
+
+async def test_cancelling_passes() -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await PydanticAIModel(raising(asyncio.CancelledError())).complete(ASK)
+
+
+async def test_their_deadline_is_our_timeout() -> None:
+    async def slow(_: list[ModelMessage], __: AgentInfo) -> ModelResponse:
+        await asyncio.sleep(10)
+        return ModelResponse(parts=[])
+
+    model = PydanticAIModel(FunctionModel(slow), settings={"request_timeout": 0.01})
+    with pytest.raises(ModelTimeoutError) as caught:
+        await model.complete(ASK)
+    assert caught.value.timeout_s == pytest.approx(0.01)
+
+
+def test_a_long_message_is_cut_and_kept_on_one_line() -> None:
+    error = to_model_error(ValueError("a\n" * 5000), model="m")
+    assert len(str(error)) < 600
+    assert "\n" not in str(error)
+
+
+async def test_a_ready_model_is_not_closed() -> None:
+    model = PydanticAIModel(TestModel())
+    await model.aclose()
+    assert (await model.complete(ASK)).text

@@ -1,0 +1,60 @@
+"""The scripted chat model."""
+
+import asyncio
+import time
+
+import pytest
+
+from jazz_select.errors import ModelError
+from jazz_select.testing import ScriptedModel
+from jazz_select.values import Message, Reply
+
+ASK = [Message(role="user", content="ping")]
+BUSY = ModelError("m", "busy", retryable=True)
+
+
+async def test_replies_come_in_order_and_calls_are_recorded() -> None:
+    full = Reply(text="b", model="m")
+    model = ScriptedModel("a", full, lambda messages: messages[0].content.upper(), lambda _: full)
+    assert await model.complete(ASK) == Reply(text="a", model="scripted")
+    assert await model.complete([*ASK, *ASK]) is full
+    assert (await model.complete(ASK)).text == "PING"
+    assert await model.complete(ASK) is full
+    assert model.calls == [tuple(ASK), (*ASK, *ASK), tuple(ASK), tuple(ASK)]
+
+
+@pytest.mark.parametrize("error", [BUSY, asyncio.CancelledError()], ids=["error", "cancelling"])
+async def test_an_exception_is_raised_and_the_call_recorded(error: BaseException) -> None:
+    model = ScriptedModel(error, "then")
+    with pytest.raises(type(error)) as caught:
+        await model.complete(ASK)
+    assert caught.value is error
+    assert (await model.complete(ASK)).text == "then"
+    assert len(model.calls) == 2
+
+
+async def test_a_script_that_has_ended_says_so() -> None:
+    model = ScriptedModel("a")
+    await model.complete(ASK)
+    with pytest.raises(AssertionError, match=r"asked 2 times and has 1 replies; add one or pass repeat=True"):
+        await model.complete(ASK)
+    assert len(model.calls) == 2
+
+
+async def test_the_last_reply_may_repeat() -> None:
+    model = ScriptedModel("a", "b", repeat=True)
+    assert [(await model.complete(ASK)).text for _ in range(4)] == ["a", "b", "b", "b"]
+
+
+def test_nothing_cannot_repeat() -> None:
+    with pytest.raises(ValueError, match="needs a reply"):
+        ScriptedModel(repeat=True)
+
+
+async def test_a_delay_lets_a_timeout_strike() -> None:
+    model = ScriptedModel("a", delay_s=10)
+    started = time.perf_counter()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(model.complete(ASK), 0.02)
+    assert time.perf_counter() - started < 5
+    assert len(model.calls) == 1
