@@ -146,14 +146,15 @@ async def test_a_closed_model_opens_again(provider: Provider, model: PydanticAIM
     assert len(provider.requests) == 2
 
 
-def test_one_model_on_one_event_loop_after_another(provider: Provider) -> None:
+def test_one_model_on_several_event_loops(provider: Provider) -> None:
     model = PydanticAIModel(NAME)
 
     async def once() -> str:
-        reply = await model.complete(ASK)
-        await model.complete(ASK)
-        await model.aclose()
-        return reply.text
+        return (await model.complete(ASK)).text
 
-    assert [asyncio.run(once()) for _ in range(3)] == ["pong"] * 3
-    assert len(provider.requests) == 6
+    with asyncio.Runner() as first, asyncio.Runner() as second:
+        runs = [runner.run(once()) for runner in (first, second, first, second)]
+        for runner in (first, second):
+            runner.run(model.aclose())
+    assert runs == ["pong"] * 4
+    assert len(provider.requests) == 4

@@ -1,6 +1,8 @@
 """The two translators and the one call, on pydantic-ai's own doubles."""
 
 import asyncio
+import gc
+import weakref
 
 import httpx
 import pytest
@@ -169,3 +171,17 @@ async def test_a_ready_model_is_not_closed() -> None:
     model = PydanticAIModel(TestModel())
     await model.aclose()
     assert (await model.complete(ASK)).text
+
+
+def test_event_loops_that_ended_are_not_kept() -> None:
+    model = PydanticAIModel("test")
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    async def once() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        await model.complete(ASK)
+
+    for _ in range(4):
+        asyncio.run(once())
+    gc.collect()
+    assert sum(loop() is not None for loop in loops) <= 1
