@@ -12,7 +12,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="JAZZ_", frozen=True, extra="ignore")
 
-    agent_id: str = Field("support", min_length=1)
+    agent_id: str = Field(default="support", min_length=1)
     """Whose flows: each agent sees its own alone."""
     flows: str = "flows"
     """A package, a folder of .py files, or a YAML/JSON file of flows."""
@@ -28,9 +28,9 @@ class Settings(BaseSettings):
     """Stop words and stemming of the lexical arm: `english`, `german`, …, or `none`."""
     llm: str | None = None
     """A model string such as `openai:gpt-5-mini`; none means semantic choice only."""
-    top_k: int = Field(3, ge=1, le=100)
-    rrf_k: int = Field(10, ge=1)
-    timeout_s: float = Field(20.0, gt=0)
+    top_k: int = Field(default=3, ge=1, le=100)
+    rrf_k: int = Field(default=10, ge=1)
+    timeout_s: float = Field(default=20.0, gt=0)
     """How long the model may take, in seconds."""
     on_empty: Literal["top1", "none"] = "top1"
     """What "nothing fits" from the model leads to: the top candidate, or nothing."""

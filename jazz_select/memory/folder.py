@@ -35,7 +35,7 @@ class IndexFolder:
             path.mkdir(parents=True, exist_ok=True)
             _check_contents(path)
             self._lock = _lock(path)
-        except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        except OSError as error:
             raise IndexUnusableError(
                 str(path), f"it is not a folder that can be written ({error})", advice="Pass another path."
             ) from error

@@ -79,9 +79,12 @@ class ProceduralMemory:
             raise ConfigError(msg)
         encoder = await asyncio.to_thread(_open_encoder, embedder, language)
         if path_or_memory is None or str(path_or_memory) == ":memory:":
-            from jazz_select.memory.remote import RemoteStore
+            from jazz_select.memory.remote import IN_MEMORY, RemoteStore, connect
 
-            store: FlowStore = RemoteStore(encoder.layout, url=url, api_key=api_key, shards=shards, replicas=replicas)
+            client = connect(url, api_key)
+            store: FlowStore = RemoteStore(
+                client, encoder.layout, where=url or IN_MEMORY, shards=shards, replicas=replicas
+            )
         else:
             from jazz_select.memory.edge import EdgeStore
 

@@ -8,13 +8,14 @@ from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as qm
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
-from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from jazz_select.errors import StoreUnavailableError
 from jazz_select.memory.layout import Layout
 from jazz_select.memory.points import AGENT, DENSE, FINGERPRINT, LAYOUT, SPARSE, point_id, to_hits
 from jazz_select.ports import FlowPoint, Hit, HybridQuery, SparseVector
 
+IN_MEMORY = ":memory:"
 _PREFIX = "jazz_flows_"
 _PAGE = 1_000
 _TIMEOUT_S = 10
@@ -24,35 +25,37 @@ _SERVER_FAULT = 500
 _T = TypeVar("_T")
 
 
+def connect(url: str | None, api_key: str | None = None) -> AsyncQdrantClient:
+    """A client for this server, or for an engine in memory where there is no url."""
+    if url is None:
+        return AsyncQdrantClient(location=IN_MEMORY)
+    return AsyncQdrantClient(url=url, api_key=api_key, timeout=_TIMEOUT_S, check_compatibility=False, prefer_grpc=False)
+
+
 class RemoteStore:
     """A `FlowStore` on Qdrant's client: one collection per layout, `agent_id` as tenant."""
 
     def __init__(
         self,
+        client: AsyncQdrantClient,
         layout: Layout,
         *,
-        url: str | None = None,
-        api_key: str | None = None,
+        where: str = IN_MEMORY,
         shards: int | None = None,
         replicas: int | None = None,
     ) -> None:
-        """Prepare a client; nothing is sent before the first call. Without `url` the engine is in memory.
+        """Use this client; nothing is sent before the first call.
 
-        `shards` and `replicas` are used when the collection is made, by the first write.
+        `where` names the server in error messages; `shards` and `replicas` are used when
+        the collection is made, by the first write.
         """
-        self._where = url or ":memory:"
+        self._client = client
+        self._where = where
         self._layout = layout
         self._collection = _PREFIX + layout.key
         self._shards = shards
         self._replicas = replicas
         self._exists = False
-        if url is None:
-            self._client = AsyncQdrantClient(location=":memory:")
-        else:
-            self._client = AsyncQdrantClient(
-                url=url, api_key=api_key, timeout=_TIMEOUT_S, check_compatibility=False, prefer_grpc=False
-            )
-        self._local = url is None
 
     async def fingerprints(self, agent_id: str) -> dict[str, str]:
         """Flow id to fingerprint."""
@@ -125,7 +128,7 @@ class RemoteStore:
         except StoreUnavailableError:
             if not await self._has_collection():  # somebody else made it meanwhile: as good
                 raise
-        if not self._local:
+        if self._where != IN_MEMORY:
             schema = qm.KeywordIndexParams(type=qm.KeywordIndexType.KEYWORD, is_tenant=True)
             await self._call(lambda: self._client.create_payload_index(self._collection, AGENT, schema, wait=True))
         self._exists = True
@@ -167,7 +170,7 @@ class RemoteStore:
         try:
             async for attempt in AsyncRetrying(
                 stop=stop_after_attempt(_ATTEMPTS),
-                wait=wait_exponential_jitter(initial=0.05, max=0.5, jitter=0.05),
+                wait=wait_random_exponential(multiplier=0.1, max=0.5),
                 retry=retry_if_exception(_is_passing),
                 reraise=True,
             ):

@@ -8,6 +8,8 @@
 | `FailingEmbedder` | an embedder that fails while it is told to |
 | `check_chat_model` | the contract of `jazz_select.ports.ChatModel`, to run on your own adapter |
 | `check_embedder` | the contract of `jazz_select.ports.Embedder`, to run on your own adapter |
+| `check_flow_store` | the contract of `jazz_select.ports.FlowStore`, to run on your own adapter |
+| `check_layouts` | that a store keeps vectors of different embedders apart |
 
 ```python
 from jazz_select import FlowRegistry, FlowSelector
@@ -32,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jazz_select.testing.contracts import check_chat_model, check_embedder
     from jazz_select.testing.embedders import FailingEmbedder, HashEmbedder
+    from jazz_select.testing.flow_store import check_flow_store, check_layouts
     from jazz_select.testing.memories import ListMemory
     from jazz_select.testing.models import ScriptedModel
 
@@ -42,6 +45,8 @@ _HOMES = {
     "ScriptedModel": "models",
     "check_chat_model": "contracts",
     "check_embedder": "contracts",
+    "check_flow_store": "flow_store",
+    "check_layouts": "flow_store",
 }
 
 __all__ = [
@@ -51,6 +56,8 @@ __all__ = [
     "ScriptedModel",
     "check_chat_model",
     "check_embedder",
+    "check_flow_store",
+    "check_layouts",
 ]
 
 

@@ -65,14 +65,17 @@ class FailingEmbedder:
     Set `failing` to False to index, and back to True to see what recall does without vectors.
     """
 
-    def __init__(self, embedder: Embedder | None = None, *, error: Exception | None = None) -> None:
+    def __init__(
+        self, embedder: Embedder | None = None, *, error: Exception | None = None, failing: bool = True
+    ) -> None:
         """Make one that fails.
 
         Args:
             embedder: Whose vectors, identity and dim it has while it works; a `HashEmbedder` by default.
             error: What to raise; an `EmbeddingError` by default.
+            failing: Whether it fails from the start.
         """
-        self.failing = True
+        self.failing = failing
         self._embedder = embedder or HashEmbedder()
         self._error = error or EmbeddingError(self._embedder.identity, "told to fail")
 

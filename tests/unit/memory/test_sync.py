@@ -1,0 +1,183 @@
+"""Sync: create, update, delete, skip; idempotent, interruptible, one agent at a time."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jazz_select import BaseFlow, Flow, FlowRegistry, ProceduralMemory, sync_registry
+from jazz_select.errors import EmbeddingError
+from jazz_select.testing import FailingEmbedder, HashEmbedder
+from tests.unit.memory.cards import CARDS, card
+from tests.unit.memory.conftest import Place
+
+NAMES = tuple(each.name for each in CARDS)
+
+
+async def test_a_sync_creates_updates_deletes_and_skips(memory: ProceduralMemory) -> None:
+    first = await memory.sync("a", CARDS)
+    assert (first.created, first.updated, first.deleted, first.skipped) == (NAMES, (), (), ())
+    changed = [card(NAMES[0], "something else"), *CARDS[2:], card("greet")]
+    second = await memory.sync("a", changed)
+    assert (second.created, second.updated, second.deleted) == (("greet",), (NAMES[0],), (NAMES[1],))
+    assert second.skipped == NAMES[2:]
+    third = await memory.sync("a", changed)
+    assert third.skipped == (NAMES[0], *NAMES[2:], "greet")
+    assert not third.created + third.updated + third.deleted
+
+
+async def test_a_dry_run_only_says_what_would_happen(memory: ProceduralMemory) -> None:
+    report = await memory.sync("a", CARDS, dry_run=True)
+    assert report.created == NAMES
+    assert report.dry_run
+    assert "nothing was written" in str(report)
+    assert await memory.list_flows("a") == []
+
+
+async def test_one_agents_sync_leaves_anothers_flows(memory: ProceduralMemory) -> None:
+    await memory.sync("a", CARDS)
+    await memory.sync("b", CARDS[:1])
+    await memory.sync("b", [])
+    assert len(await memory.list_flows("a")) == len(CARDS)
+    assert await memory.list_flows("b") == []
+
+
+async def test_progress_is_told_after_each_batch(memory: ProceduralMemory) -> None:
+    seen: list[tuple[int, int]] = []
+    await memory.sync(
+        "a", [card(f"flow_{n}") for n in range(600)], progress=lambda done, total: seen.append((done, total))
+    )
+    assert seen == [(256, 600), (512, 600), (600, 600)]
+
+
+async def test_concurrent_syncs_of_one_agent_end_in_one_of_their_catalogues(memory: ProceduralMemory) -> None:
+    catalogues = [
+        [card(f"flow_{n}", f"version {version}") for n in range(version, version + 20)] for version in range(5)
+    ]
+    await asyncio.gather(*(memory.sync("a", catalogue) for catalogue in catalogues))
+    found = {(each["flow_name"], each["description"]) for each in await memory.list_flows("a")}
+    assert found in [{(each.name, each.description) for each in catalogue} for catalogue in catalogues]
+
+
+async def test_a_sync_that_fails_half_way_is_finished_by_the_next(place: Place) -> None:
+    embedder = FailingEmbedder(failing=False)
+    many = [card(f"flow_{n}") for n in range(600)]
+
+    def fail(done: int, total: int) -> None:
+        embedder.failing = done < total
+
+    async with await ProceduralMemory.open(place, embedder=embedder) as memory:
+        with pytest.raises(EmbeddingError):
+            await memory.sync("a", many, progress=fail)
+        assert len(await memory.list_flows("a")) == 256
+        embedder.failing = False
+        report = await memory.sync("a", many)
+        assert (len(report.created), len(report.skipped)) == (344, 256)
+
+
+@pytest.mark.parametrize("batches", [0, 1, 2])
+async def test_a_cancelled_sync_is_finished_by_the_next(memory: ProceduralMemory, batches: int) -> None:
+    many = [card(f"flow_{n}") for n in range(600)]
+    reached = asyncio.Event()
+    if batches == 0:
+        reached.set()
+
+    def progress(done: int, _: int) -> None:
+        if done >= 256 * batches:
+            reached.set()
+
+    running = asyncio.create_task(memory.sync("a", many, progress=progress))
+    await asyncio.sleep(0)
+    await reached.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await memory.sync("a", many)
+    assert sorted(each["flow_name"] for each in await memory.list_flows("a")) == sorted(each.name for each in many)
+
+
+SYNC_FOR_EVER = """
+import asyncio, sys
+from jazz_select import ProceduralMemory
+from jazz_select.testing import HashEmbedder
+from tests.unit.memory.cards import card
+
+async def main():
+    memory = await ProceduralMemory.open(sys.argv[1], embedder=HashEmbedder())
+    for version in range(1000):
+        cards = [card(f"flow_{n}", f"about {n} version {version}") for n in range(600)]
+        await memory.sync("a", cards, progress=lambda done, total: print(version, done, flush=True))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_kill_in_the_middle_of_a_sync_loses_and_doubles_nothing(tmp_path: Path, seed: int) -> None:
+    index = tmp_path / "index"
+    moments = random.Random(seed)
+    for _ in range(2):
+        process = subprocess.Popen([sys.executable, "-c", SYNC_FOR_EVER, str(index)], stdout=subprocess.PIPE, text=True)
+        assert process.stdout
+        for _ in range(moments.randint(1, 7)):
+            assert process.stdout.readline()
+        await asyncio.sleep(moments.random() * 0.05)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        async with await ProceduralMemory.open(index, embedder=HashEmbedder()) as memory:
+            known = [each["flow_name"] for each in await memory.list_flows("a")]
+            assert len(known) == len(set(known)) >= 256, "what was acknowledged is there, once"
+    many = [card(f"flow_{n}") for n in range(600)]
+    async with await ProceduralMemory.open(index, embedder=HashEmbedder()) as memory:
+        await memory.sync("a", many)
+        assert sorted(each["flow_name"] for each in await memory.list_flows("a")) == sorted(each.name for each in many)
+        assert "flow_17" in [each["flow_name"] for each in await memory.recall("flow_17", "a", top_k=10)]
+
+
+def _flow(name: str, registry: FlowRegistry, about: str = "do a thing") -> Flow:
+    return Flow(
+        name=name,
+        description=f"{name}: {about}",
+        condition=f"The user wants {name}.",
+        desired_effects=[f"{name} is done"],
+        examples=[f"{word} {name}" for word in ("do", "please", "start", "run", "make")],
+        registry=registry,
+    )
+
+
+async def test_a_registry_is_synced_by_checksum(memory: ProceduralMemory) -> None:
+    registry = FlowRegistry()
+    first, second = _flow("first", registry), _flow("second", registry)
+    assert (await sync_registry(memory, "a", registry)).created == ("first", "second")
+    assert (await sync_registry(memory, "a", registry=registry)).skipped == ("first", "second")
+    registry.unregister(second)
+    registry.register(_flow("first", FlowRegistry(), "do it better"), replace=True)
+    report = await sync_registry(memory, "a", registry, dry_run=True)
+    assert (report.updated, report.deleted) == (("first",), ("second",))
+    assert first.name == "first"
+
+
+async def test_an_empty_registry_deletes_and_warns(memory: ProceduralMemory, caplog: pytest.LogCaptureFixture) -> None:
+    await memory.sync("a", CARDS)
+    assert set((await sync_registry(memory, "a", FlowRegistry())).deleted) == set(NAMES)
+    assert "empty registry" in caplog.text
+
+
+async def test_the_default_scope_is_synced_when_none_is_named(memory: ProceduralMemory) -> None:
+    report = await sync_registry(memory, agent_id="a")
+    assert set(report.created) == {flow.name for flow in BaseFlow.registry.values()}
+
+
+async def test_a_change_of_the_embedder_indexes_anew(tmp_path: Path) -> None:
+    async with await ProceduralMemory.open(tmp_path, embedder=HashEmbedder(64)) as memory:
+        await memory.sync("a", CARDS)
+    async with await ProceduralMemory.open(tmp_path, embedder=HashEmbedder(32)) as memory:
+        assert (await memory.sync("a", CARDS)).created == NAMES
+        assert (await memory.recall("money back", "a"))[0]["flow_name"] == "refund_order"
+    async with await ProceduralMemory.open(tmp_path, embedder=HashEmbedder(64)) as memory:
+        assert await memory.list_flows("a") == [], "the old vectors are gone"
