@@ -1,5 +1,6 @@
 """The bars a flow has to pass to be registered. Pure."""
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -91,7 +92,7 @@ def check_text(subject: Subject, field: str, value: object) -> None:
 
 def _check_texts(subject: Subject, field: str, value: object) -> None:
     if isinstance(value, str):
-        raise subject.error(field, f"has to be a list of texts, not one text; write [{_shorten(value)!r}]")
+        raise subject.error(field, f"has to be a list of texts, not one text; write [{reprlib.repr(value)}]")
     shown = value
     if not isinstance(value, Sequence) or isinstance(value, bytes | bytearray):
         raise subject.error(field, f"has to be a list of texts, not {describe(shown)}")
@@ -112,8 +113,4 @@ def describe(value: object) -> str:
     """A value in a few words, for a message."""
     if value is None:
         return "nothing (None)"
-    return f"{type(value).__name__} {_shorten(repr(value))}"
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."  # noqa: PLR2004
+    return f"{type(value).__name__} {reprlib.repr(value)}"

@@ -1,0 +1,222 @@
+"""Flows as data: YAML and JSON files, checked by pydantic, with errors that name file, flow and field."""
+
+import json
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from jazz_select.errors import FlowLoadError, FlowValidationError
+from jazz_select.flow.base import BaseFlow, Flow
+from jazz_select.flow.checks import describe
+from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
+from jazz_select.flow.origin import read_from, short_path
+
+if TYPE_CHECKING:
+    from yaml import SafeLoader as _YamlLoader
+else:
+    _YamlLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, where PyYAML has libyaml
+
+SUFFIXES = (".json", ".yaml", ".yml")
+_PLAIN: dict[str, type[CompositeFlow]] = {"sequential": SequentialFlow, "parallel": ParallelFlow}
+_QUOTES = "; put quotes around it (unquoted, YAML reads yes, no, on, off, numbers and dates as something else)"
+_PAIR = 2
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class BranchData(_Strict):
+    """`{when: "the parcel was lost", flow: resend_order}`, or the pair `["the parcel was lost", resend_order]`."""
+
+    when: str
+    flow: str
+
+
+def _from_pair(value: object) -> object:
+    given = value
+    pair = cast("list[object]", value) if isinstance(value, list) else []
+    return {"when": pair[0], "flow": pair[1]} if len(pair) == _PAIR else given
+
+
+class FlowData(_Strict):
+    """One flow of a data file; the fields of `Flow` and of the composites, whose parts are given by name."""
+
+    name: str
+    type: Literal["flow", "sequential", "parallel", "conditional"] = "flow"
+    description: str = ""
+    condition: str = ""
+    desired_effects: list[str] = []
+    examples: list[str] = []
+    aliases: list[str] = []
+    tools: list[str] = []
+    steps: list[str] = []
+    priority: Annotated[list[int], Field(min_length=2, max_length=2)] = [0, 0]
+    flows: list[str] = []
+    branches: list[Annotated[BranchData, BeforeValidator(_from_pair)]] = []
+    otherwise: str | None = None
+
+
+def read_flows(file: Path) -> Iterator[BaseFlow]:
+    """Build the flows of a data file, one at a time; each registers itself in the current scope.
+
+    Raises:
+        FlowLoadError: The file cannot be read, or holds something else than flows.
+        FlowValidationError: A field of one of its flows is missing or wrong.
+    """
+    entries = list(_entries(file))
+    if not entries:
+        raise FlowLoadError(short_path(str(file)), "it holds no flows; write at least one, or delete the file")
+    for number, entry in enumerate(entries, start=1):
+        data = _validated(file, number, entry)
+        with read_from(file, number):
+            flow = _build(data, place=_place(file, number))
+        yield flow
+
+
+def _build(data: FlowData, *, place: str) -> BaseFlow:
+    common = data.model_dump(exclude={"type", "priority", "flows", "branches", "otherwise"})
+    common["priority"] = (data.priority[0], data.priority[1])
+    if data.type == "conditional":
+        branches = [(branch.when, branch.flow) for branch in data.branches]
+        return ConditionalFlow(**common, branches=branches, flows=data.flows, otherwise=data.otherwise)
+    for field in ("branches", "otherwise"):
+        if getattr(data, field):
+            raise FlowValidationError(data.name, field, "is for flows of `type: conditional` only", place=place)
+    if data.type == "flow":
+        if data.flows:
+            problem = "is for composites; add `type: sequential`, `type: parallel` or `type: conditional`"
+            raise FlowValidationError(data.name, "flows", problem, place=place)
+        return Flow(**common)
+    return _PLAIN[data.type](**common, flows=data.flows)
+
+
+def _entries(file: Path) -> Iterator[object]:
+    text = _text(file)
+    try:
+        documents = _json(text) if file.suffix.lower() == ".json" else _yaml(text)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise FlowLoadError(short_path(str(file)), _syntax(error)) from error
+    for document in documents:
+        content = document
+        if isinstance(content, dict):
+            mapping = cast("dict[object, object]", content)
+            content = mapping["flows"] if "flows" in mapping and "name" not in mapping else [mapping]
+            if set(mapping) - {"flows"} and "name" not in mapping and "flows" in mapping:
+                extra = ", ".join(sorted(repr(key) for key in set(mapping) - {"flows"}))
+                raise FlowLoadError(short_path(str(file)), f"next to `flows:` it holds {extra}; take that out")
+        if content is None:
+            continue
+        if not isinstance(content, list):
+            problem = "it has to hold a list of flows, `flows:` with such a list, or one flow with its `name:`"
+            raise FlowLoadError(short_path(str(file)), problem)
+        yield from cast("list[object]", content)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FlowLoadError(short_path(str(file)), f"it is not UTF-8 ({error.reason}); save it as UTF-8") from error
+    except OSError as error:
+        raise FlowLoadError(short_path(str(file)), error.strerror or str(error)) from error
+
+
+def _json(text: str) -> list[object]:
+    return [json.loads(text, object_pairs_hook=_unique)] if text.strip() else []
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    seen: dict[str, object] = {}
+    for key, value in pairs:
+        if key in seen:
+            msg = f"{key!r} stands twice in one mapping"
+            raise ValueError(msg)
+        seen[key] = value
+    return seen
+
+
+def _yaml(text: str) -> list[object]:
+    return list(yaml.load_all(text, Loader=_UniqueKeys))
+
+
+class _UniqueKeys(_YamlLoader):
+    """A safe loader that refuses a key written twice, where YAML libraries silently keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+        repeated = next((key for key in keys if keys.count(key) > 1), None)
+        if repeated is not None:
+            problem = f"{repeated!r} stands twice in one mapping; a new flow begins with a dash"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _syntax(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        problem = f"line {error.problem_mark.line + 1}: {error.problem}"
+        tabs = "; YAML is indented with spaces, not tabs" if "\\t" in problem or " tab " in problem else ""
+        return f"{problem}{tabs}"
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def _validated(file: Path, number: int, entry: object) -> FlowData:
+    place = _place(file, number)
+    label = f"<flow {number}>"
+    given = describe(entry)
+    if not isinstance(entry, dict):
+        raise FlowValidationError(
+            label, "name", f"a flow is a mapping with name:, description:, …, not {given}", place=place
+        )
+    fields = cast("Mapping[object, object]", entry)
+    name = fields.get("name")
+    label = name if isinstance(name, str) and name else label
+    try:
+        return FlowData.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise FlowValidationError(label, _field(first["loc"]), _problem(first), place=place) from error
+    except RecursionError as error:
+        raise FlowLoadError(place, "it contains itself; take the YAML alias out") from error
+
+
+def _place(file: Path, number: int) -> str:
+    return f"{short_path(str(file))} (flow {number})"
+
+
+def _field(loc: tuple[int | str, ...]) -> str:
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc)
+    return path.removeprefix(".") or "name"
+
+
+def _problem(error: ErrorDetails) -> str:
+    value: object = error["input"]
+    given = describe(value)
+    match error["type"]:
+        case "missing":
+            problem = "is missing"
+        case "extra_forbidden":
+            problem = _unknown(str(error["loc"][-1]), nested=len(error["loc"]) > 1)
+        case "string_type":
+            scalar = value is not None and not isinstance(value, list | dict)
+            problem = f"has to be a text, not {given}{_QUOTES if scalar else ''}"
+        case "list_type" if value is None:
+            problem = "has to be a list, not nothing; write [] or take the line out"
+        case "list_type":
+            problem = f"has to be a list, not {given}; put each entry on a line of its own, after a dash"
+        case "model_type":
+            problem = f"has to be a pair [when, flow] or a mapping with when: and flow:, not {given}"
+        case _:
+            problem = f"{error['msg'][:1].lower()}{error['msg'][1:]}, not {given}"
+    return problem
+
+
+def _unknown(field: str, *, nested: bool) -> str:
+    known = list((BranchData if nested else FlowData).model_fields)
+    close = get_close_matches(field, known, n=1)
+    return f"is no field of a flow; {f'did you mean {close[0]!r}?' if close else 'there are ' + ', '.join(known)}"

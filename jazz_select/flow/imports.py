@@ -1,0 +1,158 @@
+"""Importing the Python files that flows are written in; an import that fails can be tried again."""
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from hashlib import sha256
+from importlib import import_module, invalidate_caches
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from pkgutil import iter_modules
+from traceback import extract_tb
+
+from jazz_select.errors import FlowError, FlowLoadError
+from jazz_select.flow.origin import short_path
+
+_PREFIX = "_jazz_flows_"
+
+
+def is_package(folder: Path) -> bool:
+    """True where the folder is to be imported under its own name."""
+    return (folder / "__init__.py").is_file()
+
+
+def import_name(name: str) -> list[str]:
+    """Import a module, and all below it if it is a package.
+
+    Returns:
+        The names of the modules, the given one first.
+
+    Raises:
+        FlowLoadError: One cannot be imported; those of them that this call imported are forgotten again.
+    """
+    invalidate_caches()
+    before = set(sys.modules)
+    try:
+        with _translated(name, wanted=name):
+            import_module(name)
+        return [name, *_below(name)]
+    except BaseException:
+        for module in set(sys.modules) - before:
+            if module == name or module.startswith(f"{name}."):
+                del sys.modules[module]
+        raise
+
+
+def import_folder(folder: Path) -> list[str]:
+    """Import a folder with an `__init__.py` under its own name, and all modules below it.
+
+    Raises:
+        FlowLoadError: A module cannot be imported, or another package of that name is imported already.
+    """
+    with _importable(folder / "__init__.py") as name:
+        return import_name(name)
+
+
+def import_file(file: Path) -> str:
+    """Import one file: as the module it is where its folder is a package, else under a private name, anew each time.
+
+    Raises:
+        FlowLoadError: It cannot be imported.
+    """
+    if is_package(file.parent):
+        with _importable(file) as name, _translated(short_path(str(file))):
+            invalidate_caches()
+            import_module(name)
+        return name
+    name = f"{_PREFIX}{sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
+    spec = spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:  # pragma: no cover - a .py file always has a loader
+        raise FlowLoadError(short_path(str(file)), "Python cannot import it")
+    earlier = sys.modules.pop(name, None)
+    sys.modules[name] = module = module_from_spec(spec)
+    try:
+        with _translated(short_path(str(file))):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        if earlier is not None:
+            sys.modules[name] = earlier
+        raise
+    return name
+
+
+def data_folders(name: str) -> list[Path]:
+    """Where the data files of this module can lie; none if it is no package."""
+    return [Path(folder) for folder in getattr(sys.modules[name], "__path__", ())]
+
+
+def _below(package: str) -> Generator[str, None, None]:
+    for found in iter_modules(getattr(sys.modules[package], "__path__", ())):
+        # `__main__` is a program, not a place to define flows in.
+        if found.name == "__main__":
+            continue
+        name = f"{package}.{found.name}"
+        with _translated(name):
+            import_module(name)
+        yield name
+        if found.ispkg:
+            yield from _below(name)
+
+
+@contextmanager
+def _importable(file: Path) -> Generator[str, None, None]:
+    """The name under which a package's file can be imported while the block runs."""
+    folder = file.parent
+    parts = [] if file.stem == "__init__" else [file.stem]
+    expected: list[Path] = []
+    while is_package(folder):
+        parts.insert(0, folder.name)
+        expected.insert(0, folder / "__init__.py")
+        folder = folder.parent
+    if any("." in part for part in parts):
+        raise FlowLoadError(short_path(str(file)), "a name with a dot in it cannot be imported; rename it")
+    homes = {".".join(parts[: depth + 1]): home for depth, home in enumerate(expected)} | {".".join(parts): file}
+    _check_homes(homes)
+    sys.path.insert(0, str(folder))
+    try:
+        yield ".".join(parts)
+        _check_homes(homes)
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _check_homes(homes: dict[str, Path]) -> None:
+    for name, home in homes.items():
+        module = sys.modules.get(name)
+        if module is None:
+            continue
+        file = getattr(module, "__file__", None)
+        if file is None or Path(file).resolve() != home.resolve():
+            problem = f"another module named {name!r} is already imported, from {file or 'elsewhere'}; rename one"
+            raise FlowLoadError(short_path(str(home)), problem)
+
+
+@contextmanager
+def _translated(subject: str, *, wanted: str = "") -> Generator[None, None, None]:
+    try:
+        yield
+    except FlowError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name and f"{wanted}.".startswith(f"{error.name}."):
+            raise FlowLoadError(subject, "there is no package, module, folder or file of that name") from error
+        hint = "install it; a neighbouring file can only be imported if the folder has an __init__.py"
+        raise FlowLoadError(
+            subject, f"it needs the module {error.name!r}, which is not there{_at(error)}; {hint}"
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise FlowLoadError(subject, f"running it raised {type(error).__name__}: {error}{_at(error)}") from error
+
+
+def _at(error: BaseException) -> str:
+    frames = [
+        frame
+        for frame in extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<frozen") and frame.filename != __file__
+    ]
+    return f" ({short_path(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
