@@ -60,7 +60,7 @@ fmt: $(VENV)/.check.done ## Format, and mend what the linter can mend
 
 .PHONY: docs
 docs: $(VENV)/.docs.done ## Build the documentation into site/
-	@$(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
 
 .PHONY: bench
 bench: $(VENV)/.bench.done ## Measure recall on the public files in DATA (default: data; benchmarks/README.md says where to get them)

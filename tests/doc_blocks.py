@@ -1,6 +1,6 @@
 """Runs the Python blocks of one Markdown file as a reader would: top to bottom, in one session.
 
-    python -m tests.doc_blocks docs/tutorial.md
+    python -m tests.doc_blocks docs/tutorial.md [name-for-messages]
 
 - ```` ```python ```` is run. `await` at the top level works, as it does in a notebook.
 - ```` ```python no-run ````, or a block after a line `<!-- no-run -->`, is only compiled.
@@ -117,4 +117,4 @@ def run(text: str, file: str) -> None:
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]).read_text("utf-8"), sys.argv[1])
+    run(Path(sys.argv[1]).read_text("utf-8"), sys.argv[-1])

@@ -25,12 +25,9 @@ def test_every_python_block_runs(path: Path, tmp_path: Path) -> None:
     for folder in ("flows", "examples"):  # what a reader has at hand in a clone, to read and to spoil
         if (ROOT / folder).is_dir():
             shutil.copytree(ROOT / folder, tmp_path / folder)
-    program = (
-        "import sys; from tests.doc_blocks import run; run(open(sys.argv[1], encoding='utf-8').read(), sys.argv[2])"
-    )
     environment = {key: value for key, value in os.environ.items() if not key.startswith("JAZZ_")}  # noqa: TID251
     environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(ROOT)])
-    command = [sys.executable, "-W", "error", "-c", program, str(path), name(path)]
+    command = [sys.executable, "-W", "error", "-m", "tests.doc_blocks", str(path), name(path)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
