@@ -12,6 +12,7 @@ Loader = Callable[[Path, int], Dataset]
 DATASETS: Mapping[str, Loader] = {
     "clinc150-5": lambda data, seed: intents.clinc150(data, examples=5, seed=seed),
     "clinc150-10": lambda data, seed: intents.clinc150(data, examples=10, seed=seed),
+    "clinc150-1000-flows": lambda data, seed: intents.clinc150_pieces(data, flows=1_000, examples=5, seed=seed),
     "banking77-5": lambda data, seed: intents.banking77(data, examples=5, seed=seed),
     "banking77-10": lambda data, seed: intents.banking77(data, examples=10, seed=seed),
     "nlupp-banking-5": lambda data, seed: intents.nlupp(data, domain="banking", examples=5, seed=seed),

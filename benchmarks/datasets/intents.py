@@ -23,6 +23,38 @@ def clinc150(data: Path, *, examples: int, seed: int) -> Dataset:
     )
 
 
+def clinc150_pieces(data: Path, *, flows: int, examples: int, seed: int) -> Dataset:
+    """CLINC150 cut into many small flows, to measure time at sizes that no published catalogue has.
+
+    Each intent's training requests are dealt out to flows of `examples` each, so that any flow
+    of an intent answers its requests. For times only: near-identical flows make no fair quality.
+    """
+    files = Files(data, "clinc150")
+    splits: dict[str, list[tuple[str, str]]] = files.json("data_full.json")
+    shots = _draw(splits["train"], len(splits["train"]), seed)
+    pieces: dict[str, list[Entry]] = {
+        label: [
+            Entry(
+                name=f"{humanised(label)} {number}",
+                description=humanised(label),
+                examples=texts[number * examples : (number + 1) * examples],
+            )
+            for number in range(len(texts) // examples)
+        ]
+        for label, texts in shots.items()
+    }
+    taken = shuffled([entry for entries in pieces.values() for entry in entries], seed)[:flows]
+    names = {entry.name for entry in taken}
+    gold = {label: frozenset(each.name for each in entries if each.name in names) for label, entries in pieces.items()}
+    return Dataset(
+        name=f"clinc150-{flows}-flows",
+        flows=taken,
+        requests=tuple(Request(text=text, gold=gold[label]) for text, label in splits["test"] if gold[label]),
+        seed=seed,
+        sha256=files.sha256,
+    )
+
+
 def banking77(data: Path, *, examples: int, seed: int) -> Dataset:
     """77 near-by intents of one bank; some published labels are disputed and are used as they are."""
     files = Files(data, "banking77")

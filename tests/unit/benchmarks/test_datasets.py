@@ -100,6 +100,14 @@ def test_clinc_examples_are_drawn_from_train_and_requests_from_test(data: Path) 
     assert read.outside == ("who won",)
 
 
+def test_clinc_pieces_deal_out_all_training_requests(data: Path) -> None:
+    read = intents.clinc150_pieces(data, flows=100, examples=5, seed=1)
+    assert len(read.flows) == 12
+    assert len({text for entry in read.flows for text in entry.examples}) == 60
+    assert read.requests[0] == Request(text="test play", gold=frozenset({"play it 0", "play it 1"}))
+    assert len(intents.clinc150_pieces(data, flows=7, examples=5, seed=1).flows) == 7
+
+
 def test_banking_reads_quoted_lines_and_humanises_labels(data: Path) -> None:
     read = intents.banking77(data, examples=5, seed=1)
     assert read.requests == (Request(text="where is\nmy card", gold=frozenset({"card late?"})),)

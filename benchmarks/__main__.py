@@ -1,0 +1,25 @@
+"""Every benchmark, one after the other, and the tables: `python -m benchmarks --data DIR [--models DIR]`."""
+
+from typing import Annotated
+
+import typer
+
+from benchmarks import latency, recall, report
+from benchmarks.options import DataFolder, ModelsFolder
+
+
+def main(
+    data: DataFolder = None,
+    models: ModelsFolder = None,
+    seeds: Annotated[str, typer.Option(help="Seeds of the reported mean; 0 is for development.")] = "1,2,3",
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="All 20,614 single-tool requests of MetaTool.")] = False,
+) -> None:
+    """Measure everything, store the rows, and make the tables of benchmarks/README.md from them."""
+    latency.main(data)
+    recall.main(data, models, seeds=seeds, everything=everything)
+    report.main(check=False)
+
+
+if __name__ == "__main__":
+    typer.run(main)

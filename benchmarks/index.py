@@ -1,0 +1,70 @@
+"""From a data set to an index, by the same path that a deployment takes."""
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.datasets.base import Entry
+from jazz_select import Flow, FlowRegistry, ProceduralMemory, sync_registry
+from jazz_select.memory import documents
+from jazz_select.memory.edge import EdgeStore
+from jazz_select.memory.embedders import open_embedder
+from jazz_select.memory.encode import Encoder
+from jazz_select.memory.lexical import Lexical
+from jazz_select.ports import HybridQuery
+
+AGENT = "bench"
+
+
+def registry_of(entries: Iterable[Entry]) -> FlowRegistry:
+    """The entries as flows, in a registry that asks for no examples."""
+    registry = FlowRegistry(min_examples=0)
+    for entry in entries:
+        Flow(
+            name=entry.name,
+            description=described(entry),
+            examples=entry.examples,
+            registry=registry,
+        )
+    return registry
+
+
+def described(entry: Entry) -> str:
+    """The description; a tool's parameters are part of what it is, so they follow it."""
+    if not entry.parameters:
+        return entry.description
+    parameters = "; ".join(f"{name}: {text}" if text else name for name, text in entry.parameters)
+    return f"{entry.description} Parameters: {parameters}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """A memory, and the two parts it is made of, to measure them by themselves."""
+
+    memory: ProceduralMemory
+    store: EdgeStore
+    encoder: Encoder
+
+    async def leg(self, request: str, leg: str, depth: int) -> list[str]:
+        """The names that one arm finds when the other one is not asked, best first."""
+        text = documents.clean(request)
+        dense = self.encoder.request(text) if leg == "dense" else None
+        sparse = self.encoder.lexical.query(text) if leg == "bm25" else None
+        if dense is None and sparse is None:
+            return []
+        query = HybridQuery(agent_id=AGENT, dense=dense, sparse=sparse, limit=depth, depth=depth, rrf_k=10)
+        hits = await self.store.search(query)
+        return [hit.payload["flow_name"] for hit in sorted(hits, key=lambda hit: hit.ranks[leg])]
+
+
+@asynccontextmanager
+async def indexed(entries: Iterable[Entry], embedder: str) -> AsyncGenerator[Index]:
+    """An embedded index of these entries in a folder of its own, gone when the block ends."""
+    encoder = Encoder(open_embedder(embedder), Lexical())
+    with TemporaryDirectory(prefix="jazz-bench-") as folder:
+        store = EdgeStore(Path(folder) / "index", encoder.layout)
+        async with ProceduralMemory(store, encoder) as memory:
+            await sync_registry(memory, AGENT, registry_of(entries))
+            yield Index(memory=memory, store=store, encoder=encoder)

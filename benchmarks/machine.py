@@ -1,0 +1,52 @@
+"""Where and with what a number was measured."""
+
+import os
+import platform
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+_PACKAGES = ("jazz-select", "qdrant-edge-py", "wordllama", "fastembed", "onnxruntime", "numpy")
+_GENERATED = (":!benchmarks/results", ":!benchmarks/README.md")
+
+
+def circumstances() -> dict[str, Any]:
+    """Commit, versions and machine; `dirty` says that the code differs from the commit, results apart."""
+    return {
+        "commit": _git("rev-parse", "--short=12", "HEAD"),
+        "dirty": bool(_git("status", "--porcelain", "--", ".", *_GENERATED)),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
+        "python": platform.python_version(),
+        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+    }
+
+
+def _git(*arguments: str) -> str:
+    git = shutil.which("git")
+    if git is None:
+        return ""
+    done = subprocess.run([git, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments
+    return done.stdout.strip()
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

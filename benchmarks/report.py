@@ -1,0 +1,187 @@
+"""The tables of benchmarks/README.md, made from results/*.json: `python -m benchmarks.report`.
+
+`--check` writes nothing and fails where the tables are not those of the results.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks import rows
+from benchmarks.metrics import mean
+
+README = Path(__file__).with_name("README.md")
+_NOTHING = "No run is stored."
+
+
+def recall_table(found: Sequence[rows.Row]) -> str:
+    """The fused list, averaged over seeds."""
+    columns = ("R@1", "R@3", "R@5", "R@10", "MRR", "nDCG@10")
+    header = ("data set", "flows", "requests", "embedder", *columns, "COMP@5", "p50 ms", "p99 ms")
+    body = [
+        (
+            dataset,
+            str(runs[0]["flows"]),
+            f"{runs[0]['requests']:,}",
+            embedder,
+            *(_percent(_mean(runs, "fused", column)) for column in columns),
+            _percent(_mean(runs, "fused", "COMP@5")) if "COMP@5" in runs[0]["fused"] else "",
+            f"{_mean(runs, 'recall_ms', 'p50'):.2f}",
+            f"{_mean(runs, 'recall_ms', 'p99'):.2f}",
+        )
+        for (dataset, embedder), runs in _by(found, "dataset", "embedder")
+    ]
+    return _table(header, body, words=(0, 3))
+
+
+def legs_table(found: Sequence[rows.Row]) -> str:
+    """Both legs beside what came of them, R@1 / R@5."""
+    header = ("data set", "embedder", "dense", "BM25", "fused", "fused − better leg")
+    body: list[tuple[str, ...]] = []
+    for (dataset, embedder), runs in _by(found, "dataset", "embedder"):
+        shares = {leg: [_mean(runs, leg, column) for column in ("R@1", "R@5")] for leg in ("dense", "bm25", "fused")}
+        gain = [
+            fused - max(legs) for fused, *legs in zip(shares["fused"], shares["dense"], shares["bm25"], strict=True)
+        ]
+        body.append(
+            (
+                dataset,
+                embedder,
+                *(" / ".join(_percent(share) for share in shares[leg]) for leg in ("dense", "bm25", "fused")),
+                " / ".join(f"{100 * points:+.1f}" for points in gain),
+            )
+        )
+    return _table(header, body, words=(0, 1))
+
+
+def latency_table(found: Sequence[rows.Row]) -> str:
+    """Recall beside the bare embedder and engine; one row per run."""
+    header = (
+        "flows",
+        "embedder",
+        "recall p50 / p99",
+        "embedding p50",
+        "engine p50",
+        "recall ÷ their sum",
+        "select p50",
+    )
+    body = [
+        (
+            f"{row['flows']:,}",
+            row["embedder"],
+            f"{row['recall_ms']['p50']:.3f} / {row['recall_ms']['p99']:.3f}",
+            f"{row['embed_ms']['p50']:.3f}",
+            f"{row['query_ms']['p50']:.3f}",
+            f"{row['ratio']:.2f}",
+            f"{row['select_ms']['p50']:.3f}",
+        )
+        for row in found
+    ]
+    return _table(header, body, words=(1,))
+
+
+def start_table(found: Sequence[rows.Row]) -> str:
+    """Fresh interpreters."""
+    header = ("what", "best", "median")
+    body = [
+        (name, f"{1000 * row[key]['best']:.0f} ms", f"{1000 * row[key]['median']:.0f} ms")
+        for row in found
+        for name, key in (("`import jazz_select`", "import_s"), ("first `select`, from starting Python on", "cold_s"))
+    ]
+    return _table(header, body, words=(0,))
+
+
+def provenance(found: Sequence[rows.Row]) -> str:
+    """Which commit, machine and files the numbers come from."""
+    lines = sorted(
+        {
+            f"- commit {row['commit']}{' with uncommitted changes' if row['dirty'] else ''}, {row['at'][:10]}, "
+            f"{row['cpu']}, {row['cores']} cores, Python {row['python']}, "
+            + ", ".join(f"{name} {number}" for name, number in row["packages"].items())
+            for row in found
+        }
+    )
+    files = sorted({f"{row['dataset']} `{row['data']}`" for row in found if "data" in row})
+    return "\n".join([*lines, *([f"- files read (SHA-256, first 16 digits): {', '.join(files)}"] if files else [])])
+
+
+TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
+    "recall": ("recall", recall_table),
+    "legs": ("recall", legs_table),
+    "latency": ("latency", latency_table),
+    "start": ("latency", start_table),
+    "recall-provenance": ("recall", provenance),
+    "latency-provenance": ("latency", provenance),
+}
+"""Marker to the question whose rows it shows, and how."""
+
+
+def filled(text: str, results: Callable[[str], Sequence[rows.Row]] = rows.read) -> str:
+    """The text with every marked table made anew.
+
+    Raises:
+        ValueError: A marker has no table.
+    """
+
+    def table(match: re.Match[str]) -> str:
+        marker = match["marker"]
+        if marker not in TABLES:
+            msg = f"no table is called {marker!r}; there are {', '.join(TABLES)}"
+            raise ValueError(msg)
+        question, render = TABLES[marker]
+        found = results(question)
+        return (
+            f"<!-- {marker}: made by benchmarks.report -->\n{render(found) if found else _NOTHING}\n<!-- /{marker} -->"
+        )
+
+    pattern = r"<!-- (?P<marker>[\w-]+): made by benchmarks\.report -->\n.*?<!-- /(?P=marker) -->"
+    return re.sub(pattern, table, text, flags=re.DOTALL)
+
+
+def main(
+    *,
+    check: Annotated[bool, typer.Option("--check", help="Fail where the tables are stale; write nothing.")] = False,
+) -> None:
+    """Make the tables of benchmarks/README.md from the stored results."""
+    old = README.read_text(encoding="utf-8")
+    new = filled(old)
+    if not check:
+        README.write_text(new, encoding="utf-8")
+    elif new != old:
+        typer.echo("benchmarks/README.md does not show the stored results: python -m benchmarks.report", err=True)
+        raise typer.Exit(1)
+
+
+def _by(found: Iterable[rows.Row], *fields: str) -> list[tuple[tuple[str, ...], list[rows.Row]]]:
+    groups: dict[tuple[str, ...], list[rows.Row]] = defaultdict(list)
+    for row in found:
+        groups[tuple(str(row[field]) for field in fields)].append(row)
+    return sorted(groups.items(), key=lambda group: [_natural(part) for part in group[0]])
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Sorts "clinc150-5" before "clinc150-10", and the default embedder first."""
+    parts = re.split(r"(\d+)", "" if text == "static" else text)
+    return [(int(part), "") if part.isdigit() else (0, part) for part in parts]
+
+
+def _mean(runs: Sequence[Mapping[str, Any]], part: str, name: str) -> float:
+    return mean([run[part][name] for run in runs])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def _table(header: Sequence[str], body: Iterable[Sequence[str]], *, words: Sequence[int]) -> str:
+    """A Markdown table; numbers stand right, columns in `words` left."""
+    rules = ["---" if column in words else "---:" for column in range(len(header))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *body))
+
+
+if __name__ == "__main__":
+    typer.run(main)
