@@ -22,7 +22,8 @@ ModelsFolder = Annotated[
 Embedders = Annotated[
     list[str] | None,
     typer.Option(
-        "--embedder", help="static, or fastembed:<name>[@<folder>]; may be repeated. Default: static and --models."
+        "--embedder",
+        help="static, fastembed:NAME or fastembed:NAME@FOLDER; may be repeated. Default: static and --models.",
     ),
 ]
 
