@@ -1,0 +1,46 @@
+"""The arguments of a selector: what cannot work is refused when it is put together, not at the first request."""
+
+import math
+from collections.abc import Mapping
+from typing import TypeGuard
+
+from jazz_select.errors import ConfigError
+
+
+def check_parts(*, flow_registry: object, proc_mem: object, agent_id: object) -> None:
+    """Refuse parts of the wrong kind.
+
+    Raises:
+        ConfigError: One of them cannot be used.
+    """
+    if not isinstance(flow_registry, Mapping):
+        msg = f"flow_registry is a mapping of flow id to flow, such as BaseFlow.registry, not {flow_registry!r:.80}"
+        raise ConfigError(msg)
+    if proc_mem is not None and not callable(getattr(proc_mem, "recall", None)):
+        msg = f"proc_mem needs `async recall(query, agent_id, top_k, rrf_k)`, not {proc_mem!r:.80}"
+        raise ConfigError(msg)
+    if not isinstance(agent_id, str):
+        msg = f"agent_id is a string, not {agent_id!r:.80}"
+        raise ConfigError(msg)
+
+
+def check_options(*, top_k: object, rrf_k: object, timeout_s: object, on_empty: object) -> None:
+    """Refuse numbers and choices outside of what makes sense.
+
+    Raises:
+        ConfigError: One of them cannot work.
+    """
+    for name, value in (("top_k", top_k), ("rrf_k", rrf_k)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            msg = f"{name} is a whole number from 1, not {value!r:.80}"
+            raise ConfigError(msg)
+    if timeout_s is not None and not (_is_number(timeout_s) and 0 < timeout_s < math.inf):
+        msg = f"timeout_s is a number of seconds above 0, or None for no limit, not {timeout_s!r:.80}"
+        raise ConfigError(msg)
+    if on_empty not in ("top1", "none"):
+        msg = f'on_empty is "top1" or "none", not {on_empty!r:.80}'
+        raise ConfigError(msg)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,215 @@
+"""Reply text to ids. Pure; the only place that forgives sloppy answers.
+
+A reply is read from the strictest way to the most forgiving one: as JSON, as JSON
+that stands in prose, as broken JSON, as prose that names a candidate. What is
+valid JSON is taken at its word. The work is bounded whatever the reply, and no
+reply raises.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import islice
+from typing import Any, Literal, NamedTuple, cast
+
+from jazz_select.selector.fragments import BROKEN, decoded, embedded, repaired
+from jazz_select.selector.offered import Offered, folded
+from jazz_select.values import Candidate
+
+# Bounds. An honest reply is a few hundred characters; a reasoning model may put pages before its array.
+_WINDOW = 32_768  # characters read from either end of a reply
+_ITEMS = 2_000  # values visited inside one JSON value
+_IDS = 64  # ids read
+_ID_CHARS = 200  # characters kept of what is no candidate
+
+_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_FENCE = re.compile(
+    r"```+(?:(?:json5?|jsonc|javascript|js|python|py|text|txt|plaintext|xml|yaml)(?![\w-]))?", re.IGNORECASE
+)
+
+# Words for "none of them", folded, where an id is expected.
+_NO_ID = frozenset({"na", "nil", "none", "noneoftheabove", "noneofthese", "nothing", "null"})
+_NOTHING_FITS = re.compile(
+    r"\b(?:none|nothing|null|n/a)\b"
+    r"|\bno\b(?:\s+[\w-]+){0,3}?\s+(?:flow|candidate|option|match|fit)\w*"
+    r"|(?:\bnot\b|n['’]t\b)[^.]{0,60}\bany\b",  # the apostrophe that models write
+    re.IGNORECASE,
+)
+_NONE_OF = re.compile(r"\W*(?:none of|neither)\b", re.IGNORECASE)
+_DOUBT = re.compile(
+    r"\b(?:no|not|none|neither|nor|never|nothing|without|cannot|except|unless)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+# What may stand between the names of a mere list: "1. refund_order\n2. cancel_order", "refund_order and cancel_order".
+_CONNECTING = re.compile(r"(?:\b(?:and|then|also|flows?|ids?|answer|the)\b|[\W\d_])*", re.IGNORECASE)
+
+_COMMA = re.compile(r"[,;\n]")
+# A lone word that looks like an id rather than like a word of a language.
+_BARE_ID = re.compile(r"(?=\w*[-_\d])[\w-]{1,100}")
+
+# Where an object keeps its choice, folded, the more telling key first.
+_KEYS = (
+    *("flowid", "id", "flowids", "ids", "chosenids", "selectedids", "chosenflows", "selectedflows"),
+    *("chosen", "selected", "selection", "choice", "choices", "answer"),
+    *("flowname", "flownames", "name", "names", "flow", "flows"),
+    *("result", "results", "output", "candidate", "candidates", "ordinal", "number"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a reply says.
+
+    Attributes:
+        status: `ids` were read, or it says that nothing fits (`empty`), or nothing can be made of it (`unreadable`).
+        ids: What was read, in order and once each. Names and positions of candidates are ids already;
+            what is no candidate stands as it was written.
+    """
+
+    status: Literal["ids", "empty", "unreadable"]
+    ids: tuple[str, ...] = ()
+
+
+_EMPTY = Reading(status="empty")
+_UNREADABLE = Reading(status="unreadable")
+
+
+def read_reply(reply: object, candidates: Sequence[Candidate]) -> Reading:
+    """Read which of `candidates` a model's reply chooses. Anything but text is unreadable."""
+    if not isinstance(reply, str):
+        return _UNREADABLE
+    text = _FENCE.sub("\n", _THOUGHT_END.split(_both_ends(reply))[-1]).strip()
+    offered = Offered(candidates)
+    value = decoded(text)
+    if isinstance(value, str):  # an answer in quotes is the answer
+        text, value = value.strip(), decoded(value)
+    if value is not BROKEN:
+        return _read(value, offered).reading
+    standing = _likeliest(_read(value, offered) for value in _last_first(embedded(text), text))
+    if standing.trust > _Trust.NONE:
+        return standing.reading
+    mended = _read(repaired(text), offered)
+    if mended.trust > _Trust.STRANGE and mended.reading.ids:  # a repair makes an empty array of any lone bracket
+        return mended.reading
+    prose = _read_prose(text, offered)
+    return mended.reading if prose is _UNREADABLE and mended.reading.ids else prose
+
+
+class _Trust(IntEnum):
+    """How likely a value that stands among others is the answer."""
+
+    NONE = 0
+    """It chooses nothing: a year in brackets, an object about something else."""
+    STRANGE = 1
+    """It holds words, but no candidate."""
+    NUMBERED = 2
+    """It holds positions alone, as footnotes do."""
+    NAMED = 3
+    """It holds a candidate's id or name, or says that nothing fits."""
+
+
+class _Choice(NamedTuple):
+    reading: Reading
+    trust: _Trust
+
+
+def _both_ends(text: str) -> str:
+    return text if len(text) <= 2 * _WINDOW else f"{text[:_WINDOW]}\n{text[-_WINDOW:]}"
+
+
+def _last_first(values: list[Any], text: str) -> Iterable[Any]:
+    """The order of likelihood: who explains first answers last, and who answers first explains later."""
+    return (values[0], *reversed(values[1:])) if values and text[0] in "[{" else reversed(values)
+
+
+def _likeliest(choices: Iterable[_Choice]) -> _Choice:
+    return max(choices, key=lambda choice: choice.trust, default=_Choice(_UNREADABLE, _Trust.NONE))
+
+
+def _read(value: Any, offered: Offered) -> _Choice:
+    """What one JSON value chooses."""
+    ids: dict[str, None] = {}
+    trust, says_none = _Trust.NONE, False
+    for leaf in islice(_leaves(value, offered), _IDS):
+        found = offered.find(leaf)
+        if found is None and _means_none(leaf):
+            says_none = True
+            continue
+        ids[found or _as_written(leaf)] = None
+        trust = max(trust, _trust(leaf, found=found is not None))
+    if ids:
+        return _Choice(Reading(status="ids", ids=tuple(ids)), trust)
+    return _Choice(_EMPTY, _Trust.NAMED) if says_none else _Choice(_UNREADABLE, _Trust.NONE)
+
+
+def _trust(leaf: object, *, found: bool) -> _Trust:
+    word = isinstance(leaf, str) and bool(folded(leaf))
+    if found:
+        return _Trust.NAMED if word else _Trust.NUMBERED
+    return _Trust.STRANGE if word else _Trust.NONE
+
+
+def _means_none(leaf: object) -> bool:
+    return leaf is None or (isinstance(leaf, str) and (not leaf.strip() or folded(leaf) in _NO_ID))
+
+
+def _as_written(leaf: object) -> str:
+    text = str(leaf)
+    return text if len(text) <= _ID_CHARS else f"{text[:_ID_CHARS]}…"
+
+
+def _leaves(value: Any, offered: Offered) -> Iterator[object]:
+    """The strings, numbers and nulls of `value` that stand for a choice, in order, whatever the nesting."""
+    stack: list[Any] = [value]
+    for _ in range(_ITEMS):
+        if not stack:
+            return
+        item = stack.pop()
+        if isinstance(item, list):
+            stack.extend(reversed(cast("list[Any]", item)) if item else [None])
+        elif isinstance(item, dict):
+            stack.extend(_choice_of(cast("dict[str, Any]", item), offered))
+        elif isinstance(item, str) and len(parts := _listed(item, offered)) > 1:
+            stack.extend(reversed(parts))
+        elif item is not BROKEN and not isinstance(item, bool):
+            yield item
+
+
+def _choice_of(item: dict[str, Any], offered: Offered) -> list[Any]:
+    """What an object chooses: under a telling key, by keys ({"refund_order": true}), by values, in its array."""
+    by_key = {folded(key): value for key, value in reversed(item.items())}
+    told = [by_key[key] for key in _KEYS if key in by_key]
+    if told:
+        return [next((value for value in told if _holds_more(value) or offered.find(value)), told[0])]
+    by_name = [key for key, value in item.items() if value and folded(key) and offered.find(key)]
+    by_position = [value for value in item.values() if isinstance(value, str) and offered.find(value)]
+    if by_name or by_position:
+        return list(reversed(by_name or by_position))
+    arrays: list[Any] = [value for value in item.values() if isinstance(value, list)]
+    return arrays if len(arrays) == 1 else []
+
+
+def _holds_more(value: Any) -> bool:
+    return isinstance(value, list | dict)
+
+
+def _listed(text: str, offered: Offered) -> list[str]:
+    """The parts of "a, b" where each is a candidate and the whole is none."""
+    parts = [] if offered.find(text) else _COMMA.split(text, maxsplit=_IDS)
+    return parts if all(offered.find(part) for part in parts) else []
+
+
+def _read_prose(text: str, offered: Offered) -> Reading:
+    """What a text says: one candidate, a mere list of them, or that none fits. One that weighs them is unreadable."""
+    if whole := offered.find(text):
+        return Reading(status="ids", ids=(whole,))
+    ids, rest = offered.mentioned(text)
+    if ids and _NONE_OF.match(text):
+        return _EMPTY
+    if ids:
+        clear = not _DOUBT.search(text) and (len(ids) == 1 or _CONNECTING.fullmatch(rest))
+        return Reading(status="ids", ids=ids) if clear else _UNREADABLE
+    if _NOTHING_FITS.search(text):
+        return _EMPTY
+    return Reading(status="ids", ids=(text,)) if _BARE_ID.fullmatch(text) else _UNREADABLE

@@ -1,0 +1,77 @@
+"""What a selection gives back, and how to read it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jazz_select.flow.base import BaseFlow
+from jazz_select.values import Candidate, Decision, Reason, Tier
+
+_WHY = {
+    Reason.SINGLE: "the only candidate",
+    Reason.CONFIDENT: "recall was sure enough",
+    Reason.LLM: "chosen by the model",
+    Reason.SEMANTIC: "the top candidate, as no model is configured",
+    Reason.FALLBACK_EMPTY: "the top candidate, as the model said that none fits",
+    Reason.FALLBACK_INVALID: "the top candidate, as the model's reply could not be used",
+    Reason.FALLBACK_ERROR: "the top candidate, as the model failed",
+    Reason.NONE: "nothing to run",
+}
+
+
+def _nothing() -> Decision:
+    return Decision(tier=Tier.OPEN, reason=Reason.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSelectionResult:
+    """The flows for a request, ready for an agent's prompt, and how they were found."""
+
+    chosen_flows: list[BaseFlow] = field(default_factory=list[BaseFlow])
+    """The live flows, in the order in which they should run."""
+    chosen_prompts: list[str] = field(default_factory=list[str])
+    """The compact XML of each chosen flow."""
+    combined_prompt: str = ""
+    """All of them, with blank lines between: for the agent's system prompt."""
+    unresolved_ids: list[str] = field(default_factory=list[str])
+    """What was chosen, or would have been, and cannot be run: stale in the index, not offered, or unknown."""
+    candidates: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    """What there was to choose from, best first: the metadata as it was received."""
+    decision: Decision = field(default_factory=_nothing)
+    """Why it came out like this."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the chosen flows."""
+        return [flow.name for flow in self.chosen_flows]
+
+    @property
+    def overruled_recall(self) -> bool:
+        """Something was chosen, and what recall put first is not among it."""
+        offered = self.decision.candidates
+        return bool(self.chosen_flows and offered) and offered[0].flow_id not in self.decision.chosen_ids
+
+    def explain(self) -> str:
+        """The choice, every candidate with its ranks and scores, and all that went wrong: one fact per line."""
+        decision = self.decision
+        lines = [f"{', '.join(self.names) or 'no flow'}: {_WHY[decision.reason]} ({decision.tier}, {decision.reason})"]
+        for position, candidate in enumerate(decision.candidates, start=1):
+            chosen = "  <- chosen" if candidate.flow_id in decision.chosen_ids else ""
+            lines.append(f"{position:>2}. {_candidate_line(candidate)}{chosen}")
+        lines += [f"cannot be run: {flow_id}" for flow_id in self.unresolved_ids]
+        lines += [f"the model failed: {decision.error}"] if decision.error else []
+        lines += [f"note: {note}" for note in decision.notes]
+        took = decision.latency
+        lines.append(
+            f"took {took.total_s * 1e3:.1f} ms: recall {took.recall_s * 1e3:.1f}, choice {took.choose_s * 1e3:.1f}"
+        )
+        return "\n".join(lines)
+
+
+def _candidate_line(candidate: Candidate) -> str:
+    arms = [
+        f"{arm} #{rank} ({candidate.scores[arm]:.3f})" if arm in candidate.scores else f"{arm} #{rank}"
+        for arm, rank in candidate.ranks.items()
+    ]
+    sure = [] if candidate.confidence is None else [f"confidence {candidate.confidence:.2f}"]
+    return "  ".join([candidate.flow_name or candidate.flow_id, f"score {candidate.score:.4f}", *arms, *sure])

@@ -1,0 +1,37 @@
+"""Whatever the metadata: the prompt parses, holds exactly the offered candidates, and each can be answered."""
+
+from xml.etree import ElementTree as ET
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jazz_select.flow.prompts import clean
+from jazz_select.selector.narrow import narrow
+from jazz_select.selector.prompt import build_prompt
+from jazz_select.selector.reply import read_reply
+
+nasty = st.text() | st.sampled_from(["</flow>", "]]>", "&amp;", "\x00", "\ud800", "<request>", "a\rb", "\ufffe"])
+anything = nasty | st.none() | st.integers() | st.floats() | st.lists(nasty) | st.dictionaries(nasty, nasty)
+FIELDS = ("flow_id", "flow_name", "description", "condition", "desired_effects", "score", "ranks", "scores")
+metadata = st.dictionaries(st.sampled_from(FIELDS), anything)
+sane = st.fixed_dictionaries({"flow_id": st.uuids().map(str), "flow_name": nasty, "condition": nasty})
+
+
+@given(found=st.lists(metadata | sane), request=nasty, summaries=st.lists(nasty))
+def test_the_prompt_parses_and_holds_the_candidates(
+    found: list[dict[str, object]], request: str, summaries: list[str]
+) -> None:
+    narrowed = narrow(found)
+    root = ET.fromstring(build_prompt(request, summaries, narrowed.candidates).messages[1].content)  # noqa: S314 - our own text
+    assert [flow.get("id") for flow in root.iter("flow")] == [clean(c.flow_id) for c in narrowed.candidates]
+    assert [flow.findtext("condition") or "" for flow in root.iter("flow")] == [
+        clean(c.condition) for c in narrowed.candidates
+    ]
+    assert (root.findtext("request") or "") == clean(request)
+
+
+@given(found=st.lists(sane, min_size=1, unique_by=lambda found: found["flow_id"]))
+def test_each_candidate_can_be_answered_by_the_id_it_is_shown_with(found: list[dict[str, str]]) -> None:
+    candidates = narrow(found).candidates
+    for candidate in candidates:
+        assert read_reply(f'["{candidate.flow_id}"]', candidates).ids == (candidate.flow_id,)

@@ -1,0 +1,62 @@
+"""The result answers the reader's next question."""
+
+import dataclasses
+
+import pytest
+
+from jazz_select import FlowSelectionResult, FlowSelector
+from jazz_select.errors import ModelError
+from jazz_select.testing import ScriptedModel
+from jazz_select.values import Reason, Tier
+from tests.unit.selector.shop import CANCEL, REFUND, metadata, shop
+
+
+@pytest.mark.spec("003.13")
+def test_its_fields_are_the_published_ones_and_stay_as_they_are() -> None:
+    result = FlowSelectionResult()
+    names = ["chosen_flows", "chosen_prompts", "combined_prompt", "unresolved_ids", "candidates", "decision"]
+    assert [field.name for field in dataclasses.fields(result)] == names
+    assert (result.decision.tier, result.decision.reason) == (Tier.OPEN, Reason.NONE)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.combined_prompt = "x"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+async def test_it_explains_itself() -> None:
+    first = {"ranks": {"dense": 1, "bm25": 2}, "scores": {"dense": 0.8125}, "confidence": 0.75}
+    found = [metadata("refund_order")[0] | first, *metadata("cancel_order")]
+    text = (await FlowSelector(ScriptedModel(f'["{CANCEL}", "ghost"]'), shop()).select("x", found)).explain()
+    assert text.splitlines()[:4] == [
+        "cancel_order: chosen by the model (guided, llm)",
+        " 1. refund_order  score 1.0000  dense #1 (0.812)  bm25 #2  confidence 0.75",
+        " 2. cancel_order  score 1.0000  <- chosen",
+        "cannot be run: ghost",
+    ]
+    assert text.splitlines()[-1].startswith("took ")
+
+
+async def test_it_explains_a_failure() -> None:
+    model = ScriptedModel(ModelError("m", "busy", retryable=True))
+    text = (await FlowSelector(model, shop()).select("x" * 9000, metadata())).explain()
+    assert "refund_order: the top candidate, as the model failed (deterministic, fallback_error)" in text
+    assert "the model failed: ModelError: the model m failed: busy" in text
+    assert "note: the request was cut" in text
+
+
+async def test_it_explains_nothing() -> None:
+    text = (await FlowSelector(None, shop()).select(" ")).explain()
+    assert text.startswith("no flow: nothing to run (open, none)\nnote: nothing was asked")
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_has_words(reason: Reason) -> None:
+    decision = dataclasses.replace(FlowSelectionResult().decision, reason=reason)
+    assert reason in FlowSelectionResult(decision=decision).explain()
+
+
+@pytest.mark.parametrize(("reply", "overruled"), [(f'["{CANCEL}"]', True), (f'["{CANCEL}", "{REFUND}"]', False)])
+async def test_it_says_whether_the_model_overruled_recall(reply: str, *, overruled: bool) -> None:
+    assert (await FlowSelector(ScriptedModel(reply), shop()).select("x", metadata())).overruled_recall is overruled
+
+
+def test_nothing_chosen_overrules_nothing() -> None:
+    assert FlowSelectionResult().overruled_recall is False
