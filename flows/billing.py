@@ -4,10 +4,10 @@ from jazz_select import BaseFlow
 
 
 class DuplicateCharge(BaseFlow):
-    """The purchase is known and was paid more than once. An unknown one is `unknown_charge`."""
+    """The purchase is known, the sum is wrong. When the purchase is unknown, it is `unknown_charge`."""
 
     name = "duplicate_charge"
-    description = "Check whether one order was charged twice, and pay the second charge back."
+    description = "Check whether an order was charged twice or too high, and pay the excess back."
     condition = "The customer knows the purchase and sees it charged more than once, or with too high an amount."
     desired_effects = [
         "It is clear which charges are real and which are reservations",
@@ -22,7 +22,7 @@ class DuplicateCharge(BaseFlow):
         "Paid with the wallet AND the card got debited. One is enough, surely?",
     ]
     tools = ["lookup_order", "list_charges", "issue_refund"]
-    aliases = ["double charge"]
+    aliases = ["double charge", "overcharge"]
     steps = [
         "Find the order with lookup_order and read its payments with list_charges.",
         "Tell charges from reservations: a reservation vanishes by itself within seven days.",
