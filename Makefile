@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?=
-DATA ?= data
+DATA ?= $(or $(JAZZ_BENCH_DATA),data)
 PYTEST_ARGS ?=
 JOBS ?= auto
 
@@ -63,7 +63,7 @@ docs: $(VENV)/.docs.done ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
 
 .PHONY: bench
-bench: $(VENV)/.bench.done ## Measure recall on the public files in DATA (default: data; benchmarks/README.md says where to get them)
+bench: $(VENV)/.bench.done ## Measure recall on the public files in DATA or JAZZ_BENCH_DATA (default: data; benchmarks/README.md says where to get them)
 	@$(BIN)/python -m benchmarks.recall --data "$(DATA)"
 
 # --- with a Qdrant server ----------------------------------------------------
