@@ -246,7 +246,7 @@ class BaseFlow:
 
     def fields(self) -> dict[str, object]:
         """The fields as the author wrote them."""
-        return {field: getattr(self, field) for field in _FIELDS}
+        return {field: getattr(self, field) for field in (*_FIELDS, "type")}
 
     def joined(self, registry: FlowRegistry) -> None:
         """Called by a registry that took this flow in: part names are looked up there from now on."""

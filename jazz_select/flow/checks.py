@@ -4,11 +4,13 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
+from unicodedata import category
 
 from jazz_select.errors import FlowValidationError
 
 _TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases")
 _PRIORITY = 2
+_BREAKS = {"Cc", "Zl", "Zp"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +31,12 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
     Raises:
         FlowValidationError: One has not.
     """
-    for field in ("name", "description", "condition"):
+    for field in ("name", "type", "description", "condition"):
         check_text(subject, field, fields[field])
     name = cast("str", fields["name"])
     if not name:
         raise subject.error("name", "is missing; give the flow a name of its own")
-    if name != name.strip() or not name.isprintable():
+    if name != name.strip() or any(category(character) in _BREAKS for character in name):
         raise subject.error("name", "has blanks around it, or line breaks or control characters in it; take them out")
     for field in _TEXTS:
         _check_texts(subject, field, fields[field])

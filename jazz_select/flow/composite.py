@@ -92,6 +92,13 @@ class CompositeFlow(BaseFlow):
         _check_parts(subject, self.flows)
         if not self.flows:
             raise subject.error("flows", "is empty; a composite needs at least one sub flow")
+        self._check_classes()
+
+    def _check_classes(self) -> None:
+        # Names may be defined later; a class that declares no flow never will.
+        for _, part in self.links():
+            if not isinstance(part, str):
+                self.resolve(part)
 
 
 class SequentialFlow(CompositeFlow):
@@ -188,6 +195,7 @@ class ConditionalFlow(CompositeFlow):
         _check_parts(subject, self.flows)
         if self.otherwise is not None:
             _check_part(subject, "otherwise", self.otherwise)
+        self._check_classes()
 
 
 def _check_parts(subject: Subject, flows: object) -> None:

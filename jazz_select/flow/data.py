@@ -181,8 +181,6 @@ def _validated(file: Path, number: int, entry: object) -> FlowData:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise FlowValidationError(label, _field(first["loc"]), _problem(first), place=place) from error
-    except RecursionError as error:
-        raise FlowLoadError(place, "it contains itself; take the YAML alias out") from error
 
 
 def _place(file: Path, number: int) -> str:

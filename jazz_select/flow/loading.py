@@ -49,6 +49,8 @@ def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list
 
 
 def _found(source: str | Path) -> Iterator[BaseFlow]:
+    if not str(source).strip():
+        raise FlowLoadError(repr(source), "the source is empty; name a package, a folder or a file")
     path = Path(source)
     if path.is_dir():
         yield from _in_folder(path.resolve())

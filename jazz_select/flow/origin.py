@@ -48,7 +48,7 @@ def locate() -> Origin:
     frame = currentframe()
     while frame is not None and _is_ours(frame):
         frame = frame.f_back
-    if frame is None:
+    if frame is None:  # pragma: no cover - called by an embedding program, without a Python frame around
         return Origin()
     module = _executing(frame)
     # An author's own `__init__` calls ours: the line that makes the flow is the one that calls theirs.

@@ -44,7 +44,7 @@ def clean(text: str) -> str:
 
 
 def _element(definition: Definition, *, verbose: bool) -> ET.Element:
-    node = ET.Element("flow", name=clean(definition.name), type=definition.type)
+    node = ET.Element("flow", name=clean(definition.name), type=clean(definition.type))
     if verbose and definition.examples:
         node.append(_comment("Requests that mean this flow:\n" + "\n".join(f"- {e}" for e in definition.examples)))
     _text(node, "description", definition.description, "What the flow does." if verbose else "")
