@@ -12,7 +12,7 @@ class Counted(BaseFlow):
 
     built: list[bool]
 
-    def build_prompt(self, verbose: bool = True) -> str:  # noqa: FBT001, FBT002 - the published signature
+    def build_prompt(self, verbose: bool = True) -> str:  # noqa: FBT002 - the published signature
         self.built.append(verbose)
         return super().build_prompt(verbose)
 

@@ -43,6 +43,7 @@ CASES = [
     Case("fence around nothing", "```json\n[]\n```", EMPTY),
     Case("tags", f'<answer>["{REFUND}"]</answer>', ids(REFUND)),
     Case("thoughts", f'<think>["{CANCEL}"]? No.</think>["{REFUND}"]', ids(REFUND)),
+    Case("thoughts before a bare name", f'<think>["{CANCEL}"]? No.</think>refund_order', ids(REFUND)),
     Case("json in a json string", f'"[\\"{REFUND}\\"]"', ids(REFUND)),
     # prose around the array
     Case("prose before", f'The best match is ["{REFUND}"]', ids(REFUND)),
