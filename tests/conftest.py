@@ -1,11 +1,18 @@
-"""What every test shares: the network fuse and the report on the specification."""
+"""What every test shares: the network fuse, the report on the specification, and patience."""
 
 from collections.abc import Generator
 
+import hypothesis
 import pytest
 
 from tests.fuse import Fuse
 from tests.specification import claims, marked, report
+
+# A loaded machine is slow, not wrong.
+hypothesis.settings.register_profile(
+    "house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("house")
 
 _FUSE = pytest.StashKey[Fuse]()
 _CLAIMS = pytest.StashKey[dict[str, list[str]]]()

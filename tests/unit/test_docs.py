@@ -51,6 +51,12 @@ def test_links_between_the_papers_lead_somewhere(path: Path) -> None:
             assert anchor in anchors(there.read_text("utf-8")), f"{target} has no such heading"
 
 
+def test_every_decision_is_listed() -> None:
+    decisions = ROOT / "docs" / "decisions"
+    listed = re.findall(r"\]\((\d{4}-[^)]+\.md)\)", (decisions / "index.md").read_text("utf-8"))
+    assert listed == sorted(path.name for path in decisions.glob("[0-9]*.md"))
+
+
 # --- the runner itself -----------------------------------------------------------
 
 
