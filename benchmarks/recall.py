@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Annotated
@@ -29,6 +29,7 @@ from benchmarks.options import (
     no_data,
     parsed_seeds,
 )
+from jazz_select.errors import ConfigError
 
 LEGS = ("dense", "bm25")
 TOP = 10
@@ -88,15 +89,19 @@ def row_of(measured: Measured, dataset: Dataset, embedder: str) -> rows.Row:
     }
 
 
-async def run(datasets: Sequence[Dataset], embedders: Sequence[str], progress: Progress) -> list[rows.Row]:
-    """Every data set with every embedder."""
+async def run(
+    datasets: Sequence[Dataset], embedders: Sequence[str], progress: Progress, keep: Callable[[rows.Row], object]
+) -> list[rows.Row]:
+    """Every data set with every embedder; each row is kept as soon as it is there."""
     found: list[rows.Row] = []
     overall = progress.add_task("all", total=len(datasets) * len(embedders))
     for embedder in embedders:
         for dataset in datasets:
             progress.update(overall, description=f"{embedder_label(embedder)} · seed {dataset.seed}")
             async with indexed(dataset.flows, embedder) as index:
-                found.append(row_of(await measure(index, dataset, progress), dataset, embedder))
+                row = row_of(await measure(index, dataset, progress), dataset, embedder)
+            keep(row)
+            found.append(row)
             progress.advance(overall)
     return found
 
@@ -141,17 +146,21 @@ def main(  # noqa: PLR0913 - one parameter per option
         raise typer.BadParameter(msg) from None
     if limit is not None:
         read = [replace(each, requests=sampled(each.requests, limit, each.seed)) for each in read]
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    ) as progress:
-        found = asyncio.run(run(read, embedder_specs(embedder, models), progress))
+    where = machine.circumstances()
+
+    def keep(row: rows.Row) -> None:
+        if limit is None:
+            rows.store("recall", [{**row, **where}], KEY)
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    try:
+        with Progress(*columns, console=console) as progress:
+            found = asyncio.run(run(read, embedder_specs(embedder, models), progress, keep))
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
     console.print(shown(found))
     if limit is None:
-        where = machine.circumstances()
-        path = rows.store("recall", [{**row, **where} for row in found], KEY)
-        console.print(
-            f"{len(found)} rows in {path.relative_to(machine.ROOT)}; python -m benchmarks.report makes the tables"
-        )
+        console.print(f"{len(found)} rows stored; python -m benchmarks.report makes the tables")
 
 
 if __name__ == "__main__":
