@@ -1,14 +1,18 @@
 """The composition root: where flows, memory, models and settings meet."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.registry import FlowRegistry
 
 if TYPE_CHECKING:
     from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.memory.sync import SyncReport
+    from jazz_select.selector.select import FlowSelector
     from jazz_select.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -55,3 +59,48 @@ async def open_memory(settings: "Settings") -> "ProceduralMemory":
         embedder=settings.embedder,
         language=settings.language,
     )
+
+
+def load_registry(source: str | Path) -> FlowRegistry:
+    """The flows of a package, folder or file, in a registry of their own.
+
+    Raises:
+        FlowLoadError: They cannot be read, or there are none.
+        FlowValidationError: A field of one is missing or wrong.
+        DuplicateFlowError: Two have one name.
+    """
+    from jazz_select.flow.loading import load_flows
+
+    registry = FlowRegistry()
+    load_flows(source, registry)
+    return registry
+
+
+@asynccontextmanager
+async def open_selector(
+    settings: "Settings", memory: "ProceduralMemory", registry: Mapping[str, BaseFlow]
+) -> AsyncGenerator["FlowSelector"]:
+    """The selector that the settings describe; the connections of its model are closed at the end.
+
+    Raises:
+        ConfigError: The model that the settings name cannot be used.
+    """
+    from jazz_select.llm.adapt import as_chat_model
+    from jazz_select.selector.select import FlowSelector
+
+    model = as_chat_model(settings.llm)
+    try:
+        yield FlowSelector(
+            model,
+            registry,
+            memory,
+            settings.agent_id,
+            settings.top_k,
+            settings.rrf_k,
+            on_empty=settings.on_empty,
+            timeout_s=settings.timeout_s,
+        )
+    finally:
+        close = getattr(model, "aclose", None)
+        if close is not None:
+            await close()

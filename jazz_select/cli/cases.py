@@ -1,0 +1,63 @@
+"""Labelled requests, as `examples/requests.yaml` and `examples/eval.yaml` hold them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from jazz_select.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jazz_select.flow.registry import FlowRegistry
+
+
+class Case(BaseModel):
+    """A request, and the flows that a careful person would choose for it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    request: str = Field(min_length=1)
+    expect: tuple[str, ...]
+    """Names of flows; none where nothing fits."""
+    episodes: tuple[str, ...] = ()
+    """Summaries of earlier turns."""
+    context: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    """What guards look at."""
+    why: str = ""
+    """What the case shows."""
+
+
+_CASES = TypeAdapter(tuple[Case, ...])
+
+
+def load_cases(file: Path, registry: "FlowRegistry") -> tuple[Case, ...]:
+    """The cases of a file, whose labels name flows of this registry.
+
+    Raises:
+        ConfigError: It cannot be read, or an entry is wrong.
+    """
+    try:
+        cases = _CASES.validate_python(yaml.safe_load(file.read_text(encoding="utf-8")))
+    except OSError as error:
+        msg = f"cannot read the requests in {file}: {error.strerror or error}"
+        raise ConfigError(msg) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        msg = f"{file} is no YAML: {error}"
+        raise ConfigError(msg) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        entry, *field = first["loc"] or ("",)
+        where = f", entry {entry + 1}" if isinstance(entry, int) else ""
+        msg = f"{file}{where}: {'.'.join(map(str, field)) or 'requests'}: {first['msg']}"
+        raise ConfigError(msg) from error
+    for number, case in enumerate(cases, 1):
+        for name in case.expect:
+            if registry.by_name(name) is None:
+                msg = f"{file}, entry {number}: expect: there is no flow named {name!r}"
+                raise ConfigError(msg)
+    if not cases:
+        msg = f"{file} holds no requests"
+        raise ConfigError(msg)
+    return cases

@@ -1,0 +1,220 @@
+"""The commands and their options. What a command needs is imported when it runs, so that `--help` is quick."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from jazz_select import __version__
+from jazz_select.cli.options import (
+    AgentOption,
+    EmbedderOption,
+    FlowsOption,
+    IndexOption,
+    JsonFlag,
+    LlmOption,
+    OnEmptyOption,
+    RrfKOption,
+    TopKOption,
+    UrlOption,
+    context_of,
+    settings_with,
+)
+from jazz_select.errors import JazzSelectError
+
+_MISUSE = 2
+
+
+class _Commands(TyperGroup):
+    """The group of commands: what goes wrong in any of them becomes one line and exit code 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        from jazz_select.cli.terminal import fail, prepare
+
+        debug = bool(ctx.params.get("debug"))
+        undo = prepare(debug=debug)
+        try:
+            return super().invoke(ctx)
+        except JazzSelectError as error:
+            fail(error, traceback=debug)
+            raise typer.Exit(_MISUSE) from error
+        finally:
+            undo()
+
+
+app = typer.Typer(
+    name="jazz-select",
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - the signature of an option's callback
+    if asked:
+        typer.echo(f"jazz-select {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and the log.")] = False,
+) -> None:
+    """Find the right flow for a request.
+
+    Options win over the JAZZ_ variables of the environment, which the help of each command names.
+    """
+
+
+@app.command()
+def sync(  # noqa: PLR0913 - one per option
+    *,
+    flows: FlowsOption = None,
+    agent: AgentOption = None,
+    index: IndexOption = None,
+    url: UrlOption = None,
+    embedder: EmbedderOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Bring the index to the flows: create, update and delete what changed, leave the rest."""
+    settings = settings_with({"flows": flows, "agent_id": agent, "index": index, "url": url, "embedder": embedder})
+    from jazz_select.cli.syncing import run
+
+    run(settings, dry_run=dry_run, as_json=json)
+
+
+@app.command()
+def select(  # noqa: PLR0913 - one per option
+    request: Annotated[str, typer.Argument(help='What the user wants; "-" reads it from stdin.')],
+    *,
+    episode: Annotated[
+        list[str] | None,
+        typer.Option("--episode", metavar="TEXT", help="Summary of what was said before; may be repeated."),
+    ] = None,
+    context: Annotated[
+        list[str] | None,
+        typer.Option("--context", metavar="KEY=VALUE", help="What guards look at; may be repeated."),
+    ] = None,
+    flows: FlowsOption = None,
+    agent: AgentOption = None,
+    top_k: TopKOption = None,
+    rrf_k: RrfKOption = None,
+    llm: LlmOption = None,
+    on_empty: OnEmptyOption = None,
+    index: IndexOption = None,
+    url: UrlOption = None,
+    embedder: EmbedderOption = None,
+    prompt: Annotated[bool, typer.Option("--prompt", help="Print the prompt of the chosen flows instead.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Find the flows for a request, and show what there was to choose from and why it came out like this."""
+    facts = context_of(context or [])
+    settings = settings_with(
+        {
+            "flows": flows,
+            "agent_id": agent,
+            "top_k": top_k,
+            "rrf_k": rrf_k,
+            "llm": llm,
+            "on_empty": on_empty,
+            "index": index,
+            "url": url,
+            "embedder": embedder,
+        }
+    )
+    from jazz_select.cli.selecting import Output, run
+
+    output = Output.JSON if json else Output.PROMPT if prompt else Output.TABLE
+    run(settings, request, episodes=episode or [], context=facts, output=output)
+
+
+@app.command(name="list")
+def list_(
+    *,
+    agent: AgentOption = None,
+    index: IndexOption = None,
+    url: UrlOption = None,
+    embedder: EmbedderOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Show which flows of an agent are in the index."""
+    settings = settings_with({"agent_id": agent, "index": index, "url": url, "embedder": embedder})
+    from jazz_select.cli.listing import run
+
+    run(settings, as_json=json)
+
+
+@app.command()
+def demo(  # noqa: PLR0913 - one per option
+    *,
+    requests: Annotated[
+        Path, typer.Option("--requests", metavar="FILE", help="The requests, as YAML.", show_default=True)
+    ] = Path("examples/requests.yaml"),
+    flows: FlowsOption = None,
+    top_k: TopKOption = None,
+    rrf_k: RrfKOption = None,
+    llm: LlmOption = None,
+    index: Annotated[
+        Path, typer.Option("--index", metavar="DIR", help="Folder of the demo's own index.", show_default=True)
+    ] = Path(".jazz/demo"),
+    embedder: EmbedderOption = None,
+) -> None:
+    """Sync the flows into an index of its own and route the example requests. Run it in a clone of the repository."""
+    settings = settings_with(
+        {
+            "flows": flows,
+            "agent_id": "demo",
+            "top_k": top_k,
+            "rrf_k": rrf_k,
+            "llm": llm,
+            "index": index,
+            "embedder": embedder,
+            # With a model, requests that nothing fits are to show that it can say so.
+            "on_empty": "none",
+        }
+    )
+    from jazz_select.cli.demo import run
+
+    run(settings, requests)
+
+
+@app.command(name="eval")
+def eval_(  # noqa: PLR0913 - one per option
+    file: Annotated[Path, typer.Argument(help="Labelled requests, as YAML; examples/eval.yaml is one.")],
+    *,
+    flows: FlowsOption = None,
+    agent: AgentOption = None,
+    top_k: TopKOption = None,
+    rrf_k: RrfKOption = None,
+    llm: LlmOption = None,
+    index: IndexOption = None,
+    url: UrlOption = None,
+    embedder: EmbedderOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Measure recall on labelled requests, list the misses, and with a model also count its right choices."""
+    settings = settings_with(
+        {
+            "flows": flows,
+            "agent_id": agent,
+            "top_k": top_k,
+            "rrf_k": rrf_k,
+            "llm": llm,
+            "index": index,
+            "url": url,
+            "embedder": embedder,
+            "on_empty": "none",
+        }
+    )
+    from jazz_select.cli.evaluation import run
+
+    run(settings, file, as_json=json)

@@ -1,0 +1,149 @@
+"""The options that commands share, and how they and the environment become settings: options win."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from jazz_select.settings import Settings
+
+_INDEX = "Where the flows are indexed"
+_CHOICE = "How a flow is chosen"
+
+FlowsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--flows", metavar="PATH|PACKAGE", help="The flows: a folder, a file or a package. (JAZZ_FLOWS, default: flows)"
+    ),
+]
+AgentOption = Annotated[
+    str | None, typer.Option("--agent", metavar="ID", help="Whose flows. (JAZZ_AGENT_ID, default: support)")
+]
+IndexOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--index",
+        metavar="DIR",
+        help="Folder of the embedded index. (JAZZ_INDEX, default: .jazz/index)",
+        rich_help_panel=_INDEX,
+    ),
+]
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="A Qdrant server instead; its key comes from JAZZ_API_KEY. (JAZZ_URL)",
+        rich_help_panel=_INDEX,
+    ),
+]
+EmbedderOption = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder",
+        metavar="NAME",
+        help="static, fastembed:MODEL or fastembed:NAME@FOLDER. (JAZZ_EMBEDDER, default: static)",
+        rich_help_panel=_INDEX,
+    ),
+]
+TopKOption = Annotated[
+    int | None,
+    typer.Option(
+        "--top-k",
+        min=1,
+        metavar="N",
+        help="How many candidates to recall. (JAZZ_TOP_K, default: 3)",
+        rich_help_panel=_CHOICE,
+    ),
+]
+RrfKOption = Annotated[
+    int | None,
+    typer.Option(
+        "--rrf-k",
+        min=1,
+        metavar="N",
+        help="Lower: the top ranks of each arm weigh more. (JAZZ_RRF_K, default: 10)",
+        rich_help_panel=_CHOICE,
+    ),
+]
+LlmOption = Annotated[
+    str | None,
+    typer.Option(
+        "--llm",
+        metavar="MODEL",
+        help='The model that chooses, such as openai:gpt-5-mini; "none": the top candidate. (JAZZ_LLM, default: none)',
+        rich_help_panel=_CHOICE,
+    ),
+]
+OnEmptyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--on-empty",
+        metavar="top1|none",
+        help='What "none of them fits" from the model leads to. (JAZZ_ON_EMPTY, default: top1)',
+        rich_help_panel=_CHOICE,
+    ),
+]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else.")]
+
+
+def encodable(text: str) -> str:
+    """`text` with what UTF-8 cannot hold (bytes of the command line that no encoding explains) replaced."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def settings_with(options: Mapping[str, Any]) -> "Settings":
+    """The environment's settings with the options that were given (those not None) in their place.
+
+    Raises:
+        ConfigError: A setting, from either, cannot work.
+    """
+    from pydantic import ValidationError
+
+    from jazz_select.errors import ConfigError
+    from jazz_select.settings import Settings
+
+    given = {name: value for name, value in options.items() if value is not None}
+    if "agent_id" in given:
+        given["agent_id"] = encodable(given["agent_id"])
+    if {"index", "url"} <= given.keys():
+        msg = "pass either --index or --url, so that it is clear where the flows are kept"
+        raise ConfigError(msg)
+    if "index" in given:
+        given["url"] = None  # the option says where; a JAZZ_URL must not overrule it
+    try:
+        settings = Settings(**given)
+    except ValidationError as error:
+        problems = [f"{_source(str(each['loc'][0]), given)}: {each['msg']}" for each in error.errors()]
+        raise ConfigError("; ".join(problems)) from error
+    return settings.model_copy(update={"llm": None}) if settings.llm in {"", "none"} else settings
+
+
+def context_of(pairs: list[str]) -> dict[str, Any]:
+    """The context of `KEY=VALUE` pairs; a value that is JSON (true, 3, ["a"]) is read as such, any other is text.
+
+    Raises:
+        ConfigError: A pair has no `=`, or no key.
+    """
+    import orjson
+
+    from jazz_select.errors import ConfigError
+
+    context: dict[str, Any] = {}
+    for pair in map(encodable, pairs):
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            msg = f"--context {pair!r} is not KEY=VALUE; write for example --context authenticated=true"
+            raise ConfigError(msg)
+        try:
+            context[key.strip()] = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            context[key.strip()] = value
+    return context
+
+
+def _source(field: str, given: Mapping[str, Any]) -> str:
+    option = "agent" if field == "agent_id" else field.replace("_", "-")
+    return f"--{option}" if field in given else f"JAZZ_{field.upper()}"

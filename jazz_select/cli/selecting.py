@@ -1,0 +1,54 @@
+"""`jazz-select select`."""
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from jazz_select.build import open_selector
+from jazz_select.cli import show, wire
+from jazz_select.cli.options import encodable
+from jazz_select.cli.session import catalogue, opened_for_reading, require_flows
+from jazz_select.cli.terminal import emit, stdout, waiting
+
+if TYPE_CHECKING:
+    from jazz_select.selector.result import FlowSelectionResult
+    from jazz_select.settings import Settings
+
+
+class Output(Enum):
+    """What is printed."""
+
+    TABLE = auto()
+    PROMPT = auto()
+    JSON = auto()
+
+
+def run(
+    settings: "Settings", request: str, *, episodes: Sequence[str], context: Mapping[str, Any], output: Output
+) -> None:
+    """Select, and show how it came out."""
+    request = encodable(sys.stdin.read() if request == "-" else request)
+    episodes = [encodable(episode) for episode in episodes]
+    result = asyncio.run(_select(settings, request, episodes, context))
+    if output is Output.JSON:
+        emit(wire.Selection.of(result, request=request, episodes=episodes, context=context, agent_id=settings.agent_id))
+    elif output is Output.PROMPT:
+        # Plain: it is meant for a file or a pipe, and has to arrive as it is.
+        sys.stdout.write(f"{result.combined_prompt}\n" if result.combined_prompt else "")
+    else:
+        console = stdout()
+        console.print(show.selection(console, result, request=request, episodes=episodes, model=settings.llm))
+
+
+async def _select(
+    settings: "Settings", request: str, episodes: Sequence[str], context: Mapping[str, Any]
+) -> "FlowSelectionResult":
+    registry = catalogue(settings.flows)
+    async with opened_for_reading(settings) as memory, open_selector(settings, memory, registry) as selector:
+        with waiting("selecting"):
+            result = await selector.select(request, episode_summaries=episodes, context=context)
+        if not result.decision.candidates:
+            await require_flows(memory, settings)
+        return result

@@ -1,0 +1,88 @@
+"""Opening what a command works on, and saying what is missing."""
+
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jazz_select.build import load_registry, open_memory
+from jazz_select.cli.options import encodable
+from jazz_select.cli.terminal import waiting
+from jazz_select.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jazz_select.flow.registry import FlowRegistry
+    from jazz_select.memory.procedural import ProceduralMemory
+    from jazz_select.settings import Settings
+
+
+def catalogue(source: str) -> "FlowRegistry":
+    """The flows at `source`; a package is also looked for in the working directory, as `python -m` would."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    return load_registry(source)
+
+
+def place(settings: "Settings") -> str:
+    """Where the index is, in words."""
+    return encodable(settings.url or str(settings.index))
+
+
+def is_there(settings: "Settings") -> bool:
+    """False where there is no folder yet."""
+    return bool(settings.url) or settings.index.expanduser().exists()
+
+
+@asynccontextmanager
+async def opened(settings: "Settings") -> AsyncGenerator["ProceduralMemory"]:
+    """The memory that the settings name, made where there is none."""
+    with waiting("opening the index"):
+        memory = await open_memory(settings)
+    async with memory:
+        yield memory
+
+
+@asynccontextmanager
+async def opened_for_reading(settings: "Settings") -> AsyncGenerator["ProceduralMemory"]:
+    """The memory that the settings name; a folder that is not there is not made.
+
+    Raises:
+        ConfigError: There is no index.
+    """
+    if not is_there(settings):
+        raise nothing_synced(settings)
+    async with opened(settings) as memory:
+        yield memory
+
+
+async def count_flows(memory: "ProceduralMemory", settings: "Settings") -> int:
+    """How many flows of the agent are in the index.
+
+    Raises:
+        EmbedderMismatchError: None that can be read, but some that were indexed with other settings.
+    """
+    flows = await memory.list_flows(settings.agent_id)
+    if not flows:
+        await memory.recall("flow", settings.agent_id, 1)  # it knows the other layouts, and says so
+    return len(flows)
+
+
+async def require_flows(memory: "ProceduralMemory", settings: "Settings") -> int:
+    """How many flows of the agent are in the index.
+
+    Raises:
+        ConfigError: None.
+        EmbedderMismatchError: None that can be read, but some that were indexed with other settings.
+    """
+    count = await count_flows(memory, settings)
+    if not count:
+        raise nothing_synced(settings)
+    return count
+
+
+def nothing_synced(settings: "Settings") -> ConfigError:
+    """The error for an agent without flows."""
+    msg = f"agent {settings.agent_id!r} has no flows in the index {place(settings)}: run jazz-select sync first"
+    return ConfigError(msg)

@@ -1,0 +1,60 @@
+"""`jazz-select sync`."""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from jazz_select.build import sync_registry
+from jazz_select.cli import wire
+from jazz_select.cli.session import catalogue, is_there, opened, place
+from jazz_select.cli.terminal import emit, printable, progress, stdout, styled
+
+if TYPE_CHECKING:
+    from jazz_select.memory.sync import SyncReport
+    from jazz_select.settings import Settings
+
+
+def run(settings: "Settings", *, dry_run: bool, as_json: bool) -> None:
+    """Sync, and report."""
+    began = perf_counter()
+    report = asyncio.run(_sync(settings, dry_run=dry_run))
+    took = perf_counter() - began
+    if as_json:
+        emit(wire.Sync.of(report, agent_id=settings.agent_id, index=place(settings), took_s=took))
+    else:
+        _show(report, settings, took)
+
+
+async def _sync(settings: "Settings", *, dry_run: bool) -> "SyncReport":
+    registry = catalogue(settings.flows)
+    with TemporaryDirectory() as passing:
+        # A dry run leaves no trace, so it does not make an index either.
+        empty = {"index": Path(passing)} if dry_run and not is_there(settings) else {}
+        async with opened(settings.model_copy(update=empty)) as memory:
+            with progress("indexing flows") as update:
+                return await sync_registry(memory, settings.agent_id, registry, dry_run=dry_run, progress=update)
+
+
+def _show(report: "SyncReport", settings: "Settings", took_s: float) -> None:
+    console = stdout()
+    changes = Table.grid(padding=(0, 2))
+    changes.add_column(no_wrap=True)
+    changes.add_column(justify="right", no_wrap=True)
+    changes.add_column(overflow="fold")
+    rows = (
+        ("created", report.created, "green"),
+        ("updated", report.updated, "yellow"),
+        ("deleted", report.deleted, "red"),
+        ("unchanged", report.skipped, "dim"),
+    )
+    for what, names, style in rows:
+        listed = "" if what == "unchanged" else ", ".join(printable(name) for name in names)
+        changes.add_row(styled(what, style if names else "dim"), str(len(names)), styled(listed, limit=20_000))
+    console.print(changes)
+    done = "Nothing was written (dry run)" if report.dry_run else "Synced"
+    where = f"agent {settings.agent_id}, index {place(settings)}, {took_s:.2f} s"
+    console.print(styled(f"{done}: {where}", "dim"), soft_wrap=True)

@@ -1,0 +1,113 @@
+"""What reaches the terminal: results on stdout, everything else on stderr, and no text that acts on the terminal."""
+
+import logging
+import re
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+# Control characters, lone surrogates, and marks that turn the direction of what follows.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_LOGGER = logging.getLogger("jazz_select")
+
+
+def stdout() -> Console:
+    """The console for results."""
+    return Console(highlight=False)
+
+
+def stderr() -> Console:
+    """The console for errors, hints and progress."""
+    return Console(stderr=True, highlight=False)
+
+
+def printable(text: str, *, limit: int = 300) -> str:
+    """`text` on one line, with what a terminal would obey made visible, cut at `limit` characters."""
+    line = _UNPRINTABLE.sub("\ufffd", " ".join(text[: 4 * limit].split()))
+    if len(line) <= limit and len(text) <= 4 * limit:
+        return line
+    return f"{line[:limit]}… ({len(text):,} characters)"
+
+
+def styled(text: str, style: str = "", *, limit: int = 300) -> Text:
+    """`printable` text in one style; square brackets in it are just brackets."""
+    return Text(printable(text, limit=limit), style=style)
+
+
+def mark(console: Console, *, good: bool) -> Text:
+    """A tick or a cross, in letters that the console has."""
+    fancy = console.encoding.lower().startswith("utf")
+    if good:
+        return Text("✓" if fancy else "*", style="bold green")
+    return Text("✗" if fancy else "x", style="bold red")
+
+
+def fail(error: BaseException, *, traceback: bool = False) -> None:
+    """One red line, or all there is to know."""
+    console = stderr()
+    if traceback:
+        console.print_exception()
+    # Soft: however long, the error stays one line, which the terminal wraps and a log keeps whole.
+    console.print(styled(f"Error: {error}", "bold red", limit=4_000), soft_wrap=True)
+
+
+def hint(text: str) -> None:
+    """A remark that is no result."""
+    stderr().print(styled(text, "yellow"), soft_wrap=True)
+
+
+def emit(value: Any) -> None:
+    """`value` (dataclasses, plain JSON types) as JSON on stdout."""
+    import orjson
+    import typer
+
+    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+
+@contextmanager
+def progress(title: str) -> Generator[Callable[[int, int], None]]:
+    """A bar on stderr while the block runs, gone afterwards; none where stderr is no terminal. Yields its update."""
+    console = stderr()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def waiting(title: str) -> Generator[None]:
+    """A spinner on stderr while the block runs, gone afterwards; none where stderr is no terminal."""
+    console = stderr()
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(title):
+        yield
+
+
+def prepare(*, debug: bool) -> Callable[[], None]:
+    """Make the streams and the log fit for a command; returns what undoes it.
+
+    The library's warnings repeat what results say in full, so they are shown only with `debug`.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")  # an old code page shows "?" rather than a traceback
+    handler: logging.Handler = logging.StreamHandler() if debug else logging.NullHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
+    level = _LOGGER.level
+    _LOGGER.addHandler(handler)
+    if debug:
+        _LOGGER.setLevel(logging.DEBUG)
+
+    def undo() -> None:
+        _LOGGER.removeHandler(handler)
+        _LOGGER.setLevel(level)
+
+    return undo

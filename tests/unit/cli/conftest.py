@@ -1,0 +1,86 @@
+"""The command line on a catalogue and an index of the test's own."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from pydantic import TypeAdapter
+from typer.testing import CliRunner, Result
+
+from jazz_select.cli import app
+from jazz_select.settings import Settings
+from tests.unit.cli.shop import REFUND, TRACK, write_flows
+from tests.unit.llm.loopback import MODEL, Provider, serving
+
+
+@dataclass(frozen=True)
+class Jazz:
+    """Runs `jazz-select` with the folder's index and flows, unless the arguments say otherwise."""
+
+    folder: Path
+    env: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def flows(self) -> Path:
+        return self.folder / "flows"
+
+    @property
+    def index(self) -> Path:
+        return self.folder / "index"
+
+    def __call__(self, *args: str, stdin: str = "", code: int = 0, **env: str) -> Result:
+        return self._run(args, env, stdin=stdin, code=code)
+
+    def _run(self, args: Sequence[str], env: Mapping[str, str], *, stdin: str = "", code: int = 0) -> Result:
+        base = {"JAZZ_INDEX": str(self.index), "JAZZ_FLOWS": str(self.flows), "COLUMNS": "80"}
+        result = CliRunner().invoke(app, list(args), input=stdin, env={**base, **self.env, **env})
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    def json(self, shape: type, *args: str, **env: str) -> Any:
+        """The document that the command prints, after it was checked against its shape."""
+        result = self._run([*args, "--json"], env)
+        assert result.stderr == ""
+        TypeAdapter[Any](shape).validate_json(result.stdout, strict=True, extra="forbid")
+        return orjson.loads(result.stdout)
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
+    for name in [f"JAZZ_{name.upper()}" for name in Settings.model_fields] + ["FORCE_COLOR", "GITHUB_ACTIONS"]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # commands add the working directory
+
+
+@pytest.fixture
+def jazz(tmp_path: Path) -> Jazz:
+    """Nothing is synced yet."""
+    write_flows(tmp_path / "flows", REFUND, TRACK)
+    return Jazz(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Jazz:
+    """Synced, for tests that only read."""
+    folder = tmp_path_factory.mktemp("shop")
+    write_flows(folder / "flows", REFUND, TRACK)
+    jazz = Jazz(folder)
+    jazz("sync")
+    return jazz
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    """A model provider on this machine, for `--llm MODEL_STRING`."""
+    with serving() as provider:
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "a-key")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield provider
+
+
+MODEL_STRING = f"openai-chat:{MODEL}"

@@ -1,0 +1,85 @@
+"""`jazz-select demo` on the flows and requests of the repository."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.cli.conftest import MODEL_STRING, Jazz
+from tests.unit.cli.shop import REFUND, TRACK, write_flows
+from tests.unit.llm.loopback import Provider, completion
+
+ROOT = Path(__file__).parents[3]
+SUMMARY = re.compile(r"(\d+) of (\d+) as expected, sync [\d.,]+ ms, p50 of a selection [\d.,]+ ms")
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jazz:
+    monkeypatch.chdir(ROOT)
+    return Jazz(tmp_path, {"JAZZ_FLOWS": "flows"})
+
+
+def test_the_demo_routes_every_request_and_is_idempotent(clone: Jazz) -> None:
+    index = str(clone.folder / "demo")
+    first, second = (clone("demo", "--index", index).stdout for _ in range(2))
+    requests = yaml.safe_load((ROOT / "examples" / "requests.yaml").read_text("utf-8"))
+    summary = SUMMARY.search(first)
+    assert summary is not None
+    assert int(summary[2]) == len(requests)
+    assert len(re.findall(r"^ {4}[✓✗] semantic|^ {4}[✓✗] single", first, re.MULTILINE)) == len(requests)
+    assert first.count("    ✓ ") == int(summary[1])
+    assert "0 created, 0 updated, 0 deleted" in second
+    assert max(map(len, first.splitlines())) <= 80
+    assert [line for line in first.splitlines() if ">" in line] == [line for line in second.splitlines() if ">" in line]
+
+
+@pytest.fixture
+def small(jazz: Jazz) -> list[str]:
+    write_flows(jazz.flows, REFUND, TRACK)
+    cases: list[dict[str, Any]] = [
+        {"request": "money back", "expect": ["refund_order"], "episodes": ["It was [broken]."], "context": {"a": True}},
+        {"request": "money back for the lost parcel, and where is it", "expect": ["refund_order", "track_order"]},
+        {"request": "what is the capital of Peru", "expect": []},
+        {"request": "money back", "expect": ["track_order"], "context": {"authenticated": True}},
+    ]
+    file = jazz.folder / "requests.yaml"
+    file.write_text(yaml.safe_dump(cases), encoding="utf-8")
+    return ["demo", "--top-k", "2", "--requests", str(file), "--index", str(jazz.folder / "demo")]
+
+
+def test_without_a_model_it_says_what_one_would_add(jazz: Jazz, small: list[str]) -> None:
+    text = jazz(*small).stdout
+    words = " ".join(text.split())
+    assert "No model is configured" in words
+    assert "earlier: It was [broken]." in words
+    assert "context: a=true" in words
+    assert "1 of 4 as expected" in words
+    assert "one intent of 2 was served" in words
+    assert "nothing fits, and one was taken all the same" in words
+    assert "1 where nothing fits (it can say so); 1 with two intents (it can choose both)." in words
+    assert "1 it cannot mend, as the right flow is not offered" in words
+
+
+def test_with_a_model_it_chooses_and_may_say_that_nothing_fits(
+    jazz: Jazz, small: list[str], provider: Provider
+) -> None:
+    provider.body = completion("[]")
+    words = " ".join(jazz(*small, "--llm", MODEL_STRING).stdout.split())
+    assert f"{MODEL_STRING} chooses among the 2 nearest flows." in words
+    assert "1 of 4 as expected" in words
+    assert "✓ none, open" in words
+    assert "No model is configured" not in words
+    assert "Try: " not in words
+    assert len(provider.requests) == 4
+
+
+def test_a_model_that_fails_breaks_nothing(jazz: Jazz, small: list[str], provider: Provider) -> None:
+    provider.status = 500
+    assert "fallback_error" in jazz(*small, "--llm", MODEL_STRING).stdout
+
+
+def test_the_demo_touches_no_index_but_its_own(jazz: Jazz, small: list[str]) -> None:
+    jazz(*small, JAZZ_URL="http://127.0.0.1:9", JAZZ_AGENT_ID="support")
+    assert not jazz.index.exists()

@@ -1,0 +1,96 @@
+"""What goes wrong: one line on stderr that says what to do, nothing on stdout, exit code 2."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from jazz_select import ProceduralMemory
+from tests.unit.cli.conftest import Jazz
+
+CASES = [
+    pytest.param(["sync", "--flows", "/no/such/place"], {}, "no such file or folder", id="missing flows"),
+    pytest.param(["sync", "--flows", "no_such_package.flows"], {}, "no_such_package", id="missing package"),
+    pytest.param(["sync", "--embedder", "wishful"], {}, "no such embedder: 'wishful'. Use static", id="embedder"),
+    pytest.param(["sync", "--agent", ""], {}, "--agent: ", id="blank agent"),
+    pytest.param(["sync", "--index", "a", "--url", "http://b"], {}, "either --index or --url", id="index and url"),
+    pytest.param(["sync", "--index", "{flows}"], {}, "Pass an empty folder", id="a folder that is no index"),
+    pytest.param(["select", "hi", "--context", "authenticated"], {}, "is not KEY=VALUE", id="context without ="),
+    pytest.param(["select", "hi", "--context", "=true"], {}, "is not KEY=VALUE", id="context without a key"),
+    pytest.param(["select", "hi", "--on-empty", "top2"], {}, "--on-empty: ", id="on-empty"),
+    pytest.param(["select", "hi", "--top-k", "1000"], {}, "--top-k: ", id="top-k out of bounds"),
+    pytest.param(["select", "hi", "--llm", "nobody:nothing"], {}, "nobody:nothing", id="unknown provider"),
+    pytest.param(["select", "hi"], {"JAZZ_TOP_K": "many"}, "JAZZ_TOP_K: ", id="environment"),
+    pytest.param(["select", "hi", "--agent", "nobody"], {}, "run jazz-select sync first", id="agent without flows"),
+    pytest.param(["select", "", "--agent", "nobody"], {}, "run jazz-select sync first", id="and nothing asked"),
+    pytest.param(["select", "hi", "--index", "{folder}/new"], {}, "run jazz-select sync first", id="no index"),
+    pytest.param(["list", "--index", "{folder}/new"], {}, "run jazz-select sync first", id="list without an index"),
+    pytest.param(["demo", "--requests", "{folder}/none.yaml"], {}, "in a clone of the repository", id="no requests"),
+    pytest.param(["eval", "{folder}/none.yaml"], {}, "cannot read the requests", id="no labelled requests"),
+]
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+@pytest.mark.parametrize(("args", "env", "message"), CASES)
+def test_one_line_that_says_what_to_do(
+    shared: Jazz, args: list[str], env: dict[str, str], message: str, *, as_json: bool
+) -> None:
+    if as_json and args[0] != "demo":
+        args = [*args, "--json"]
+    filled = [arg.format(folder=shared.folder, flows=shared.flows) for arg in args]
+    result = shared(*filled, code=2, **env)
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("Error: ")
+    assert message in result.stderr
+    assert not (shared.folder / "new").exists()
+
+
+def test_debug_shows_where_it_came_from(shared: Jazz) -> None:
+    result = shared("--debug", "sync", "--embedder", "wishful", code=2)
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("Error: no such embedder")
+
+
+@pytest.mark.parametrize("command", [["sync"], ["select", "hi"], ["list"]], ids=lambda args: args[0])
+def test_an_index_that_is_open_elsewhere(shared: Jazz, command: list[str]) -> None:
+    memory = asyncio.run(ProceduralMemory.open(shared.index))
+    try:
+        result = shared(*command, code=2)
+    finally:
+        asyncio.run(memory.close())
+    assert "is already open" in result.stderr
+    assert result.stdout == ""
+    shared(*command)
+
+
+def test_an_index_of_another_embedder(shared: Jazz) -> None:
+    # The language belongs to what the flows were indexed with, just like the embedder.
+    for command in (["select", "hi"], ["list"]):
+        result = shared(*command, code=2, JAZZ_LANGUAGE="german")
+        assert "were indexed with" in result.stderr
+
+
+def test_a_server_that_does_not_answer(shared: Jazz) -> None:
+    result = shared("select", "hi", "--url", "http://127.0.0.1:9", code=2)
+    assert "http://127.0.0.1:9" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- {request: hi, expect: [refund_ordr]}", "entry 1: expect: there is no flow named 'refund_ordr'"),
+        ("- {request: hi, expect: []}\n- {request: hi}", "entry 2: expect: Field required"),
+        ("- {request: hi, expect: [], expected: []}", "entry 1: expected: Extra inputs"),
+        ("- {request: '', expect: []}", "entry 1: request: "),
+        ("- request: [", "is no YAML"),
+        ("[]", "holds no requests"),
+        ("", "requests.yaml: requests: Input should be"),
+        ("just words", "requests.yaml: requests: Input should be"),
+    ],
+)
+def test_labelled_requests_that_are_wrong(shared: Jazz, tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "requests.yaml"
+    file.write_text(text, encoding="utf-8")
+    for args in (["eval", str(file)], ["demo", "--requests", str(file), "--index", str(tmp_path / "index")]):
+        assert message in shared(*args, code=2).stderr

@@ -1,0 +1,111 @@
+"""The installed program: its entry point, its weight, its streams and its end."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jazz_select
+from jazz_select.cli import wire
+from jazz_select.cli.terminal import printable
+from jazz_select.settings import Settings
+from tests.unit.cli.conftest import Jazz
+
+PROGRAM = [str(Path(sys.executable).with_name("jazz-select"))]
+
+
+def test_the_version() -> None:
+    done = subprocess.run([*PROGRAM, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"jazz-select {jazz_select.__version__}\n"
+
+
+def test_a_pipe_gets_json_and_nothing_else(shared: Jazz) -> None:
+    where = ["--index", str(shared.index), "--flows", str(shared.flows)]
+    done = subprocess.run([*PROGRAM, "select", "money back", *where, "--json"], capture_output=True, check=True)
+    assert json.loads(done.stdout)["chosen"][0]["flow_name"] == "refund_order"
+    assert done.stderr == b""
+
+
+def test_an_old_code_page_is_no_reason_to_fail(shared: Jazz, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    monkeypatch.setenv("COLUMNS", "80")
+    where = ["--index", str(shared.index), "--flows", str(shared.flows)]
+    done = subprocess.run([*PROGRAM, "select", "money back €", *where], capture_output=True, check=True)
+    text = done.stdout.decode("ascii")
+    assert "|* | 1 | refund_order |" in text
+    assert "request  money back ?" in text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+@pytest.mark.parametrize("command", [["sync"], ["select", "hi"]], ids=lambda args: args[0])
+def test_ctrl_c_ends_it_quietly(jazz: Jazz, command: list[str]) -> None:
+    # Pressed while the flows are loaded, which the flows themselves know best.
+    press = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+    (jazz.flows / "account.py").write_text(press, encoding="utf-8")
+    jazz.index.mkdir()
+    where = ["--index", str(jazz.index), "--flows", str(jazz.flows)]
+    done = subprocess.run([*PROGRAM, *command, *where], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+HEAVY = {"numpy", "orjson", "pydantic_ai", "qdrant_client", "qdrant_edge", "wordllama", "yaml"}
+
+
+@pytest.mark.parametrize("args", [["--help"], ["select", "--help"], ["--version"]], ids=" ".join)
+def test_help_loads_next_to_nothing(args: list[str]) -> None:
+    program = (
+        "import sys\nfrom jazz_select.cli import app\n"
+        f"try:\n    app({args!r})\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout
+    assert set(done.stderr.split()) & HEAVY == set()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
+def test_progress_goes_to_a_terminal_and_results_to_stdout(jazz: Jazz) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [*PROGRAM, "sync", "--index", str(jazz.index), "--flows", str(jazz.flows), "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True, timeout=30)
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert len(json.loads(done.stdout)["created"]) == 3
+    assert "indexing flows" in shown
+
+
+def test_the_help_names_the_variable_and_the_default_of_every_shared_option() -> None:
+    source = Path(str(sys.modules["jazz_select.cli.options"].__file__)).read_text("utf-8")
+    told = dict(re.findall(r"\((JAZZ_\w+), default: ([^)]+)\)", source))
+    real = {f"JAZZ_{name.upper()}": field.default for name, field in Settings.model_fields.items()}
+    assert told
+    assert told == {name: "none" if real[name] is None else str(real[name]) for name in told}
+
+
+def test_every_document_is_in_the_table_of_documents() -> None:
+    assert all(f"`{shape}`" in str(wire.__doc__) for shape in ("Sync", "Selection", "Listing", "Evaluation"))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\n b\tc", "a b c"),
+        ("\x1b[31mred\x9b", "\ufffd[31mred\ufffd"),
+        ("a\u202eb\u2066c", "a\ufffdb\ufffdc"),
+        ("日本語 é 🎷", "日本語 é 🎷"),
+        ("x" * 11, "xxxxxxxxxx… (11 characters)"),
+        ("x" * 5_000, "xxxxxxxxxx… (5,000 characters)"),
+        ("x" * 10, "x" * 10),
+        (" " * 5_000, "… (5,000 characters)"),
+    ],
+    ids=ascii,
+)
+def test_what_reaches_the_terminal_is_one_harmless_line(text: str, shown: str) -> None:
+    assert printable(text, limit=10) == shown

@@ -1,0 +1,168 @@
+"""`jazz-select select`: what was offered, what was chosen, and why."""
+
+from typing import Any
+
+import pytest
+
+from jazz_select.cli import wire
+from tests.unit.cli.conftest import MODEL_STRING, Jazz
+from tests.unit.cli.shop import TRACK, write_flows
+from tests.unit.llm.loopback import Provider, completion
+
+
+def chosen(selection: dict[str, Any]) -> list[str]:
+    return [flow["flow_name"] for flow in selection["chosen"]]
+
+
+def offered(selection: dict[str, Any]) -> set[str]:
+    return {candidate["flow_name"] for candidate in selection["candidates"]}
+
+
+def test_the_table_marks_the_choice_and_says_why(shared: Jazz) -> None:
+    lines = shared("select", "give me my money back", "--episode", "The order came on Monday.").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    facts = {line.split()[0]: line.split(maxsplit=1)[1].strip() for line in lines if len(line.split()) > 1}
+    assert facts["request"] == "give me my money back"
+    assert facts["earlier"] == "The order came on Monday."
+    assert [line.split()[:3] for line in lines if line.startswith(" ✓")] == [["✓", "1", "refund_order"]]
+    assert [line.split()[1] for line in lines if line.startswith("     2")] == ["track_order"]
+    assert facts["chosen"] == "refund_order"
+    assert facts["why"].startswith("the top candidate; no model")
+    assert facts["tier"] == "deterministic, reason semantic"
+    assert "recall" in facts["took"]
+
+
+def test_json_holds_the_decision_and_what_led_to_it(shared: Jazz) -> None:
+    selection = shared.json(wire.Selection, "select", "give me my money back", "--context", "n=3", "--context", "r=NO")
+    assert chosen(selection) == ["refund_order"]
+    assert selection["context"] == {"n": 3, "r": "NO"}
+    assert selection["decision"]["reason"] == "semantic"
+    assert selection["decision"]["raw_reply"] is None
+    assert selection["decision"]["latency"]["total_s"] > 0
+    first, second = selection["candidates"]
+    assert (first["chosen"], second["chosen"]) == (True, False)
+    assert first["ranks"] == {"dense": 1, "bm25": 1}
+    assert first["scores"].keys() == {"dense", "bm25"}
+    assert first["score"] > second["score"]
+    assert selection["decision"]["chosen_ids"] == [first["flow_id"]]
+    assert selection["combined_prompt"] == selection["chosen"][0]["prompt"]
+
+
+def test_the_prompt_alone_is_what_json_calls_combined_prompt(shared: Jazz) -> None:
+    prompt = shared("select", "money back", "--prompt").stdout
+    assert prompt.startswith('<flow name="refund_order"')
+    assert prompt == shared.json(wire.Selection, "select", "money back")["combined_prompt"] + "\n"
+
+
+def test_episodes_say_what_a_vague_request_is_about(shared: Jazz) -> None:
+    vague = "yes, do that"
+    for episode, name in [("They want a refund of money.", "refund_order"), ("Their parcel is late.", "track_order")]:
+        assert chosen(shared.json(wire.Selection, "select", vague, "--episode", episode)) == [name]
+
+
+def test_a_request_can_come_from_stdin(shared: Jazz) -> None:
+    assert "✓   1   track_order" in shared("select", "-", stdin="where is my parcel\n").stdout
+
+
+@pytest.mark.parametrize(
+    ("known", "open_"), [([], False), (["authenticated=true"], True), (["authenticated=1"], False)]
+)
+def test_guards_read_the_context(shared: Jazz, known: list[str], *, open_: bool) -> None:
+    pairs = [part for pair in known for part in ("--context", pair)]
+    selection = shared.json(wire.Selection, "select", "close my account", *pairs)
+    assert ("close_account" in offered(selection)) is open_
+    assert (chosen(selection) == ["close_account"]) is open_
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "count"),
+    [
+        pytest.param([], {}, 2, id="default"),
+        pytest.param(["--top-k", "1"], {}, 1, id="option"),
+        pytest.param([], {"JAZZ_TOP_K": "1"}, 1, id="environment"),
+        pytest.param(["--top-k", "2"], {"JAZZ_TOP_K": "1"}, 2, id="the option wins"),
+    ],
+)
+def test_top_k(shared: Jazz, options: list[str], env: dict[str, str], count: int) -> None:
+    selection = shared.json(wire.Selection, "select", "money back parcel", *options, **env)
+    assert len(selection["candidates"]) == count
+    assert selection["decision"]["reason"] == ("single" if count == 1 else "semantic")
+
+
+def test_rrf_k_reaches_the_fusion(shared: Jazz) -> None:
+    scores = [
+        shared.json(wire.Selection, "select", "money back", "--rrf-k", k)["candidates"][0]["score"] for k in ("1", "60")
+    ]
+    assert scores[0] > scores[1]
+
+
+@pytest.mark.parametrize("request_", ["", "   ", "\n"])
+def test_nothing_asked_is_an_empty_answer_and_no_error(shared: Jazz, request_: str) -> None:
+    selection = shared.json(wire.Selection, "select", request_)
+    assert selection["chosen"] == selection["candidates"] == []
+    assert (selection["decision"]["tier"], selection["decision"]["reason"]) == ("open", "none")
+    text = shared("select", request_).stdout
+    assert "no candidates" in text
+    assert shared("select", request_, "--prompt").stdout == ""
+
+
+HOSTILE = "[red]refund[/red] \x1b]0;title\x07\x1b[31m \u202egnp \udcff"
+
+
+def test_a_request_cannot_act_on_the_terminal(shared: Jazz) -> None:
+    text = shared("select", HOSTILE, "--episode", HOSTILE).stdout
+    assert "[red]refund[/red]" in text
+    assert not {"\x1b", "\x07", "\u202e", "\udcff"} & set(text)
+
+
+def test_json_is_utf_8_whatever_the_request(shared: Jazz) -> None:
+    assert shared.json(wire.Selection, "select", HOSTILE)["request"] == HOSTILE.replace("\udcff", "?")
+
+
+def test_a_long_request_is_cut_on_the_screen_alone(shared: Jazz) -> None:
+    long = "money back " * 9_000
+    assert len(shared("select", "-", stdin=long).stdout) < 4_000
+    assert shared.json(wire.Selection, "select", long)["request"] == long
+
+
+def test_a_flow_that_is_gone_is_told_and_not_run(jazz: Jazz) -> None:
+    jazz("sync")
+    write_flows(jazz.flows, TRACK)
+    selection = jazz.json(wire.Selection, "select", "money back")
+    assert chosen(selection) == ["track_order"]
+    assert selection["unresolved_ids"] == [selection["candidates"][0]["flow_id"]]
+    words = " ".join(jazz("select", "money back").stdout.split())
+    assert "unresolved refund_order is in the index, but not among the flows: run jazz-select sync" in words
+
+
+def test_the_model_that_is_configured_chooses(shared: Jazz, provider: Provider) -> None:
+    provider.body = completion('["track_order", "refund_order"]')
+    selection = shared.json(wire.Selection, "select", "money back", "--llm", MODEL_STRING)
+    assert chosen(selection) == ["track_order", "refund_order"]
+    assert (selection["decision"]["tier"], selection["decision"]["reason"]) == ("guided", "llm")
+    assert selection["decision"]["raw_reply"] == '["track_order", "refund_order"]'
+    assert selection["decision"]["usage"] == {"input_tokens": 11, "output_tokens": 3}
+    words = " ".join(shared("select", "money back", JAZZ_LLM=MODEL_STRING).stdout.split())
+    assert "chosen track_order, refund_order why the model chose" in words
+    assert "11 tokens in, 3 out" in words
+
+
+@pytest.mark.parametrize(("on_empty", "names"), [("none", []), ("top1", ["refund_order"])])
+def test_on_empty(shared: Jazz, provider: Provider, on_empty: str, names: list[str]) -> None:
+    provider.body = completion("[]")
+    options = ("--llm", MODEL_STRING, "--on-empty", on_empty)
+    assert chosen(shared.json(wire.Selection, "select", "money back", *options)) == names
+
+
+def test_a_model_that_fails_is_no_error_of_the_command(shared: Jazz, provider: Provider) -> None:
+    provider.status = 500
+    result = shared("select", "money back", "--llm", MODEL_STRING)
+    assert "the model failed; the top candidate" in " ".join(result.stdout.split())
+    assert result.stderr == ""
+    selection = shared.json(wire.Selection, "select", "money back", "--llm", MODEL_STRING)
+    assert selection["decision"]["error"]
+
+
+def test_no_model_is_asked_where_the_option_says_none(shared: Jazz, provider: Provider) -> None:
+    shared("select", "money back", "--llm", "none", JAZZ_LLM=MODEL_STRING)
+    assert provider.requests == []
