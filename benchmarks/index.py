@@ -1,6 +1,6 @@
 """From a data set to an index, by the same path that a deployment takes."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from jazz_select.memory.edge import EdgeStore
 from jazz_select.memory.embedders import open_embedder
 from jazz_select.memory.encode import Encoder
 from jazz_select.memory.lexical import Lexical
-from jazz_select.ports import HybridQuery
+from jazz_select.ports import Embedder, HybridQuery, Vectors
 
 AGENT = "bench"
 
@@ -39,6 +39,29 @@ def described(entry: Entry) -> str:
     return f"{entry.description} Parameters: {parameters}"
 
 
+class RememberingEmbedder:
+    """An embedder that embeds each request when it is first asked, and need not when a leg is asked the same."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self._seen: dict[str, Vectors] = {}
+        self.replaying = False
+        self.identity = inner.identity
+        self.dim = inner.dim
+        self.offload = inner.offload
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row per text."""
+        return self._inner.embed(texts)
+
+    def embed_query(self, text: str) -> Vectors:
+        """The vector of a request; from memory only while `replaying`, so that timed calls pay in full."""
+        if self.replaying and text in self._seen:
+            return self._seen[text]
+        vector = self._seen[text] = self._inner.embed_query(text)
+        return vector
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
     """A memory, and the two parts it is made of, to measure them by themselves."""
@@ -46,11 +69,16 @@ class Index:
     memory: ProceduralMemory
     store: EdgeStore
     encoder: Encoder
+    embedder: RememberingEmbedder
 
     async def leg(self, request: str, leg: str, depth: int) -> list[str]:
         """The names that one arm finds when the other one is not asked, best first."""
         text = documents.clean(request)
-        dense = self.encoder.request(text) if leg == "dense" else None
+        self.embedder.replaying = True
+        try:
+            dense = self.encoder.request(text) if leg == "dense" else None
+        finally:
+            self.embedder.replaying = False
         sparse = self.encoder.lexical.query(text) if leg == "bm25" else None
         if dense is None and sparse is None:
             return []
@@ -62,9 +90,10 @@ class Index:
 @asynccontextmanager
 async def indexed(entries: Iterable[Entry], embedder: str) -> AsyncGenerator[Index]:
     """An embedded index of these entries in a folder of its own, gone when the block ends."""
-    encoder = Encoder(open_embedder(embedder), Lexical())
+    remembering = RememberingEmbedder(open_embedder(embedder))
+    encoder = Encoder(remembering, Lexical())
     with TemporaryDirectory(prefix="jazz-bench-") as folder:
         store = EdgeStore(Path(folder) / "index", encoder.layout)
         async with ProceduralMemory(store, encoder) as memory:
             await sync_registry(memory, AGENT, registry_of(entries))
-            yield Index(memory=memory, store=store, encoder=encoder)
+            yield Index(memory=memory, store=store, encoder=encoder, embedder=remembering)

@@ -8,7 +8,8 @@ from rich.progress import Progress
 
 from benchmarks import options, recall
 from benchmarks.datasets.base import Dataset, Entry, Request
-from benchmarks.index import described, indexed
+from benchmarks.index import RememberingEmbedder, described, indexed
+from jazz_select.testing import HashEmbedder
 
 PETS = Dataset(
     name="pets",
@@ -39,6 +40,17 @@ async def test_legs_are_measured_on_their_own() -> None:
     assert row["bm25"]["R@1"] == 1.0
     assert (row["embedder"], row["seed"], row["data"], row["flows"], row["requests"]) == ("fastembed:x", 7, "f00", 3, 2)
     assert row["recall_ms"]["p99"] >= row["recall_ms"]["p50"] > 0
+
+
+def test_only_a_replay_comes_from_memory() -> None:
+    inner = HashEmbedder()
+    embedder = RememberingEmbedder(inner)
+    first = embedder.embed_query("walk the dog")
+    assert embedder.embed_query("walk the dog") is not first
+    second = embedder.embed_query("walk the dog")
+    embedder.replaying = True
+    assert embedder.embed_query("walk the dog") is second
+    assert embedder.embed_query("feed the cat").shape == (inner.dim,)
 
 
 def test_parameters_belong_to_a_tools_description() -> None:
