@@ -23,7 +23,8 @@ def as_chat_model(llm: "ChatModel | ChatCallable | Model | str | None") -> ChatM
             - a model string such as `"openai:gpt-5-mini"`, or a pydantic-ai `Model`.
 
     Raises:
-        ConfigError: `llm` is none of these; or its provider is unknown, lacks a key or a package.
+        ConfigError: `llm` is none of these, or a function of other arguments; or its provider is unknown, lacks a
+            key or a package.
     """
     if llm is None:
         return None

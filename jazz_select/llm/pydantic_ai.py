@@ -5,6 +5,7 @@ never with this module.
 """
 
 import asyncio
+import re
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -22,6 +23,8 @@ _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 _FINAL_ERRORS = ("ModelRequestRejectedError", "ModelQuotaExceededError")
 _TIMEOUT_ERRORS = ("ModelTimeoutError", "ModelRequestTimeout")
 _LONGEST_PROBLEM = 500
+_UNSET = re.compile(r"Set the ((?:`\w+`(?:,? or )?)+) environment variable")
+_FORM = 'a model string is "provider:model", such as "openai:gpt-5-mini"'
 
 
 class PydanticAIModel:
@@ -53,6 +56,9 @@ class PydanticAIModel:
         Raises:
             MissingExtraError: pydantic-ai is not installed.
         """
+        if isinstance(model, str) and ":" not in model and model != "test":  # pydantic-ai's own double
+            msg = f"the model {model!r} cannot be used: it names no provider ({_FORM})"
+            raise ConfigError(msg)
         if find_spec("pydantic_ai") is None:
             raise MissingExtraError("pydantic_ai", extra="llm", purpose=f"the model {model!r}")
         self._source = model
@@ -184,6 +190,8 @@ def _build(name: str, max_retries: int) -> "Model":
 
 def _unusable(name: str, error: Exception) -> ConfigError:
     said = " ".join(str(error).split())
-    if said.startswith("Unknown model"):
-        said += ' (a model string is "provider:model", such as "openai:gpt-5-mini")'
+    if unset := _UNSET.match(said):  # what follows are arguments, which a model string has no place for
+        said = f"set the environment variable {unset[1].replace('`', '')}"
+    elif said.startswith("Unknown model"):
+        said += f" ({_FORM})"
     return ConfigError(f"the model {name!r} cannot be used: {said}")

@@ -93,6 +93,46 @@ async def test_a_blocking_function_is_refused_with_the_way_out() -> None:
         await model.complete(ASK)
 
 
+async def nothing() -> str:
+    return "pong"
+
+
+async def two(messages: Sequence[Message], model: str) -> str:
+    return model + await pong(messages)
+
+
+async def named(*, messages: Sequence[Message]) -> str:
+    return await pong(messages)
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        pytest.param(nothing, "nothing() -> str", id="takes nothing"),
+        pytest.param(two, "'model'", id="takes more"),
+        pytest.param(named, "named(*, messages", id="by name only"),
+        pytest.param(partial(two, model="m", messages=ASK), "partial", id="filled in already"),
+    ],
+)
+def test_a_function_that_cannot_take_the_messages_is_refused_at_construction(function: Any, names: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be called with the messages alone") as caught:
+        as_chat_model(function)
+    assert names in str(caught.value)
+
+
+async def optional(messages: Sequence[Message], temperature: float = 0.0) -> str:
+    return f"{temperature} {await pong(messages)}"
+
+
+async def any_number(*messages: Sequence[Message]) -> str:
+    return await pong(*messages)
+
+
+@pytest.mark.parametrize("function", [optional, partial(two, model="m"), any_number])
+async def test_what_else_a_function_takes_is_its_own_business(function: Any) -> None:
+    assert (await adapted(function).complete(ASK)).text.endswith("pong")
+
+
 @pytest.mark.parametrize("answer", [None, 3, ["pong"], {"text": "pong"}, b"pong"], ids=repr)
 async def test_an_answer_that_is_no_text_is_a_model_error(answer: object) -> None:
     async def odd(_: Sequence[Message]) -> object:
@@ -143,18 +183,19 @@ async def test_a_model_string_or_a_pydantic_ai_model_is_adapted(llm: Any) -> Non
 @pytest.mark.parametrize(
     ("name", "fix"),
     [
-        pytest.param("openai:gpt-5-mini", "OPENAI_API_KEY", id="no key for OpenAI"),
-        pytest.param("anthropic:claude-haiku-4-5", "ANTHROPIC_API_KEY", id="no key for Anthropic"),
+        pytest.param("openai:gpt-5-mini", "used: set the environment variable OPENAI_API_KEY$", id="no OpenAI key"),
+        pytest.param("anthropic:claude-haiku-4-5", "environment variable ANTHROPIC_API_KEY$", id="no Anthropic key"),
+        pytest.param("vercel:a/b", "variable VERCEL_AI_GATEWAY_API_KEY or VERCEL_OIDC_TOKEN$", id="either of two keys"),
         pytest.param("nobody:gpt-5-mini", r'Unknown model.*"provider:model"', id="unknown provider"),
-        pytest.param("gpt-5-mini", r'Unknown model.*"provider:model"', id="no provider"),
-        pytest.param("", r'Unknown model.*"provider:model"', id="empty"),
+        pytest.param("gpt-5-mini", r'names no provider.*"provider:model"', id="no provider"),
+        pytest.param("", r'names no provider.*"provider:model"', id="empty"),
         pytest.param("groq:llama", "pip install", id="the provider's package is missing"),
     ],
 )
 def test_a_model_string_that_cannot_work_is_told_at_construction(
     name: str, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "VERCEL_AI_GATEWAY_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setitem(sys.modules, "groq", None)
     with pytest.raises(ConfigError, match=fix) as caught:
@@ -168,6 +209,13 @@ def test_without_pydantic_ai_the_error_holds_the_command(monkeypatch: pytest.Mon
     with pytest.raises(MissingExtraError, match=r"pip install 'jazz-select\[llm\]'") as caught:
         as_chat_model("openai:gpt-5-mini")
     assert caught.value.extra == "llm"
+
+
+def test_the_form_of_a_model_string_is_told_before_anything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
+    with pytest.raises(ConfigError, match='"provider:model"') as caught:
+        as_chat_model("gpt-5")
+    assert not isinstance(caught.value, MissingExtraError)
 
 
 def test_importing_the_adapters_imports_no_vendor() -> None:
