@@ -12,12 +12,12 @@ from jazz_select.flow.modules import remember
 from jazz_select.flow.origin import Origin, locate
 from jazz_select.flow.prompts import render
 from jazz_select.flow.registry import FlowRegistry, current_scope
+from jazz_select.flow.spelling import FIELDS, check_spelling
 from jazz_select.values import FlowCard, flow_id
 
 FlowPart: TypeAlias = "BaseFlow | type[BaseFlow] | str"
 """A part of a composite: a flow, the class that declares one, or the name of one in the same registry."""
 
-_FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")
 _LIBRARY = __name__.rpartition(".")[0]
 
 
@@ -74,6 +74,7 @@ class BaseFlow:
 
     def __init_subclass__(cls, *, registry: FlowRegistry | None = None) -> None:
         super().__init_subclass__()
+        check_spelling(cls)
         cls._declared = None
         if registry is not None:
             cls.registry = registry
@@ -103,7 +104,7 @@ class BaseFlow:
             DuplicateFlowError: A different flow of this name is in the registry, and `replace` is false.
         """
         given = (name, description, condition, desired_effects, examples, tools, steps, priority, aliases)
-        for field, value in zip(_FIELDS, given, strict=True):
+        for field, value in zip(FIELDS, given, strict=True):
             if value is not None:
                 setattr(self, field, tuple(value) if isinstance(value, list) else value)
         if not self.description:
@@ -246,7 +247,7 @@ class BaseFlow:
 
     def fields(self) -> dict[str, object]:
         """The fields as the author wrote them."""
-        return {field: getattr(self, field) for field in (*_FIELDS, "type")}
+        return {field: getattr(self, field) for field in (*FIELDS, "type")}
 
     def joined(self, registry: FlowRegistry) -> None:
         """Called by a registry that took this flow in: part names are looked up there from now on."""

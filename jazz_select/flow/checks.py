@@ -76,8 +76,8 @@ def _check_examples(subject: Subject, examples: Sequence[str], least: int) -> No
         raise subject.error("examples", f"repeats {listed}; each example has to be a different request")
     if len(places) < least:
         missing = least - len(places)
-        problem = f"has {len(places)}, and at least {least} different ones are needed; add {missing} more requests"
-        raise subject.error("examples", f"{problem} in a user's words")
+        problem = f"has {len(places)}, and at least {least} different ones are needed; add {missing} more"
+        raise subject.error("examples", f"{problem} {'request' if missing == 1 else 'requests'} in a user's words")
 
 
 def check_text(subject: Subject, field: str, value: object) -> None:
