@@ -1,8 +1,8 @@
-"""The arguments of a selector: what cannot work is refused when it is put together, not at the first request."""
+"""The arguments of a selector: what cannot work is refused with its name, before anything is asked."""
 
 import math
-from collections.abc import Mapping
-from typing import TypeGuard
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard, cast
 
 from jazz_select.errors import ConfigError
 
@@ -40,6 +40,27 @@ def check_options(*, top_k: object, rrf_k: object, timeout_s: object, on_empty: 
     if on_empty not in ("top1", "none"):
         msg = f'on_empty is "top1" or "none", not {on_empty!r:.80}'
         raise ConfigError(msg)
+
+
+def check_request(*, enhanced_query: object, episode_summaries: object, context: object) -> None:
+    """Refuse a request of the wrong kind.
+
+    Raises:
+        ConfigError: One of its parts cannot be used.
+    """
+    if not isinstance(enhanced_query, str):
+        msg = f"enhanced_query is what the user wants, as a string, not {enhanced_query!r:.80}"
+        raise ConfigError(msg)
+    if episode_summaries is not None and not _are_texts(episode_summaries):
+        msg = f"episode_summaries are strings in a list, or None, not {episode_summaries!r:.80}"
+        raise ConfigError(msg)
+    if context is not None and not isinstance(context, Mapping):
+        msg = f"context is a mapping such as {{'authenticated': True}}, or None, not {context!r:.80}"
+        raise ConfigError(msg)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, Sequence) and all(isinstance(item, str) for item in cast("Sequence[object]", value))
 
 
 def _is_number(value: object) -> TypeGuard[float]:

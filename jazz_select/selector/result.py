@@ -51,10 +51,20 @@ class FlowSelectionResult:
         offered = self.decision.candidates
         return bool(self.chosen_flows and offered) and offered[0].flow_id not in self.decision.chosen_ids
 
+    @property
+    def passed_over(self) -> list[str]:
+        """The names of candidates that ranked before all chosen ones and cannot be run: stale in the index."""
+        chosen, stale = self.decision.chosen_ids, set(self.unresolved_ids)
+        ids = [candidate.flow_id for candidate in self.decision.candidates]
+        first = next((place for place, flow_id in enumerate(ids) if flow_id in chosen), 0)
+        before = self.decision.candidates[:first]
+        return [candidate.flow_name or candidate.flow_id for candidate in before if candidate.flow_id in stale]
+
     def explain(self) -> str:
         """The choice, every candidate with its ranks and scores, and all that went wrong: one fact per line."""
         decision = self.decision
         lines = [f"{', '.join(self.names) or 'no flow'}: {_WHY[decision.reason]} ({decision.tier}, {decision.reason})"]
+        lines += [f"passed over, as it is not in the registry: {name}" for name in self.passed_over]
         for position, candidate in enumerate(decision.candidates, start=1):
             chosen = "  <- chosen" if candidate.flow_id in decision.chosen_ids else ""
             lines.append(f"{position:>2}. {_candidate_line(candidate)}{chosen}")

@@ -13,7 +13,7 @@ from jazz_select.llm.callable import ChatCallable
 from jazz_select.ports import ChatModel, FlowMemory
 from jazz_select.selector.ask import Answer, ask
 from jazz_select.selector.cache import PromptCache
-from jazz_select.selector.checks import check_options, check_parts
+from jazz_select.selector.checks import check_options, check_parts, check_request
 from jazz_select.selector.choose import OnEmpty, Verdict, judge, top
 from jazz_select.selector.guards import Guards
 from jazz_select.selector.narrow import Narrowed, Request, narrow
@@ -98,10 +98,12 @@ class FlowSelector:
             is taken, and the decision says so.
 
         Raises:
+            ConfigError: An argument is of the wrong kind.
             StoreError: The memory failed, and there are no fallback candidates.
             EmbeddingError: Likewise.
             FlowValidationError: A chosen flow has a part that cannot be found.
         """
+        check_request(enhanced_query=enhanced_query, episode_summaries=episode_summaries, context=context)
         request = Request.of(enhanced_query, episode_summaries)
         if request.blank:
             return _nothing_asked()

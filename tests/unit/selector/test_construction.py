@@ -1,4 +1,4 @@
-"""What cannot work is refused when the selector is put together."""
+"""What cannot work is refused with its name: when the selector is put together, or when it is asked."""
 
 from typing import Any
 
@@ -46,3 +46,23 @@ def test_an_argument_that_cannot_work_is_refused(wrong: dict[str, Any], message:
 )
 def test_the_borders_are_inside(right: dict[str, Any]) -> None:
     FlowSelector(None, shop(), **right)
+
+
+ASKED: list[tuple[dict[str, Any], str]] = [
+    ({"enhanced_query": None}, "enhanced_query is what the user wants, as a string, not None"),
+    ({"enhanced_query": b"money back"}, "enhanced_query"),
+    ({"enhanced_query": ["money back"]}, "enhanced_query"),
+    ({"context": "abc"}, "context is a mapping such as {'authenticated': True}, or None, not 'abc'"),
+    ({"context": [("a", 1)]}, "context"),
+    ({"episode_summaries": 3}, "episode_summaries are strings in a list, or None, not 3"),
+    ({"episode_summaries": ["earlier", None]}, "episode_summaries"),
+    ({"enhanced_query": "", "context": 3}, "context"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), ASKED, ids=[str(wrong) for wrong, _ in ASKED])
+async def test_a_request_of_the_wrong_kind_is_refused(wrong: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {"enhanced_query": "money back"} | wrong
+    with pytest.raises(ConfigError) as refused:
+        await FlowSelector(None, shop()).select(**arguments)
+    assert message in str(refused.value)

@@ -8,7 +8,7 @@ from jazz_select import FlowSelectionResult, FlowSelector
 from jazz_select.errors import ModelError
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Reason, Tier
-from tests.unit.selector.shop import CANCEL, REFUND, metadata, shop
+from tests.unit.selector.shop import CANCEL, REFUND, STALE, metadata, shop
 
 
 @pytest.mark.spec("003.13")
@@ -60,3 +60,23 @@ async def test_it_says_whether_the_model_overruled_recall(reply: str, *, overrul
 
 def test_nothing_chosen_overrules_nothing() -> None:
     assert FlowSelectionResult().overruled_recall is False
+
+
+@pytest.mark.parametrize(
+    ("names", "reply", "passed_over"),
+    [
+        pytest.param(["gift_wrap", "refund_order"], None, ["gift_wrap"], id="stale and first"),
+        pytest.param(["refund_order", "gift_wrap"], None, [], id="stale and last"),
+        pytest.param(["gift_wrap", "refund_order"], f'["{STALE}", "{REFUND}"]', ["gift_wrap"], id="chosen by a model"),
+        pytest.param(["gift_wrap", "refund_order"], f'["{REFUND}"]', [], id="not wanted by a model"),
+        pytest.param(["gift_wrap"], None, [], id="nothing else"),
+    ],
+)
+async def test_a_stale_candidate_that_was_passed_over_is_named(
+    names: list[str], reply: str | None, passed_over: list[str]
+) -> None:
+    model = None if reply is None else ScriptedModel(reply)
+    result = await FlowSelector(model, shop()).select("x", metadata(*names))
+    assert result.passed_over == passed_over
+    line = "passed over, as it is not in the registry: gift_wrap"
+    assert (line in result.explain().splitlines()) is bool(passed_over)
