@@ -100,7 +100,7 @@ def provenance(found: Sequence[rows.Row]) -> str:
     lines = sorted(
         {
             f"- commit {row['commit']}{' with uncommitted changes' if row['dirty'] else ''}, {row['at'][:10]}, "
-            f"{row['cpu']}, {row['cores']} cores, Python {row['python']}, "
+            f"{row['cpu']}, {row['cores']} cores, load average {row['load']} at the start, Python {row['python']}, "
             + ", ".join(f"{name} {number}" for name, number in row["packages"].items())
             for row in found
         }

@@ -11,6 +11,7 @@ WHERE = {
     "at": "2030-01-02T03:04:05+00:00",
     "cpu": "a processor",
     "cores": 4,
+    "load": 0.5,
     "python": "3.11.7",
     "packages": {"numpy": "2.0"},
 }
@@ -68,6 +69,7 @@ def test_provenance_says_where_the_code_was_not_committed(*, dirty: bool, expect
     text = report.provenance([run() | {"dirty": dirty}, run(seed=2) | {"dirty": dirty}])
     assert ("uncommitted" in text) is expected
     assert text.count("commit abc") == 1
+    assert "load average 0.5" in text
     assert "set-5 `d1`" in text
 
 
