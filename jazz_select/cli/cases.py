@@ -32,8 +32,8 @@ class Case(BaseModel):
 _CASES = TypeAdapter(tuple[Case, ...])
 
 
-def load_cases(file: Path, registry: "FlowRegistry") -> tuple[Case, ...]:
-    """The cases of a file, whose labels name flows of this registry.
+def load_cases(file: Path, registry: "FlowRegistry", *, flows: str) -> tuple[Case, ...]:
+    """The cases of a file, whose labels name flows of this registry, which was loaded from `flows`.
 
     Raises:
         ConfigError: It cannot be read, or an entry is wrong.
@@ -55,7 +55,9 @@ def load_cases(file: Path, registry: "FlowRegistry") -> tuple[Case, ...]:
     for number, case in enumerate(cases, 1):
         for name in case.expect:
             if registry.by_name(name) is None:
-                msg = f"{file}, entry {number}: expect: there is no flow named {name!r}"
+                msg = (
+                    f"{file}, entry {number}: expect: there is no flow named {name!r} in {flows} (--flows loads others)"
+                )
                 raise ConfigError(msg)
     if not cases:
         msg = f"{file} holds no requests"

@@ -58,7 +58,7 @@ def run(settings: "Settings", requests: Path) -> None:
 async def _demo(settings: "Settings", requests: Path) -> None:
     console = stdout()
     registry = catalogue(settings.flows)
-    cases = load_cases(requests, registry)
+    cases = load_cases(requests, registry, flows=settings.flows)
     async with opened(settings) as memory:
         began = perf_counter()
         with progress("indexing flows") as update:

@@ -39,7 +39,7 @@ def run(settings: "Settings", file: Path, *, as_json: bool) -> None:
 
 async def _evaluate(settings: "Settings", file: Path) -> wire.Evaluation:
     registry = catalogue(settings.flows)
-    cases = load_cases(file, registry)
+    cases = load_cases(file, registry, flows=settings.flows)
     ranking = settings.model_copy(update={"llm": None, "top_k": _DEPTH})
     async with opened_for_reading(settings) as memory:
         await require_flows(memory, settings)
@@ -137,7 +137,7 @@ def _show(evaluation: wire.Evaluation, settings: "Settings") -> None:
     if evaluation.misses:
         console.print(_misses(evaluation.misses))
         console.print()
-    where = f"agent {settings.agent_id}, index {place(settings)}, embedder {settings.embedder}"
+    where = f"flows {settings.flows}, agent {settings.agent_id}, index {place(settings)}, embedder {settings.embedder}"
     console.print(styled(where, "dim"), soft_wrap=True)
 
 
@@ -145,7 +145,7 @@ def _misses(misses: Sequence[wire.Miss]) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("rank", Text(f"{len(misses)} misses"), style="dim")
+    table.add_row("rank", Text("1 miss" if len(misses) == 1 else f"{len(misses)} misses"), style="dim")
     for miss in misses:
         rank = str(miss.rank) if miss.rank else f">{_DEPTH}"
         outcome = Text.assemble(

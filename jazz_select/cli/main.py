@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 from jazz_select import __version__
 from jazz_select.cli.options import (
     AgentOption,
+    ContextOption,
     EmbedderOption,
     FlowsOption,
     IndexOption,
@@ -21,7 +22,7 @@ from jazz_select.cli.options import (
     context_of,
     settings_with,
 )
-from jazz_select.errors import JazzSelectError
+from jazz_select.errors import ConfigError, JazzSelectError
 
 _MISUSE = 2
 
@@ -100,10 +101,7 @@ def select(  # noqa: PLR0913 - one per option
         list[str] | None,
         typer.Option("--episode", metavar="TEXT", help="Summary of what was said before; may be repeated."),
     ] = None,
-    context: Annotated[
-        list[str] | None,
-        typer.Option("--context", metavar="KEY=VALUE", help="What guards look at; may be repeated."),
-    ] = None,
+    context: ContextOption = None,
     flows: FlowsOption = None,
     agent: AgentOption = None,
     top_k: TopKOption = None,
@@ -117,6 +115,9 @@ def select(  # noqa: PLR0913 - one per option
     json: JsonFlag = False,
 ) -> None:
     """Find the flows for a request, and show what there was to choose from and why it came out like this."""
+    if json and prompt:
+        msg = "pass either --json or --prompt: the JSON holds the prompt as combined_prompt"
+        raise ConfigError(msg)
     facts = context_of(context or [])
     settings = settings_with(
         {

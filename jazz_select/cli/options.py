@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _INDEX = "Where the flows are indexed"
 _CHOICE = "How a flow is chosen"
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 FlowsOption = Annotated[
     str | None,
@@ -86,6 +87,15 @@ OnEmptyOption = Annotated[
         rich_help_panel=_CHOICE,
     ),
 ]
+ContextOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--context",
+        metavar="KEY=VALUE",
+        help="What guards look at; may be repeated. true/false, yes/no and on/off in any case are booleans, JSON is "
+        "read as such, all else is text; 'KEY=\"yes\"' is text too.",
+    ),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else.")]
 
 
@@ -122,13 +132,11 @@ def settings_with(options: Mapping[str, Any]) -> "Settings":
 
 
 def context_of(pairs: list[str]) -> dict[str, Any]:
-    """The context of `KEY=VALUE` pairs; a value that is JSON (true, 3, ["a"]) is read as such, any other is text.
+    """The context of `KEY=VALUE` pairs: booleans as people write them, then JSON (3, ["a"]), else text.
 
     Raises:
         ConfigError: A pair has no `=`, or no key.
     """
-    import orjson
-
     from jazz_select.errors import ConfigError
 
     context: dict[str, Any] = {}
@@ -137,11 +145,19 @@ def context_of(pairs: list[str]) -> dict[str, Any]:
         if not equals or not key.strip():
             msg = f"--context {pair!r} is not KEY=VALUE; write for example --context authenticated=true"
             raise ConfigError(msg)
-        try:
-            context[key.strip()] = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            context[key.strip()] = value
+        context[key.strip()] = _value(value)
     return context
+
+
+def _value(text: str) -> Any:
+    import orjson
+
+    if text.strip().lower() in _BOOLEANS:
+        return _BOOLEANS[text.strip().lower()]
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
 
 
 def _source(field: str, given: Mapping[str, Any]) -> str:

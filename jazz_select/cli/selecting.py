@@ -3,14 +3,15 @@
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from jazz_select.build import open_selector
 from jazz_select.cli import show, wire
 from jazz_select.cli.options import encodable
-from jazz_select.cli.session import catalogue, opened_for_reading, require_flows
-from jazz_select.cli.terminal import emit, stdout, waiting
+from jazz_select.cli.session import catalogue, changes_note, opened_for_reading, require_flows
+from jazz_select.cli.terminal import emit, hint, stdout, waiting
 
 if TYPE_CHECKING:
     from jazz_select.selector.result import FlowSelectionResult
@@ -31,7 +32,11 @@ def run(
     """Select, and show how it came out."""
     request = encodable(sys.stdin.read() if request == "-" else request)
     episodes = [encodable(episode) for episode in episodes]
-    result = asyncio.run(_select(settings, request, episodes, context))
+    result, note = asyncio.run(_select(settings, request, episodes, context))
+    if note:
+        result = replace(result, decision=replace(result.decision, notes=(*result.decision.notes, note)))
+        if output is not Output.TABLE:
+            hint(note)
     if output is Output.JSON:
         emit(wire.Selection.of(result, request=request, episodes=episodes, context=context, agent_id=settings.agent_id))
     elif output is Output.PROMPT:
@@ -44,11 +49,11 @@ def run(
 
 async def _select(
     settings: "Settings", request: str, episodes: Sequence[str], context: Mapping[str, Any]
-) -> "FlowSelectionResult":
+) -> tuple["FlowSelectionResult", str]:
     registry = catalogue(settings.flows)
     async with opened_for_reading(settings) as memory, open_selector(settings, memory, registry) as selector:
         with waiting("selecting"):
             result = await selector.select(request, episode_summaries=episodes, context=context)
         if not result.decision.candidates:
             await require_flows(memory, settings)
-        return result
+        return result, await changes_note(memory, registry, settings)

@@ -82,6 +82,14 @@ async def require_flows(memory: "ProceduralMemory", settings: "Settings") -> int
     return count
 
 
+async def changes_note(memory: "ProceduralMemory", registry: "FlowRegistry", settings: "Settings") -> str:
+    """What to say where the flows are no longer those of the index; empty where they are."""
+    planned = await memory.sync(settings.agent_id, registry.values(), dry_run=True)
+    changed = len(planned.created) + len(planned.updated) + len(planned.deleted)
+    flows = "1 flow" if changed == 1 else f"{changed} flows"
+    return f"{flows} changed since the last sync: run jazz-select sync" if changed else ""
+
+
 def nothing_synced(settings: "Settings") -> ConfigError:
     """The error for an agent without flows."""
     msg = f"agent {settings.agent_id!r} has no flows in the index {place(settings)}: run jazz-select sync first"

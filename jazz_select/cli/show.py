@@ -88,7 +88,7 @@ def _reasons(result: "FlowSelectionResult", *, model: str | None) -> Table:
     decision, took = result.decision, result.decision.latency
     facts = _facts()
     facts.add_row("chosen", styled(", ".join(result.names) or "nothing", "bold green" if result.names else "yellow"))
-    facts.add_row("why", styled(WHY[decision.reason]))
+    facts.add_row("why", styled(_why(result)))
     facts.add_row("tier", styled(f"{decision.tier.value}, reason {decision.reason.value}"))
     if decision.model or (model and decision.raw_reply is not None):
         used = decision.usage
@@ -106,6 +106,14 @@ def _reasons(result: "FlowSelectionResult", *, model: str | None) -> Table:
     parts = f"recall {milliseconds(took.recall_s)}, choice {milliseconds(took.choose_s)}"
     facts.add_row("took", styled(f"{milliseconds(took.total_s)} ({parts})"))
     return facts
+
+
+def _why(result: "FlowSelectionResult") -> str:
+    passed_over = result.passed_over
+    if not passed_over:
+        return WHY[result.decision.reason]
+    which = "which is not among the flows" if len(passed_over) == 1 else "which are not among the flows"
+    return f"{WHY[result.decision.reason]}, passing over {' and '.join(passed_over)}, {which}"
 
 
 def _unresolved(flow_id: str, names: dict[str, str]) -> str:

@@ -17,6 +17,7 @@ CASES = [
     pytest.param(["sync", "--index", "{flows}"], {}, "Pass an empty folder", id="a folder that is no index"),
     pytest.param(["select", "hi", "--context", "authenticated"], {}, "is not KEY=VALUE", id="context without ="),
     pytest.param(["select", "hi", "--context", "=true"], {}, "is not KEY=VALUE", id="context without a key"),
+    pytest.param(["select", "hi", "--llm", "gpt-5"], {}, '"provider:model"', id="model without a provider"),
     pytest.param(["select", "hi", "--on-empty", "top2"], {}, "--on-empty: ", id="on-empty"),
     pytest.param(["select", "hi", "--top-k", "1000"], {}, "--top-k: ", id="top-k out of bounds"),
     pytest.param(["select", "hi", "--llm", "nobody:nothing"], {}, "nobody:nothing", id="unknown provider"),
@@ -28,6 +29,12 @@ CASES = [
     pytest.param(["demo", "--requests", "{folder}/none.yaml"], {}, "in a clone of the repository", id="no requests"),
     pytest.param(["eval", "{folder}/none.yaml"], {}, "cannot read the requests", id="no labelled requests"),
 ]
+
+
+def test_json_or_the_prompt_but_not_both(shared: Jazz) -> None:
+    result = shared("select", "hi", "--json", "--prompt", code=2)
+    assert result.stderr.startswith("Error: pass either --json or --prompt")
+    assert result.stdout == ""
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
@@ -79,7 +86,10 @@ def test_a_server_that_does_not_answer(shared: Jazz) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- {request: hi, expect: [refund_ordr]}", "entry 1: expect: there is no flow named 'refund_ordr'"),
+        (
+            "- {request: hi, expect: [refund_ordr]}",
+            "entry 1: expect: there is no flow named 'refund_ordr' in {flows} (--flows",
+        ),
         ("- {request: hi, expect: []}\n- {request: hi}", "entry 2: expect: Field required"),
         ("- {request: hi, expect: [], expected: []}", "entry 1: expected: Extra inputs"),
         ("- {request: '', expect: []}", "entry 1: request: "),
@@ -93,4 +103,4 @@ def test_labelled_requests_that_are_wrong(shared: Jazz, tmp_path: Path, text: st
     file = tmp_path / "requests.yaml"
     file.write_text(text, encoding="utf-8")
     for args in (["eval", str(file)], ["demo", "--requests", str(file), "--index", str(tmp_path / "index")]):
-        assert message in shared(*args, code=2).stderr
+        assert message.format(flows=shared.flows) in shared(*args, code=2).stderr

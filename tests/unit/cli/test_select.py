@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import orjson
 import pytest
 
 from jazz_select.cli import wire
+from jazz_select.cli.options import context_of
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
-from tests.unit.cli.shop import TRACK, write_flows
+from tests.unit.cli.shop import INVOICE, TRACK, write_flows
 from tests.unit.llm.loopback import Provider, completion
 
 
@@ -33,9 +35,9 @@ def test_the_table_marks_the_choice_and_says_why(shared: Jazz) -> None:
 
 
 def test_json_holds_the_decision_and_what_led_to_it(shared: Jazz) -> None:
-    selection = shared.json(wire.Selection, "select", "give me my money back", "--context", "n=3", "--context", "r=NO")
+    selection = shared.json(wire.Selection, "select", "give me my money back", "--context", "n=3", "--context", "r=eh")
     assert chosen(selection) == ["refund_order"]
-    assert selection["context"] == {"n": 3, "r": "NO"}
+    assert selection["context"] == {"n": 3, "r": "eh"}
     assert selection["decision"]["reason"] == "semantic"
     assert selection["decision"]["raw_reply"] is None
     assert selection["decision"]["latency"]["total_s"] > 0
@@ -72,6 +74,37 @@ def test_guards_read_the_context(shared: Jazz, known: list[str], *, open_: bool)
     selection = shared.json(wire.Selection, "select", "close my account", *pairs)
     assert ("close_account" in offered(selection)) is open_
     assert (chosen(selection) == ["close_account"]) is open_
+
+
+CONTEXTS: list[tuple[str, object]] = [
+    *((text, True) for text in ("true", "True", "YES", "yes", "on", " On ")),
+    *((text, False) for text in ("false", "FALSE", "no", "No", "off", "OFF")),
+    ("3", 3),
+    ('["a"]', ["a"]),
+    ("null", None),
+    ('"yes"', "yes"),
+    ("yes please", "yes please"),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), CONTEXTS, ids=[ascii(text) for text, _ in CONTEXTS])
+def test_the_values_of_a_context(text: str, value: object) -> None:
+    assert context_of([f"key={text}"]) == {"key": value}
+
+
+def test_flows_that_changed_since_the_last_sync_are_counted(jazz: Jazz) -> None:
+    jazz("sync")
+    assert "last sync" not in jazz("select", "where is my parcel").output
+    write_flows(jazz.flows, TRACK.replace("Say where", "Tell where"), INVOICE)
+    note = "3 flows changed since the last sync: run jazz-select sync"
+    assert f"note {note}" in " ".join(jazz("select", "where is my parcel").stdout.split())
+    for option in ("--json", "--prompt"):
+        result = jazz("select", "where is my parcel", option)
+        assert result.stderr == f"{note}\n"
+        assert (note in result.stdout) is (option == "--json")
+    jazz("sync")
+    assert "last sync" not in jazz("select", "where is my parcel", "--json").output
 
 
 @pytest.mark.parametrize(
@@ -128,10 +161,11 @@ def test_a_long_request_is_cut_on_the_screen_alone(shared: Jazz) -> None:
 def test_a_flow_that_is_gone_is_told_and_not_run(jazz: Jazz) -> None:
     jazz("sync")
     write_flows(jazz.flows, TRACK)
-    selection = jazz.json(wire.Selection, "select", "money back")
+    selection = orjson.loads(jazz("select", "money back", "--json").stdout)
     assert chosen(selection) == ["track_order"]
     assert selection["unresolved_ids"] == [selection["candidates"][0]["flow_id"]]
     words = " ".join(jazz("select", "money back").stdout.split())
+    assert "no model is configured, passing over refund_order, which is not among the flows tier" in words
     assert "unresolved refund_order is in the index, but not among the flows: run jazz-select sync" in words
 
 
