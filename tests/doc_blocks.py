@@ -5,6 +5,7 @@
 - ```` ```python ```` is run. `await` at the top level works, as it does in a notebook.
 - ```` ```python no-run ````, or a block after a line `<!-- no-run -->`, is only compiled.
 - `#> text` after a statement says what the block prints; all such lines of a block together are its whole output.
+- A block with `if __name__ == "__main__":` is saved to a file and run as a script, apart from the session.
 - Blocks of other languages are left alone.
 """
 
@@ -15,11 +16,13 @@ import inspect
 import io
 import linecache
 import re
+import subprocess
 import sys
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 _FENCE = re.compile(
     r"""
@@ -46,6 +49,11 @@ class Block:
     def source(self) -> str:
         """The code, moved down to where it stands in the file, so that tracebacks point there."""
         return "\n" * (self.line - 1) + self.code
+
+    @property
+    def is_script(self) -> bool:
+        """Whether it is a whole program, for a file of its own."""
+        return 'if __name__ == "__main__":' in self.code
 
     @property
     def expected(self) -> list[str] | None:
@@ -79,6 +87,28 @@ def compiled(block: Block) -> types.CodeType:
     return compile(block.source, block.file, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
 
+class ScriptFailedError(AssertionError):
+    """A block that is a whole program ended with an error."""
+
+    def __init__(self, block: Block, traceback: str) -> None:
+        super().__init__(f"{block.file}:{block.line} is a script that fails:\n{traceback}")
+
+
+def output_of_script(block: Block) -> str:
+    """What the block prints when it is saved and run, in the working directory.
+
+    Raises:
+        ScriptFailedError: It ends with an error.
+    """
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "script.py")
+        file.write_text(block.source, encoding="utf-8")
+        done = subprocess.run([sys.executable, "-W", "error", str(file)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ScriptFailedError(block, done.stderr)
+    return done.stdout
+
+
 def only_code(page: Sequence[Block]) -> list[str]:
     """The file's lines with everything but code blanked, so that it reads as one Python source."""
     lines: list[str] = []
@@ -93,6 +123,7 @@ def run(text: str, file: str) -> None:
 
     Raises:
         WrongOutputError: A block prints something else than it says.
+        ScriptFailedError: A block that is a whole program ends with an error.
     """
     module = types.ModuleType(Path(file).stem)
     module.__file__ = file
@@ -107,7 +138,9 @@ def run(text: str, file: str) -> None:
                 continue
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
-                if code.co_flags & inspect.CO_COROUTINE:
+                if block.is_script:
+                    printed.write(output_of_script(block))
+                elif code.co_flags & inspect.CO_COROUTINE:
                     runner.run(eval(code, module.__dict__))  # noqa: S307
                 else:
                     exec(code, module.__dict__)  # noqa: S102

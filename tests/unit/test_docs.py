@@ -1,5 +1,6 @@
 """The papers keep their word: every Python block runs, every link between them leads somewhere."""
 
+import json
 import os
 import re
 import shutil
@@ -9,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.doc_blocks import WrongOutputError, blocks, run
+from jazz_select import FlowRegistry
+from jazz_select.flow.loading import load_flows
+from jazz_select.settings import Settings
+from tests.doc_blocks import ScriptFailedError, WrongOutputError, blocks, run
 
 ROOT = Path(__file__).parents[2]
 PAPERS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
@@ -57,7 +61,51 @@ def test_every_decision_is_listed() -> None:
     assert listed == sorted(path.name for path in decisions.glob("[0-9]*.md"))
 
 
+def test_the_readme_names_every_variable() -> None:
+    named = set(re.findall(r"JAZZ_\w+", (ROOT / "README.md").read_text("utf-8")))
+    assert named == {f"JAZZ_{field.upper()}" for field in Settings.model_fields}
+
+
+FLOW_FILES = re.findall(
+    r"^```yaml\n(.*?)^```", (ROOT / "docs/authoring.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+)
+
+
+@pytest.mark.parametrize("text", FLOW_FILES, ids=range(len(FLOW_FILES)))
+def test_every_flow_file_that_is_shown_loads(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "flows.yaml"
+    file.write_text(text, encoding="utf-8")
+    assert load_flows(file, FlowRegistry())
+
+
+def test_the_script_of_the_readme_and_the_command_see_the_same_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = next(block for block in blocks((ROOT / "README.md").read_text("utf-8"), "README.md") if block.is_script)
+    Path("support.py").write_text(script.code, encoding="utf-8")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("JAZZ_")}  # noqa: TID251
+    for command in (
+        [sys.executable, "support.py"],
+        [
+            sys.executable,
+            "-c",
+            "from jazz_select.cli import app; app()",
+            "select",
+            "money back",
+            "--flows",
+            "support.py",
+            "--json",
+        ],
+    ):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
+    assert json.loads(done.stdout)["chosen"][0]["flow_name"] == "refund_order"
+
+
 # --- the runner itself -----------------------------------------------------------
+
+MAIN = '\n\nif __name__ == "__main__":\n    main()'
 
 
 def markdown(*codes: str, info: str = "") -> str:
@@ -84,6 +132,7 @@ def markdown(*codes: str, info: str = "") -> str:
         pytest.param("<!-- no-run -->\n" + markdown("1 / 0").removeprefix("text\n\n"), id="no-run above the fence"),
         pytest.param("```bash\nexit 1\n```\n", id="another language"),
         pytest.param("- item\n\n  ```python\n  if True:\n      pass\n  ```\n", id="indented"),
+        pytest.param(markdown("def main():\n    print(1)\n    #> 1" + MAIN), id="a script"),
         pytest.param(
             markdown("import inspect\nclass A:\n    x = 1", "assert 'x = 1' in inspect.getsource(A)"),
             id="source is found",
@@ -100,6 +149,9 @@ def test_the_runner_runs_what_a_reader_would(text: str) -> None:
         pytest.param(markdown("a = 1", "assert a == 2"), AssertionError, id="a false claim"),
         pytest.param(markdown("print(1)\n#> 2"), WrongOutputError, id="another output"),
         pytest.param(markdown("print(1)\nprint(2)\n#> 1"), WrongOutputError, id="more output"),
+        pytest.param(markdown("def main():\n    print(1)\n    #> 2" + MAIN), WrongOutputError, id="a script's output"),
+        pytest.param(markdown("def main():\n    1 / 0" + MAIN), ScriptFailedError, id="a script's mistake"),
+        pytest.param(markdown("a = 1", "def main():\n    a" + MAIN), ScriptFailedError, id="a script is whole"),
         pytest.param(markdown("f(", info=" no-run"), SyntaxError, id="no-run is compiled all the same"),
         pytest.param(
             markdown("import asyncio\nawait asyncio.wait_for(asyncio.Event().wait(), 0)"),
