@@ -13,6 +13,7 @@ from jazz_select.memory.edge import EdgeStore
 from jazz_select.memory.embedders import open_embedder
 from jazz_select.memory.encode import Encoder
 from jazz_select.memory.lexical import Lexical
+from jazz_select.memory.model import RecallModel
 from jazz_select.ports import Embedder, HybridQuery, Vectors
 
 AGENT = "bench"
@@ -70,6 +71,7 @@ class Index:
     store: EdgeStore
     encoder: Encoder
     embedder: RememberingEmbedder
+    model: RecallModel
 
     async def leg(self, request: str, leg: str, depth: int) -> list[str]:
         """The names that one arm finds when the other one is not asked, best first."""
@@ -77,14 +79,17 @@ class Index:
         self.embedder.replaying = True
         try:
             dense = self.encoder.request(text) if leg == "dense" else None
+            dense = None if dense is None else self.model.aim(dense)
         finally:
             self.embedder.replaying = False
         sparse = self.encoder.lexical.query(text) if leg == "bm25" else None
-        if dense is None and sparse is None:
-            return []
         query = HybridQuery(agent_id=AGENT, dense=dense, sparse=sparse, limit=depth, depth=depth, rrf_k=10)
-        hits = await self.store.search(query)
-        return [hit.payload["flow_name"] for hit in sorted(hits, key=lambda hit: hit.ranks[leg])]
+        if not query.arms:
+            return []
+        legs = (await self.store.search([query]))[0]
+        found = list(legs.dense or legs.bm25)
+        payloads = await self.store.retrieve(found)
+        return [payloads[key]["flow_name"] for key in found]
 
 
 @asynccontextmanager
@@ -96,4 +101,5 @@ async def indexed(entries: Iterable[Entry], embedder: str) -> AsyncGenerator[Ind
         store = EdgeStore(Path(folder) / "index", encoder.layout)
         async with ProceduralMemory(store, encoder) as memory:
             await sync_registry(memory, AGENT, registry_of(entries))
-            yield Index(memory=memory, store=store, encoder=encoder, embedder=remembering)
+            model = RecallModel.from_note(await store.read_note(AGENT))
+            yield Index(memory=memory, store=store, encoder=encoder, embedder=remembering, model=model)

@@ -92,8 +92,9 @@ class HybridQuery:
     dense: Sequence[float] | None
     sparse: SparseVector | None
     limit: int
+    """How many flows the caller means to keep: their payloads are worth sending along."""
     depth: int
-    """How many hits each arm contributes to the fusion; at least `limit`."""
+    """How many hits each arm returns."""
     rrf_k: int
     exclude: tuple[str, ...] = ()
 
@@ -103,18 +104,18 @@ class HybridQuery:
         return tuple(name for name, vector in (("dense", self.dense), ("bm25", self.sparse)) if vector is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
-    """A flow that the engine found."""
+Key = int
+"""How a store names a flow of an agent; means nothing elsewhere."""
 
-    flow_id: str
-    score: float
-    """The fused score."""
-    payload: Mapping[str, Any]
-    ranks: Mapping[str, int]
-    """Rank in each arm ("dense", "bm25") that found it, from 1."""
-    scores: Mapping[str, float]
-    """Raw score in each of those arms."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Legs:
+    """What each arm found: key to raw score, best first."""
+
+    dense: Mapping[Key, float]
+    bm25: Mapping[Key, float]
+    payloads: Mapping[Key, Mapping[str, Any]]
+    """Those that came along; `FlowStore.retrieve` fetches the others."""
 
 
 class FlowStore(Protocol):
@@ -122,6 +123,15 @@ class FlowStore(Protocol):
 
     Every call is scoped to an agent; nothing of another agent is read or touched.
     """
+
+    @property
+    def shared(self) -> bool:
+        """True where other processes may write too."""
+        ...
+
+    def key(self, agent_id: str, flow_id: str) -> Key:
+        """The key of this flow, whether it is stored or not."""
+        ...
 
     async def fingerprints(self, agent_id: str) -> dict[str, str]:
         """Flow id to fingerprint, for all flows of this agent in this layout."""
@@ -139,8 +149,20 @@ class FlowStore(Protocol):
         """Remove these flows; ids that are not there are ignored. Durable on return."""
         ...
 
-    async def search(self, query: HybridQuery) -> tuple[Hit, ...]:
-        """The arms fused by reciprocal rank, best first, with rank and raw score per arm, in one round trip."""
+    async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
+        """What both arms find for each query, in one round trip for all of them."""
+        ...
+
+    async def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
+        """The payloads of these flows; keys that are not there are left out."""
+        ...
+
+    async def read_note(self, agent_id: str) -> dict[str, Any] | None:
+        """What `write_note` left for this agent in this layout."""
+        ...
+
+    async def write_note(self, agent_id: str, note: Mapping[str, Any]) -> None:
+        """Keep a JSON value for this agent beside its flows; it is never found by a search or listed."""
         ...
 
     async def other_layouts(self, agent_id: str) -> dict[str, int]:
@@ -148,7 +170,7 @@ class FlowStore(Protocol):
         ...
 
     async def forget_other_layouts(self, agent_id: str) -> None:
-        """Remove this agent's flows from every layout but this one."""
+        """Remove this agent's flows, and its note, from every layout but this one."""
         ...
 
     async def close(self) -> None:

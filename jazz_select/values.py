@@ -124,11 +124,26 @@ class Candidate:
 
 
 class RecallResult(list[dict[str, Any]]):
-    """Candidates as metadata dicts, best first; `notes` says what was degraded on the way."""
+    """Candidates as metadata dicts, best first, and what is known of them together.
 
-    def __init__(self, candidates: Iterable[dict[str, Any]] = (), *, notes: tuple[str, ...] = ()) -> None:
+    Attributes:
+        notes: What was degraded on the way.
+        in_scope: P(some flow of the catalogue is right), or None where that is not known.
+        caveat: Why confidence is not known; empty where it is.
+    """
+
+    def __init__(
+        self,
+        candidates: Iterable[dict[str, Any]] = (),
+        *,
+        notes: tuple[str, ...] = (),
+        in_scope: float | None = None,
+        caveat: str = "",
+    ) -> None:
         super().__init__(candidates)
         self.notes = notes
+        self.in_scope = in_scope
+        self.caveat = caveat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

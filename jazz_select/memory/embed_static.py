@@ -1,13 +1,12 @@
 """The default embedder: static word vectors that come inside the wordllama wheel. No download, tens of microseconds."""
 
+import logging
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import wordllama
-from wordllama import WordLlama
 
 from jazz_select.errors import EmbeddingError
 from jazz_select.ports import Vectors
@@ -31,10 +30,8 @@ class StaticEmbedder:
         Raises:
             EmbeddingError: The wheel does not hold them.
         """
-        folder = Path(wordllama.__file__).parent
         try:
-            # The bundled tokenizer is only found when the package's own folder is the cache.
-            model: Any = WordLlama.load(cache_dir=folder, disable_download=True)
+            model = _load()
         except (FileNotFoundError, OSError, ValueError) as error:
             raise EmbeddingError("static", f"the wordllama package is incomplete ({error}); reinstall it") from error
         self._tokenizer = model.tokenizer
@@ -64,6 +61,19 @@ class StaticEmbedder:
         for row, encoded in zip(rows, self._tokenizer.encode_batch_fast(texts, add_special_tokens=False), strict=True):
             if ids := encoded.ids:
                 self._vectors[ids].sum(axis=0, out=row)
+
+
+def _load() -> Any:
+    """The model; importing wordllama configures the root logger, which is not its to configure, so that is undone."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    try:
+        import wordllama
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers
+    # The bundled tokenizer is only found when the package's own folder is the cache.
+    return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
 
 
 def unit_rows(rows: Vectors) -> Vectors:

@@ -1,6 +1,6 @@
 """From flows and requests to vectors: one prototype per flow, both arms per request."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -25,25 +25,29 @@ class Encoder:
         """Changes when the flow, its embedded text, or the layout changes."""
         return documents.fingerprint(card, self.layout.key)
 
-    def points(self, agent_id: str, cards: Sequence[FlowCard]) -> list[FlowPoint]:
-        """One point per card; all texts go through the embedder in one call.
+    def rows(self, cards: Sequence[FlowCard]) -> dict[str, Vectors]:
+        """Flow id to the vectors of its texts; all texts go through the embedder in one call.
 
         Raises:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
         """
-        texts = [documents.dense_texts(card) for card in cards]
-        rows = self._embed([text for group in texts for text in group])
-        starts = np.cumsum([0, *(len(group) for group in texts)])
+        texts = {card.id: documents.dense_texts(card) for card in cards}
+        vectors = self.embed([text for group in texts.values() for text in group])
+        ends = np.cumsum([len(group) for group in texts.values()]).tolist()
+        return {flow: vectors[end - len(group) : end] for (flow, group), end in zip(texts.items(), ends, strict=True)}
+
+    def points(self, agent_id: str, cards: Sequence[FlowCard], rows: Mapping[str, Vectors]) -> list[FlowPoint]:
+        """One point per card, from the vectors of its texts."""
         return [
             FlowPoint(
                 agent_id=agent_id,
                 flow_id=card.id,
                 fingerprint=self.fingerprint(card),
-                dense=_prototype(rows[start:end]),
-                sparse=self.lexical.document(documents.lexical_text(card)),
+                dense=_prototype(rows[card.id]),
+                sparse=self.lexical.document(documents.lexical_parts(card), stop_words=bool(card.examples)),
                 payload=documents.payload(card),
             )
-            for card, start, end in zip(cards, starts, starts[1:], strict=False)
+            for card in cards
         ]
 
     def request(self, text: str) -> list[float] | None:
@@ -61,7 +65,12 @@ class Encoder:
         self._check(vector, (self.embedder.dim,))
         return vector.tolist() if vector.any() else None
 
-    def _embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row per text.
+
+        Raises:
+            EmbeddingError: The embedder failed, or returned something that cannot be used.
+        """
         try:
             rows = np.asarray(self.embedder.embed(texts), dtype=np.float32)
         except EmbeddingError:

@@ -2,25 +2,23 @@
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from jazz_select.errors import ConfigError, EmbedderMismatchError, EmbeddingError, UnknownFlowError
-from jazz_select.memory import documents
-from jazz_select.memory.candidates import to_candidates
+from jazz_select.memory.agents import Agents, AgentState, checked_agent
 from jazz_select.memory.encode import Encoder
-from jazz_select.memory.sync import SyncPlan, SyncReport, plan_sync
+from jazz_select.memory.recall import DEPTH, Asked, find
+from jazz_select.memory.sync import SyncReport
+from jazz_select.memory.waiting import in_thread
+from jazz_select.memory.writer import Writer
 from jazz_select.ports import Embedder, FlowStore, HybridQuery
 from jazz_select.values import FlowCard, RecallResult
 
 _log = logging.getLogger(__name__)
-_BATCH = 256
-_DEPTH = 50
-"""Hits that each arm brings to the fusion; deeper ones hardly score, fewer leave candidates without a rank."""
 _SLACK = 5
-"""More fused hits are asked for than returned, so that ties at the end are broken by priority, not by chance."""
+"""More payloads are asked for than returned: fused here, another flow may come out on top than in the engine."""
 
 Progress = Callable[[int, int], None]
 
@@ -43,7 +41,8 @@ class ProceduralMemory:
         """Join a store with an encoder of the same layout; most callers want `open`."""
         self._store = store
         self._encoder = encoder
-        self._writing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._agents = Agents(store)
+        self._writer = Writer(store, encoder)
 
     @classmethod
     async def open(  # noqa: PLR0913 - all but the first are options with a name
@@ -74,21 +73,21 @@ class ProceduralMemory:
             IndexLockedError: The folder is open in another process.
             IndexUnusableError: The folder is corrupt, not writable, or no index.
         """
-        if (path_or_memory is None) == (url is None):
+        if bool(path_or_memory) == bool(url):
             msg = 'pass either a folder (or ":memory:") or url=…, so that it is clear where the flows are kept'
             raise ConfigError(msg)
         encoder = await asyncio.to_thread(_open_encoder, embedder, language)
-        if path_or_memory is None or str(path_or_memory) == ":memory:":
+        if not path_or_memory or str(path_or_memory) == ":memory:":
             from jazz_select.memory.remote import IN_MEMORY, RemoteStore, connect
 
-            client = connect(url, api_key)
+            client = connect(url or None, api_key)
             store: FlowStore = RemoteStore(
                 client, encoder.layout, where=url or IN_MEMORY, shards=shards, replicas=replicas
             )
         else:
-            from jazz_select.memory.edge import EdgeStore
+            from jazz_select.memory.edge import open_edge_store
 
-            store = await asyncio.to_thread(EdgeStore, Path(path_or_memory), encoder.layout)
+            store = await open_edge_store(Path(path_or_memory), encoder.layout)
         return cls(store, encoder)
 
     async def __aenter__(self) -> Self:
@@ -120,44 +119,62 @@ class ProceduralMemory:
 
         Returns:
             Metadata dicts, best first: flow_id, flow_name, flow_type, description, condition, desired_effects,
-            `score` (fused), `ranks` and `scores` per arm, `confidence`. `.notes` says what was degraded.
+            `score` (fused), `ranks` and `scores` per arm, `confidence`. `.notes` says what was degraded,
+            `.in_scope` is P(some flow is right).
 
         Raises:
+            ConfigError: An argument cannot work.
             EmbedderMismatchError: The agent's flows were indexed with another embedder or other settings.
             StoreUnavailableError: The server did not answer.
         """
-        if top_k < 1 or rrf_k < 1:
-            msg = f"top_k and rrf_k must be at least 1, not {top_k} and {rrf_k}"
-            raise ConfigError(msg)
-        notes: list[str] = []
-        text = documents.clean(query[: documents.MAX_QUERY_CHARS])
-        if len(query) > documents.MAX_QUERY_CHARS:
-            notes.append(f"recall read the first {documents.MAX_QUERY_CHARS} of {len(query)} characters")
-        hybrid = HybridQuery(
-            agent_id=agent_id,
-            dense=await self._dense(text, notes) if text else None,
-            sparse=self._encoder.lexical.query(text),
-            limit=top_k + _SLACK,
-            depth=max(_DEPTH, top_k + _SLACK),
-            rrf_k=rrf_k,
-            exclude=tuple(exclude),
+        checked_agent(agent_id)
+        for name, value in (("top_k", top_k), ("rrf_k", rrf_k)):
+            if not 1 <= value < _MAX_COUNT or value != int(value):
+                msg = f"{name} must be a whole number of at least 1, not {value!r}"
+                raise ConfigError(msg)
+        state = await self._state(agent_id)
+        asked = Asked.of(query)
+        notes = list(asked.notes)
+        aim = state.model.aim
+        dense = await self._dense(asked.texts, notes)
+        queries = [
+            HybridQuery(
+                agent_id=agent_id,
+                dense=None if vector is None else aim(vector),
+                sparse=self._encoder.lexical.query(text),
+                limit=top_k + _SLACK,
+                depth=max(DEPTH, 2 * top_k),
+                rrf_k=rrf_k,
+                exclude=tuple(exclude),
+            )
+            for text, vector in zip(asked.texts, dense, strict=True)
+        ]
+        if not any(each.arms for each in queries):
+            return RecallResult(notes=tuple(notes))
+        found = await find(self._store, state.model, queries, request=asked.texts[0], top_k=top_k)
+        if not found.candidates and not exclude:
+            notes.append(f"agent {agent_id!r} has no flows in this index: run sync_registry (jazz-select sync) first")
+        return RecallResult(
+            (each.as_metadata() for each in found.candidates),
+            notes=tuple(notes),
+            in_scope=found.in_scope,
+            caveat=state.model.caveat,
         )
-        hits = await self._store.search(hybrid) if hybrid.arms else ()
-        if not hits:
-            await self._check_layout(agent_id)
-        candidates = to_candidates(hits)[:top_k]
-        return RecallResult([each.as_metadata() for each in candidates], notes=tuple(notes))
 
     async def memorize(self, flow: Indexable | FlowCard, agent_id: str) -> str:
         """Index this flow, replacing one of the same name; returns its id.
+
+        What recall has learned of the catalogue as a whole (confidence, weights) stays as it is until the next sync.
 
         Raises:
             EmbeddingError: The embedder failed.
             StoreUnavailableError: The server did not answer.
         """
+        checked_agent(agent_id)
         card = _card(flow)
-        async with self._writing[agent_id]:
-            await self._write(agent_id, [card])
+        async with self._agents.writing(agent_id):
+            await self._writer.write_one(agent_id, card)
+            self._agents.forget(agent_id)
         return card.id
 
     async def update_memory(self, flow: Indexable | FlowCard, agent_id: str) -> bool:
@@ -167,25 +184,35 @@ class ProceduralMemory:
             UnknownFlowError: No flow of this name is indexed for this agent.
             EmbeddingError: The embedder failed.
         """
+        await self._state(agent_id)
         card = _card(flow)
-        async with self._writing[agent_id]:
+        async with self._agents.writing(agent_id):
             stored = await self._store.fingerprints(agent_id)
             if card.id not in stored:
                 raise UnknownFlowError(agent_id, card.name)
             if stored[card.id] == self._encoder.fingerprint(card):
                 return False
-            await self._write(agent_id, [card])
+            await self._writer.write_one(agent_id, card)
+            self._agents.forget(agent_id)
             return True
 
     async def delete_flow(self, flow_id: str, agent_id: str) -> bool:
         """Forget a flow; returns False where there was none of this id."""
-        async with self._writing[agent_id]:
+        await self._state(agent_id)
+        async with self._agents.writing(agent_id):
             known = flow_id in await self._store.fingerprints(agent_id)
             await self._store.delete(agent_id, [flow_id])
+            await self._writer.outdate(agent_id, without=flow_id)
+            self._agents.forget(agent_id)
             return known
 
     async def list_flows(self, agent_id: str) -> list[dict[str, Any]]:
-        """Metadata of all flows of this agent, by name."""
+        """Metadata of all flows of this agent, by name.
+
+        Raises:
+            EmbedderMismatchError: They were indexed with another embedder or other settings.
+        """
+        await self._state(agent_id)
         payloads = await self._store.payloads(agent_id)
         flows = [{key: value for key, value in payload.items() if key in _LISTED} for payload in payloads]
         return sorted(flows, key=lambda flow: flow["flow_name"])
@@ -197,58 +224,53 @@ class ProceduralMemory:
         *,
         dry_run: bool = False,
         progress: Progress | None = None,
+        cases: Sequence[tuple[str, str]] = (),
     ) -> SyncReport:
-        """Bring the index to these flows, and no others, for this agent.
+        """Bring the index to these flows, and no others, for this agent; then fit recall to them.
 
         Safe to interrupt: each batch is whole, flows that stay are never absent, and
         the next sync does what is left.
+
+        Args:
+            agent_id: Whose flows.
+            flows: All of them.
+            dry_run: Only say what would happen.
+            progress: Called with (flows written, flows to write) after each batch.
+            cases: Labelled requests, (text, flow id): they make confidence better, and it does without.
+
+        Raises:
+            EmbeddingError: The embedder failed; what was written before stays.
+            StoreUnavailableError: The server did not answer.
         """
-        cards = {card.id: card for card in map(_card, flows)}
-        async with self._writing[agent_id]:
-            payloads = {payload["flow_id"]: payload for payload in await self._store.payloads(agent_id)}
-            wanted = {each: self._encoder.fingerprint(card) for each, card in cards.items()}
-            plan = plan_sync(wanted, {each: payload["fingerprint"] for each, payload in payloads.items()})
-            if not dry_run:
-                await self._apply(agent_id, plan, cards, progress)
-        names = {each: payload["flow_name"] for each, payload in payloads.items()}
-        names |= {each: card.name for each, card in cards.items()}
-        return _report(plan, names, dry_run=dry_run)
+        checked_agent(agent_id)
+        given = list(flows)
+        cards = await in_thread(lambda: {card.id: card for card in map(_card, given)})
+        async with self._agents.writing(agent_id):
+            try:
+                return await self._writer.sync(agent_id, cards, dry_run=dry_run, progress=progress, cases=cases)
+            finally:
+                self._agents.forget(agent_id)
 
-    async def _apply(
-        self, agent_id: str, plan: SyncPlan, cards: dict[str, FlowCard], progress: Progress | None
-    ) -> None:
-        total = len(plan.write)
-        for start in range(0, total, _BATCH):
-            batch = [cards[each] for each in plan.write[start : start + _BATCH]]
-            await self._write(agent_id, batch)
-            if progress:
-                progress(start + len(batch), total)
-        await self._store.delete(agent_id, plan.delete)
-        await self._store.forget_other_layouts(agent_id)
+    async def _state(self, agent_id: str) -> AgentState:
+        checked_agent(agent_id)
+        state = await self._agents.state(agent_id)
+        if state.elsewhere:
+            raise EmbedderMismatchError(agent_id, indexed=state.elsewhere, current=self.layout)
+        return state
 
-    async def _write(self, agent_id: str, cards: Sequence[FlowCard]) -> None:
-        await self._store.upsert(await asyncio.to_thread(self._encoder.points, agent_id, cards))
-
-    async def _dense(self, text: str, notes: list[str]) -> list[float] | None:
+    async def _dense(self, texts: Sequence[str], notes: list[str]) -> list[list[float] | None]:
         try:
             if self._encoder.embedder.offload:
-                return await asyncio.to_thread(self._encoder.request, text)
-            return self._encoder.request(text)
+                return await asyncio.to_thread(lambda: [self._encoder.request(text) for text in texts])
+            return [self._encoder.request(text) for text in texts]
         except EmbeddingError as error:
             _log.warning("embedder=<%s>, error=<%s> | recall goes on by BM25 alone", error.embedder, error.problem)
             notes.append(f"recall by BM25 alone: {error}")
-            return None
-
-    async def _check_layout(self, agent_id: str) -> None:
-        """Nothing found may mean that the flows lie in another layout; said, never guessed over."""
-        if await self._store.fingerprints(agent_id):
-            return
-        elsewhere = await self._store.other_layouts(agent_id)
-        if elsewhere:
-            raise EmbedderMismatchError(agent_id, indexed=tuple(elsewhere), current=self.layout)
+            return [None for _ in texts]
 
 
 _LISTED = frozenset({"flow_id", "flow_name", "flow_type", "description", "condition", "desired_effects", "priority"})
+_MAX_COUNT = 1 << 31
 
 
 def _card(flow: Indexable | FlowCard) -> FlowCard:
@@ -260,16 +282,3 @@ def _open_encoder(embedder: str | Embedder, language: str) -> Encoder:
     from jazz_select.memory.lexical import Lexical
 
     return Encoder(open_embedder(embedder), Lexical(language))
-
-
-def _report(plan: SyncPlan, names: dict[str, str], *, dry_run: bool) -> SyncReport:
-    def named(ids: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(names[each] for each in ids)
-
-    return SyncReport(
-        created=named(plan.create),
-        updated=named(plan.update),
-        deleted=named(plan.delete),
-        skipped=named(plan.skip),
-        dry_run=dry_run,
-    )

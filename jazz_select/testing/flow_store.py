@@ -1,8 +1,8 @@
 """The contract of `FlowStore`, for every engine adapter."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
-from jazz_select.ports import FlowPoint, FlowStore, HybridQuery, SparseVector
+from jazz_select.ports import FlowPoint, FlowStore, HybridQuery, Legs, SparseVector
 
 _EAST, _NORTH, _BETWEEN = (1.0, 0.0), (0.0, 1.0), (0.8, 0.6)
 _RED, _BLUE = 7, 9
@@ -17,10 +17,22 @@ def _point(flow_id: str, dense: tuple[float, float] | None, *words: int, agent_i
 
 
 def _query(
-    dense: tuple[float, float] | None, *words: int, agent_id: str = "a", limit: int = 5, exclude: tuple[str, ...] = ()
+    dense: tuple[float, float] | None, *words: int, agent_id: str = "a", depth: int = 10, exclude: tuple[str, ...] = ()
 ) -> HybridQuery:
     sparse = SparseVector(indices=words, values=(1.0,) * len(words)) if words else None
-    return HybridQuery(agent_id=agent_id, dense=dense, sparse=sparse, limit=limit, depth=10, rrf_k=10, exclude=exclude)
+    return HybridQuery(
+        agent_id=agent_id, dense=dense, sparse=sparse, limit=depth, depth=depth, rrf_k=10, exclude=exclude
+    )
+
+
+async def _ask(store: FlowStore, query: HybridQuery) -> Legs:
+    (legs,) = await store.search([query])
+    return legs
+
+
+async def _names(store: FlowStore, leg: Mapping[int, float]) -> list[str]:
+    payloads = await store.retrieve(list(leg))
+    return [payloads[key]["flow_id"] for key in leg]
 
 
 async def check_flow_store(store: FlowStore) -> None:
@@ -30,6 +42,7 @@ async def check_flow_store(store: FlowStore) -> None:
     await store.upsert([_point("between", _BETWEEN, _RED, _BLUE), _point("words only", None, _RED)])
     await _check_contents(store)
     await _check_search(store)
+    await _check_notes(store)
     await _check_agents(store)
     await _check_changes(store)
 
@@ -37,7 +50,11 @@ async def check_flow_store(store: FlowStore) -> None:
 async def _check_empty(store: FlowStore) -> None:
     assert await store.fingerprints("a") == {}
     assert await store.payloads("a") == []
-    assert await store.search(_query(_EAST, _RED)) == ()
+    legs = await _ask(store, _query(_EAST, _RED))
+    assert (legs.dense, legs.bm25) == ({}, {})
+    assert await store.search([]) == []
+    assert await store.retrieve([store.key("a", "nothing")]) == {}
+    assert await store.read_note("a") is None
     assert await store.other_layouts("a") == {}
     await store.delete("a", ["nothing"])
     await store.upsert([])
@@ -48,34 +65,54 @@ async def _check_contents(store: FlowStore) -> None:
     assert await store.fingerprints("a") == {flow: f"mark-{flow}" for flow in flows}
     payloads = await store.payloads("a")
     assert sorted(payload["flow_name"] for payload in payloads) == [f"name of {flow}" for flow in flows]
+    key = store.key("a", "east")
+    assert (await store.retrieve([key, store.key("a", "never there")]))[key]["flow_name"] == "name of east"
 
 
 async def _check_search(store: FlowStore) -> None:
-    both = await store.search(_query(_EAST, _BLUE))
-    by_id = {hit.flow_id: hit for hit in both}
-    assert by_id["east"].ranks == {"dense": 1}, "an arm that did not find a flow gives it no rank"
-    assert by_id["between"].ranks["dense"] == 2
-    assert set(by_id["between"].scores) == {"dense", "bm25"}
-    assert abs(by_id["between"].scores["dense"] - 0.8) < 1e-5, "the raw dense score is the cosine"
-    assert "words only" not in by_id, "a flow that no arm found does not come back"
-    assert [hit.score for hit in both] == sorted((hit.score for hit in both), reverse=True)
-    assert by_id["between"].payload["flow_name"] == "name of between"
-    assert [hit.flow_id for hit in await store.search(_query(_EAST))] == ["east", "between", "north"]
-    assert {hit.flow_id for hit in await store.search(_query(None, _RED))} == {"east", "between", "words only"}
-    assert len(await store.search(_query(_EAST, _BLUE, limit=1))) == 1
-    left = await store.search(_query(_EAST, _RED, limit=2, exclude=("east", "between")))
-    assert {hit.flow_id for hit in left} == {"north", "words only"}, "excluded flows take no place"
+    legs = await _ask(store, _query(_EAST, _BLUE))
+    assert await _names(store, legs.dense) == ["east", "between", "north"], "best first"
+    assert sorted(await _names(store, legs.bm25)) == ["between", "north"], "only flows that share a word"
+    cosine = legs.dense[store.key("a", "between")]
+    assert abs(cosine - 0.8) < 1e-5, "the raw dense score is the cosine"
+    assert list(legs.dense.values()) == sorted(legs.dense.values(), reverse=True)
+    assert all(payload["flow_id"] for payload in legs.payloads.values())
+    assert (await _ask(store, _query(_EAST))).bm25 == {}, "an arm that was not asked found nothing"
+    assert sorted(await _names(store, (await _ask(store, _query(None, _RED))).bm25)) == [
+        "between",
+        "east",
+        "words only",
+    ]
+    assert len((await _ask(store, _query(_EAST, depth=2))).dense) == 2
+    left = await _ask(store, _query(_EAST, _RED, exclude=("east", "between")))
+    assert await _names(store, left.dense) == ["north"]
+    assert await _names(store, left.bm25) == ["words only"]
+    first, second, third = await store.search([_query(_EAST), _query(None), _query(_NORTH, _RED)])
+    assert await _names(store, first.dense) == ["east", "between", "north"]
+    assert (second.dense, second.bm25) == ({}, {}), "a query that asks nothing finds nothing and shifts nothing"
+    assert (await _names(store, third.dense))[0] == "north"
+
+
+async def _check_notes(store: FlowStore) -> None:
+    await store.write_note("a", {"told": [1.5, None, {"deep": "down"}]})
+    assert await store.read_note("a") == {"told": [1.5, None, {"deep": "down"}]}
+    assert await store.read_note("b") is None
+    await store.write_note("a", {"told": "again"})
+    assert await store.read_note("a") == {"told": "again"}
+    assert len(await store.payloads("a")) == 4, "a note is no flow"
+    assert len((await _ask(store, _query(_EAST))).dense) == 3
 
 
 async def _check_agents(store: FlowStore) -> None:
-    alone = await store.search(_query(_EAST, _RED))
+    alone = await _ask(store, _query(_EAST, _RED))
     await store.upsert([_point("east", _NORTH, _BLUE, agent_id="b"), _point("only b", _EAST, _RED, agent_id="b")])
-    shared = await store.search(_query(_EAST, _RED))
-    assert [hit.flow_id for hit in shared] == [hit.flow_id for hit in alone], "another agent's flows never come back"
+    beside = await _ask(store, _query(_EAST, _RED))
+    assert list(beside.dense) == list(alone.dense), "another agent's flows never come back"
+    assert sorted(beside.bm25) == sorted(alone.bm25)
+    for key, score in alone.bm25.items():
+        assert abs(beside.bm25[key] - score) < 1e-5, "another agent's words do not change what is rare"
+    assert store.key("a", "east") != store.key("b", "east")
     assert await store.fingerprints("b") == {"east": "mark-east", "only b": "mark-only b"}
-    for hit, before in zip(shared, alone, strict=True):
-        for arm, score in before.scores.items():
-            assert abs(hit.scores[arm] - score) < 1e-5, "another agent's words do not change what is rare"
     await store.delete("b", ["east", "only b"])
     assert await store.fingerprints("b") == {}
     assert len(await store.fingerprints("a")) == 4, "one agent's deletes leave another's flows of the same id"
@@ -84,10 +121,10 @@ async def _check_agents(store: FlowStore) -> None:
 async def _check_changes(store: FlowStore) -> None:
     await store.upsert([_point("north", _EAST, _RED)])
     assert len(await store.fingerprints("a")) == 4, "writing a flow again replaces it"
-    north = next(hit for hit in await store.search(_query(_EAST, _RED)) if hit.flow_id == "north")
-    assert abs(north.scores["dense"] - 1.0) < 1e-5
+    moved = await _ask(store, _query(_EAST, _RED))
+    assert abs(moved.dense[store.key("a", "north")] - 1.0) < 1e-5
     await store.delete("a", ["north", "never there"])
-    assert "north" not in {hit.flow_id for hit in await store.search(_query(_EAST, _RED))}
+    assert store.key("a", "north") not in (await _ask(store, _query(_EAST, _RED))).dense
 
 
 async def check_layouts(open_store: Callable[[str], Awaitable[FlowStore]]) -> None:
@@ -97,9 +134,11 @@ async def check_layouts(open_store: Callable[[str], Awaitable[FlowStore]]) -> No
     """
     old = await open_store("old")
     await old.upsert([_point("east", _EAST, _RED), _point("east", _EAST, _RED, agent_id="b")])
+    await old.write_note("a", {"of": "old"})
     await old.close()
     new = await open_store("new")
-    assert await new.search(_query(_EAST, _RED)) == (), "flows of another layout never come back"
+    assert (await _ask(new, _query(_EAST, _RED))).dense == {}, "flows of another layout never come back"
+    assert await new.read_note("a") is None, "nor does its note"
     assert list((await new.other_layouts("a")).values()) == [1]
     await new.upsert([_point("east", _NORTH, _BLUE)])
     await new.forget_other_layouts("a")

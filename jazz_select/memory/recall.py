@@ -1,0 +1,129 @@
+"""One recall: a request taken apart, asked, fused, and read by the catalogue's model. Pure but for the store."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jazz_select.memory import documents
+from jazz_select.memory.clauses import clauses
+from jazz_select.memory.features import Evidence
+from jazz_select.memory.fusion import Fused, merged, ranked, soft_scores
+from jazz_select.memory.model import RecallModel
+from jazz_select.ports import FlowStore, HybridQuery, Key, Legs
+from jazz_select.values import Candidate
+
+DEPTH = 30
+CLAUSE_WEIGHT = 0.25
+"""What a clause's score adds to that of the whole request. With more, requests for one thing begin to suffer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request and its clauses, the whole first."""
+
+    texts: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, query: str) -> "Asked":
+        """Cleaned, cut where it is endless, taken apart where it asks for several things."""
+        text = documents.clean(query[: documents.MAX_QUERY_CHARS])
+        notes: tuple[str, ...] = ()
+        if len(query) > documents.MAX_QUERY_CHARS:
+            notes = (f"recall read the first {documents.MAX_QUERY_CHARS} of {len(query)} characters",)
+        return cls(texts=(text, *clauses(text)) if text else (), notes=notes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was found, best first, and how sure it is that anything right is among it."""
+
+    candidates: tuple[Candidate, ...] = ()
+    in_scope: float | None = None
+
+
+async def find(
+    store: FlowStore, model: RecallModel, queries: Sequence[HybridQuery], *, request: str, top_k: int
+) -> Found:
+    """Ask the store for the request and its clauses, fuse, and read the result by the model."""
+    whole, *parts = await store.search(queries)
+    query = queries[0]
+    scores = soft_scores(whole, model.scales, query.rrf_k)
+    if parts:
+        said = [soft_scores(part, model.scales, query.rrf_k) for part in parts]
+        scores = merged(scores, said, CLAUSE_WEIGHT)
+    named = _named(store, model, query, request)
+    fused = _first(ranked(scores, whole), named)[:top_k]
+    payloads = await _payloads(store, [each.key for each in fused], whole.payloads)
+    evidence = Evidence(whole, model.scales, len(query.sparse.indices) if query.sparse else 0)
+    candidates = [
+        _candidate(each, payloads[each.key], 1.0 if each.key == named else _confidence(model, evidence, each.key))
+        for each in fused
+        if each.key in payloads
+    ]
+    in_scope = 1.0 if named is not None and candidates else _in_scope(model, evidence, whole)
+    return Found(candidates=tuple(_by_priority(candidates, payloads, named)), in_scope=in_scope)
+
+
+def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: str) -> Key | None:
+    """The flow whose name or alias the request is, word for word."""
+    flow_id = model.names.get(documents.folded_name(request)) if model.names else None
+    if flow_id is None or flow_id in query.exclude:
+        return None
+    return store.key(query.agent_id, flow_id)
+
+
+def _first(fused: list[Fused], named: Key | None) -> list[Fused]:
+    if named is None:
+        return fused
+    top = max((each.score for each in fused), default=0.0)
+    unseen = Fused(key=named, score=top, ranks={}, scores={})
+    known = next((each for each in fused if each.key == named), unseen)
+    return [replace(known, score=top), *(each for each in fused if each.key != named)]
+
+
+async def _payloads(
+    store: FlowStore, keys: Sequence[Key], known: Mapping[Key, Mapping[str, Any]]
+) -> dict[Key, Mapping[str, Any]]:
+    missing = [key for key in keys if key not in known]
+    fetched = await store.retrieve(missing) if missing else {}
+    return {key: known.get(key) or fetched[key] for key in keys if key in known or key in fetched}
+
+
+def _confidence(model: RecallModel, evidence: Evidence, key: Key) -> float | None:
+    return None if model.confidence is None else model.confidence(evidence.candidate(key))
+
+
+def _in_scope(model: RecallModel, evidence: Evidence, legs: Legs) -> float | None:
+    if model.scope is None:
+        return None
+    return model.scope(evidence.scope()) if legs.dense or legs.bm25 else 0.0
+
+
+def _candidate(each: Fused, payload: Mapping[str, Any], confidence: float | None) -> Candidate:
+    return Candidate(
+        flow_id=payload["flow_id"],
+        flow_name=payload.get("flow_name", ""),
+        flow_type=payload.get("flow_type", ""),
+        description=payload.get("description", ""),
+        condition=payload.get("condition", ""),
+        desired_effects=tuple(payload.get("desired_effects", ())),
+        score=each.score,
+        ranks=each.ranks,
+        scores=each.scores,
+        confidence=confidence,
+    )
+
+
+def _by_priority(
+    candidates: Sequence[Candidate], payloads: Mapping[Key, Mapping[str, Any]], named: Key | None
+) -> list[Candidate]:
+    """Equal scores by the author's priority; the order is otherwise kept."""
+    priority = {payload["flow_id"]: tuple(payload.get("priority", ())) for payload in payloads.values()}
+    first = payloads[named]["flow_id"] if named is not None and named in payloads else None
+
+    def order(candidate: Candidate) -> tuple[bool, float, tuple[int, ...]]:
+        eagerness = tuple(-part for part in priority.get(candidate.flow_id, ()))
+        return (candidate.flow_id != first, -round(candidate.score, 9), eagerness)
+
+    return sorted(candidates, key=order)
