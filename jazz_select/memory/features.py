@@ -1,8 +1,8 @@
 """The evidence in what both arms found: for one candidate, and for there being any right one. Pure."""
 
 from collections.abc import Mapping
+from heapq import nlargest
 
-from jazz_select.memory.fusion import ArmScale, soft_scores
 from jazz_select.ports import Key, Legs
 
 REFERENCE_K = 10
@@ -14,11 +14,11 @@ _SCALE = 100.0
 class Evidence:
     """Reads one request's legs; each number it gives is larger the more speaks for the candidate."""
 
-    def __init__(self, legs: Legs, scales: Mapping[str, ArmScale], terms: int) -> None:
-        """Take the legs of a request of so many lexical terms."""
+    def __init__(self, legs: Legs, fused: Mapping[Key, float], terms: int) -> None:
+        """Take the legs of a request of so many lexical terms, and their fusion at `REFERENCE_K`."""
         self._legs = legs
         self._terms = max(terms, 1)
-        self._fused = soft_scores(legs, scales, REFERENCE_K)
+        self._fused = fused
         self._floor = min(legs.dense.values(), default=0.0)
         self._best = {
             "fused": _two_best(self._fused),
@@ -48,9 +48,7 @@ class Evidence:
 
 
 def _two_best(scores: Mapping[Key, float]) -> tuple[float, float]:
-    best = second = 0.0
-    for number, score in enumerate(sorted(scores.values(), reverse=True)[:2]):
-        best, second = (score, 0.0) if number == 0 else (best, score)
+    best, second = (*nlargest(2, scores.values()), 0.0, 0.0)[:2]
     return best, second
 
 

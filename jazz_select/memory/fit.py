@@ -162,8 +162,8 @@ def _fit_confidence(legs: Sequence[Legs], asked: Sequence[Asked], scales: Mappin
     features: list[tuple[float, ...]] = []
     right: list[float] = []
     for leg, one in zip(legs, asked, strict=True):
-        evidence = Evidence(leg, scales, one.terms)
         fused = soft_scores(leg, scales, REFERENCE_K)
+        evidence = Evidence(leg, fused, one.terms)
         for key in sorted(fused, key=fused.__getitem__, reverse=True)[:_JUDGED]:
             features.append(evidence.candidate(key))
             right.append(float(key == one.flow))
@@ -171,6 +171,9 @@ def _fit_confidence(legs: Sequence[Legs], asked: Sequence[Asked], scales: Mappin
 
 
 def _fit_scope(legs: Sequence[Legs], asked: Sequence[Asked], scales: Mapping[str, ArmScale]) -> Logistic:
-    inside = [Evidence(leg, scales, one.terms).scope() for leg, one in zip(legs, asked, strict=True)]
-    outside = [Evidence(one.legs(DEPTH, without_flow=True), scales, one.terms).scope() for one in asked]
+    def told(leg: Legs, one: Asked) -> tuple[float, ...]:
+        return Evidence(leg, soft_scores(leg, scales, REFERENCE_K), one.terms).scope()
+
+    inside = [told(leg, one) for leg, one in zip(legs, asked, strict=True)]
+    outside = [told(one.legs(DEPTH, without_flow=True), one) for one in asked]
     return fit_logistic(np.array(inside + outside), np.array([1.0] * len(inside) + [0.0] * len(outside)))

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from jazz_select.ports import Key, Legs
+
+_TINY = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,20 +42,22 @@ def soft_scores(legs: Legs, scales: Mapping[str, ArmScale], rrf_k: int) -> dict[
     last hit of the dense arm lies, and to score 0 in BM25. Were it to get nothing at all, the mere length of a list
     would decide who is lifted over the edge.
     """
-    fused = dict.fromkeys((*legs.dense, *legs.bm25), 0.0)
+    k = rrf_k + 1.0
+    dense_weight, dense_width = scales["dense"].weight, scales["dense"].width
+    bm25_weight, bm25_width = scales["bm25"].weight, scales["bm25"].width
+    unsaid = bm25_weight / (k + 1.0 / bm25_width) if legs.bm25 else 0.0
+    unseen = 0.0
+    fused: dict[Key, float] = {}
     if legs.dense:
-        scale = scales["dense"]
-        best = next(iter(legs.dense.values()))
-        last = min(legs.dense.values())
-        for key in fused:
-            soft_rank = 1.0 + (best - legs.dense.get(key, last)) / scale.width
-            fused[key] += scale.weight / (rrf_k + soft_rank)
+        best = max(legs.dense.values())
+        for key, score in legs.dense.items():
+            fused[key] = dense_weight / (k + (best - score) / dense_width) + unsaid
+        unseen = dense_weight / (k + (best - min(legs.dense.values())) / dense_width)
     if legs.bm25:
-        scale = scales["bm25"]
-        best = max(next(iter(legs.bm25.values())), 1e-9)
-        for key in fused:
-            soft_rank = 1.0 + (1.0 - legs.bm25.get(key, 0.0) / best) / scale.width
-            fused[key] += scale.weight / (rrf_k + soft_rank)
+        best = max(*legs.bm25.values(), _TINY)
+        for key, score in legs.bm25.items():
+            said = bm25_weight / (k + (1.0 - score / best) / bm25_width)
+            fused[key] = fused[key] - unsaid + said if key in fused else unseen + said
     return fused
 
 
@@ -65,17 +70,19 @@ def merged(whole: Mapping[Key, float], clauses: Sequence[Mapping[Key, float]], w
     return total
 
 
-def ranked(scores: Mapping[Key, float], legs: Legs) -> list[Fused]:
-    """Best first, with rank and raw score in each arm; equal scores by dense rank, so that order never wavers."""
+def ranked(scores: Mapping[Key, float], legs: Legs, count: int) -> list[Fused]:
+    """The `count` best, with rank and raw score in each arm; equal scores by dense rank, so that order never wavers."""
     dense = {key: rank for rank, key in enumerate(legs.dense, start=1)}
     bm25 = {key: rank for rank, key in enumerate(legs.bm25, start=1)}
-    order = sorted(scores, key=lambda key: (-scores[key], dense.get(key, len(scores) + 1), key))
+    last = len(dense) + 1
+    best = nsmallest(count, scores, key=lambda key: (-scores[key], dense.get(key, last), key))
+    arms = (("dense", dense, legs.dense), ("bm25", bm25, legs.bm25))
     return [
         Fused(
             key=key,
             score=scores[key],
-            ranks={arm: places[key] for arm, places in (("dense", dense), ("bm25", bm25)) if key in places},
-            scores={arm: leg[key] for arm, leg in (("dense", legs.dense), ("bm25", legs.bm25)) if key in leg},
+            ranks={arm: places[key] for arm, places, _ in arms if key in places},
+            scores={arm: leg[key] for arm, _, leg in arms if key in leg},
         )
-        for key in order
+        for key in best
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from jazz_select.memory import documents
 from jazz_select.memory.clauses import clauses
-from jazz_select.memory.features import Evidence
+from jazz_select.memory.features import REFERENCE_K, Evidence
 from jazz_select.memory.fusion import Fused, merged, ranked, soft_scores
 from jazz_select.memory.model import RecallModel
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs
@@ -48,14 +48,15 @@ async def find(
     """Ask the store for the request and its clauses, fuse, and read the result by the model."""
     whole, *parts = await store.search(queries)
     query = queries[0]
-    scores = soft_scores(whole, model.scales, query.rrf_k)
+    scores = scores_of_whole = soft_scores(whole, model.scales, query.rrf_k)
     if parts:
         said = [soft_scores(part, model.scales, query.rrf_k) for part in parts]
         scores = merged(scores, said, CLAUSE_WEIGHT)
     named = _named(store, model, query, request)
-    fused = _first(ranked(scores, whole), named)[:top_k]
+    fused = _first(ranked(scores, whole, top_k), scores, named)[:top_k]
     payloads = await _payloads(store, [each.key for each in fused], whole.payloads)
-    evidence = Evidence(whole, model.scales, len(query.sparse.indices) if query.sparse else 0)
+    at_reference = scores_of_whole if query.rrf_k == REFERENCE_K else soft_scores(whole, model.scales, REFERENCE_K)
+    evidence = Evidence(whole, at_reference, len(query.sparse.indices) if query.sparse else 0)
     candidates = [
         _candidate(each, payloads[each.key], 1.0 if each.key == named else _confidence(model, evidence, each.key))
         for each in fused
@@ -73,12 +74,13 @@ def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: st
     return store.key(query.agent_id, flow_id)
 
 
-def _first(fused: list[Fused], named: Key | None) -> list[Fused]:
+def _first(fused: list[Fused], scores: Mapping[Key, float], named: Key | None) -> list[Fused]:
+    """The named flow before all others, though recall may not have found it."""
     if named is None:
         return fused
-    top = max((each.score for each in fused), default=0.0)
-    unseen = Fused(key=named, score=top, ranks={}, scores={})
+    unseen = Fused(key=named, score=scores.get(named, 0.0), ranks={}, scores={})
     known = next((each for each in fused if each.key == named), unseen)
+    top = max((each.score for each in fused), default=0.0)
     return [replace(known, score=top), *(each for each in fused if each.key != named)]
 
 
