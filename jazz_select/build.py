@@ -1,13 +1,14 @@
 """The composition root: where flows, memory, models and settings meet."""
 
-import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.registry import FlowRegistry
+from jazz_select.values import flow_id
 
 if TYPE_CHECKING:
     from jazz_select.memory.procedural import ProceduralMemory
@@ -15,15 +16,16 @@ if TYPE_CHECKING:
     from jazz_select.selector.select import FlowSelector
     from jazz_select.settings import Settings
 
-_log = logging.getLogger(__name__)
 
-
-async def sync_registry(
+async def sync_registry(  # noqa: PLR0913 - a published signature, and options with a name
     memory: "ProceduralMemory",
     agent_id: str,
     registry: Mapping[str, BaseFlow] | None = None,
-    dry_run: bool = False,  # noqa: FBT001, FBT002 - a published signature
+    dry_run: bool = False,  # noqa: FBT001, FBT002
     progress: Callable[[int, int], None] | None = None,
+    *,
+    cases: Sequence[tuple[str, str]] = (),
+    allow_empty: bool = False,
 ) -> "SyncReport":
     """Bring the index to the flows of a registry: create, update, delete or skip each, by checksum.
 
@@ -36,15 +38,31 @@ async def sync_registry(
         registry: The flows; the default scope, `BaseFlow.registry`, where None.
         dry_run: Only say what would happen.
         progress: Called with (flows written, flows to write) after each batch.
+        cases: Labelled requests, (text, flow name); they make confidence better, and it does without.
+        allow_empty: Delete all flows of the agent where the registry has none. Mostly an empty registry means that
+            the flow modules were not imported, or that `registry=` was forgotten, so it must be said.
 
     Raises:
+        ConfigError: The registry is empty or no registry at all, or a case names a flow that it does not have.
         EmbeddingError: The embedder failed; what was written before stays.
         StoreUnavailableError: The server did not answer.
     """
     flows = BaseFlow.registry if registry is None else registry
-    if not flows:
-        _log.warning("agent_id=<%s> | syncing an empty registry: were the flow modules imported?", agent_id)
-    return await memory.sync(agent_id, flows.values(), dry_run=dry_run, progress=progress)
+    if not isinstance(flows, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
+        msg = f"registry is a FlowRegistry or another mapping of flow id to flow, not {type(flows).__name__}"
+        raise ConfigError(msg)
+    if not flows and not allow_empty and not dry_run and (indexed := await memory.list_flows(agent_id)):
+        msg = (
+            f"the registry is empty, and syncing it would delete all {len(indexed)} flows of agent {agent_id!r}: "
+            "import the flow modules first, pass registry=…, or say allow_empty=True"
+        )
+        raise ConfigError(msg)
+    labelled = [(text, flow_id(name)) for text, name in cases]
+    unknown = sorted(name for _, name in cases if flow_id(name) not in flows)
+    if unknown:
+        msg = f"cases name flows that the registry does not have: {', '.join(unknown[:5])}"
+        raise ConfigError(msg)
+    return await memory.sync(agent_id, flows.values(), dry_run=dry_run, progress=progress, cases=labelled)
 
 
 async def open_memory(settings: "Settings") -> "ProceduralMemory":
@@ -54,7 +72,7 @@ async def open_memory(settings: "Settings") -> "ProceduralMemory":
     key = settings.api_key.get_secret_value() if settings.api_key else None
     return await ProceduralMemory.open(
         None if settings.url else settings.index,
-        url=settings.url,
+        url=settings.url or None,
         api_key=key,
         embedder=settings.embedder,
         language=settings.language,
@@ -99,6 +117,8 @@ async def open_selector(
             settings.rrf_k,
             on_empty=settings.on_empty,
             timeout_s=settings.timeout_s,
+            skip_llm_above=settings.skip_llm_above,
+            abstain_below=settings.abstain_below,
         )
     finally:
         close = getattr(model, "aclose", None)

@@ -32,5 +32,9 @@ class Settings(BaseSettings):
     rrf_k: int = Field(default=10, ge=1)
     timeout_s: float = Field(default=20.0, gt=0)
     """How long the model may take, in seconds."""
+    skip_llm_above: float | None = Field(default=None, ge=0, le=1)
+    """Do without the model where recall is at least this sure of its top candidate."""
+    abstain_below: float | None = Field(default=None, ge=0, le=1)
+    """Choose nothing where P(some flow is right) is below this."""
     on_empty: Literal["top1", "none"] = "top1"
     """What "nothing fits" from the model leads to: the top candidate, or nothing."""

@@ -7,6 +7,7 @@ with a `Tier` and a `Reason` is made.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isfinite
 from typing import Any, Literal, cast
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -195,6 +196,10 @@ class Decision:
     """The ids read from the reply, before they were checked against the offered set."""
     confidence: float | None = None
     """P(the top candidate is the right one), where known."""
+    in_scope: float | None = None
+    """P(some flow of the catalogue is right), where known."""
+    ambiguous: tuple[Candidate, ...] = ()
+    """The top candidate and those that are about as likely, where there are any: what an agent may ask about."""
     latency: Latency = Latency()
     usage: Usage | None = None
     model: str = ""
@@ -224,4 +229,4 @@ def _numbers(value: object) -> dict[str, float]:
     if not isinstance(value, Mapping):
         return {}
     items = cast("Mapping[object, object]", value).items()
-    return {str(key): float(number) for key, number in items if isinstance(number, int | float)}
+    return {str(key): float(number) for key, number in items if isinstance(number, int | float) and isfinite(number)}

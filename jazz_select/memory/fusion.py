@@ -70,6 +70,14 @@ def merged(whole: Mapping[Key, float], clauses: Sequence[Mapping[Key, float]], w
     return total
 
 
+def mixed(alone: Mapping[Key, float], widened: Mapping[Key, float], clarity: float) -> dict[Key, float]:
+    """The scores of a request by itself and with its context, the former counting as far as it speaks for itself."""
+    return {
+        key: clarity * alone.get(key, 0.0) + (1.0 - clarity) * widened.get(key, 0.0)
+        for key in dict.fromkeys((*alone, *widened))
+    }
+
+
 def ranked(scores: Mapping[Key, float], legs: Legs, count: int) -> list[Fused]:
     """The `count` best, with rank and raw score in each arm; equal scores by dense rank, so that order never wavers."""
     dense = {key: rank for rank, key in enumerate(legs.dense, start=1)}

@@ -66,6 +66,10 @@ class Lexical:
         terms = tuple(dict.fromkeys(self._terms(text, stop_words=True)))
         return SparseVector(indices=terms, values=(1.0,) * len(terms)) if terms else None
 
+    def content_words(self, text: str) -> int:
+        """How many different words of the text are more than stop words."""
+        return len({tokens for tokens, is_content in map(self._word, _WORD.findall(text)) if is_content})
+
     def _terms(self, text: str, *, stop_words: bool) -> Iterator[int]:
         words = [self._word(word) for word in _WORD.findall(text)]
         for tokens, is_content in words:

@@ -37,6 +37,9 @@ class ProceduralMemory:
     Open it with `ProceduralMemory.open`. One object may be used by many tasks at once.
     """
 
+    weighs_context = True
+    """`recall` takes a `focus`."""
+
     def __init__(self, store: FlowStore, encoder: Encoder) -> None:
         """Join a store with an encoder of the same layout; most callers want `open`."""
         self._store = store
@@ -106,7 +109,14 @@ class ProceduralMemory:
         return str(self._encoder.layout)
 
     async def recall(
-        self, query: str, agent_id: str, top_k: int = 3, rrf_k: int = 10, *, exclude: Collection[str] = ()
+        self,
+        query: str,
+        agent_id: str,
+        top_k: int = 3,
+        rrf_k: int = 10,
+        *,
+        exclude: Collection[str] = (),
+        focus: str = "",
     ) -> RecallResult:
         """The flows of this agent that are nearest to the request.
 
@@ -116,6 +126,8 @@ class ProceduralMemory:
             top_k: How many at most.
             rrf_k: Constant of reciprocal rank fusion; the lower, the more the very top ranks weigh.
             exclude: Flow ids that must not come back and take no place among the `top_k`.
+            focus: The part of the query that the user has just said, where the rest is context. The clearer it is by
+                itself, the less the context counts.
 
         Returns:
             Metadata dicts, best first: flow_id, flow_name, flow_type, description, condition, desired_effects,
@@ -133,7 +145,7 @@ class ProceduralMemory:
                 msg = f"{name} must be a whole number of at least 1, not {value!r}"
                 raise ConfigError(msg)
         state = await self._state(agent_id)
-        asked = Asked.of(query)
+        asked = Asked.of(query, focus, lexical=self._encoder.lexical)
         notes = list(asked.notes)
         aim = state.model.aim
         dense = await self._dense(asked.texts, notes)
@@ -150,8 +162,8 @@ class ProceduralMemory:
             for text, vector in zip(asked.texts, dense, strict=True)
         ]
         if not any(each.arms for each in queries):
-            return RecallResult(notes=tuple(notes))
-        found = await find(self._store, state.model, queries, request=asked.texts[0], top_k=top_k)
+            return RecallResult(notes=tuple(notes), caveat=state.model.caveat)
+        found = await find(self._store, state.model, queries, asked=asked, top_k=top_k)
         if not found.candidates and not exclude:
             notes.append(f"agent {agent_id!r} has no flows in this index: run sync_registry (jazz-select sync) first")
         return RecallResult(

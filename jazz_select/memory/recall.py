@@ -7,7 +7,8 @@ from typing import Any
 from jazz_select.memory import documents
 from jazz_select.memory.clauses import clauses
 from jazz_select.memory.features import REFERENCE_K, Evidence
-from jazz_select.memory.fusion import Fused, merged, ranked, soft_scores
+from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores
+from jazz_select.memory.lexical import Lexical
 from jazz_select.memory.model import RecallModel
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs
 from jazz_select.values import Candidate
@@ -15,23 +16,49 @@ from jazz_select.values import Candidate
 DEPTH = 30
 CLAUSE_WEIGHT = 0.25
 """What a clause's score adds to that of the whole request. With more, requests for one thing begin to suffer."""
+ENOUGH_SAID = 1.5
+"""Words of content, each counted by how near the request lies to a flow compared with its context, that make it as
+likely clear as vague."""
+EVEN = 0.5
+"""Clarity from which on a request is judged by itself, and below which by its context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request and its clauses, the whole first."""
+    """A request as it is looked up: whole, with what widens it, and in clauses."""
 
-    texts: tuple[str, ...]
+    request: str = ""
+    widened: str = ""
+    """The request with its context, where there is any."""
+    clauses: tuple[str, ...] = ()
+    content_words: int = 0
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, query: str) -> "Asked":
-        """Cleaned, cut where it is endless, taken apart where it asks for several things."""
-        text = documents.clean(query[: documents.MAX_QUERY_CHARS])
+    def of(cls, query: str, focus: str = "", *, lexical: Lexical) -> "Asked":
+        """Cleaned, cut where it is endless, taken apart where it asks for several things.
+
+        `focus` is the part of the query that the user has just said, where the rest is context.
+        """
         notes: tuple[str, ...] = ()
         if len(query) > documents.MAX_QUERY_CHARS:
             notes = (f"recall read the first {documents.MAX_QUERY_CHARS} of {len(query)} characters",)
-        return cls(texts=(text, *clauses(text)) if text else (), notes=notes)
+        widened = documents.clean(query[: documents.MAX_QUERY_CHARS])
+        request = documents.clean(focus[: documents.MAX_QUERY_CHARS]) or widened
+        return cls(
+            request=request,
+            widened=widened if widened != request else "",
+            clauses=clauses(request) if request else (),
+            content_words=lexical.content_words(request) if widened != request else 0,
+            notes=notes,
+        )
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that is looked up: the request, then its clauses, then the widened request."""
+        if not self.request:
+            return ()
+        return (self.request, *self.clauses, *([self.widened] if self.widened else []))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,20 +70,26 @@ class Found:
 
 
 async def find(
-    store: FlowStore, model: RecallModel, queries: Sequence[HybridQuery], *, request: str, top_k: int
+    store: FlowStore, model: RecallModel, queries: Sequence[HybridQuery], *, asked: Asked, top_k: int
 ) -> Found:
-    """Ask the store for the request and its clauses, fuse, and read the result by the model."""
-    whole, *parts = await store.search(queries)
-    query = queries[0]
-    scores = scores_of_whole = soft_scores(whole, model.scales, query.rrf_k)
-    if parts:
-        said = [soft_scores(part, model.scales, query.rrf_k) for part in parts]
+    """Ask the store for all of `asked.texts`, fuse, and read the result by the model."""
+    found = await store.search(queries)
+    query, whole = queries[0], found[0]
+    scores = soft_scores(whole, model.scales, query.rrf_k)
+    evidence = _evidence(model, query, whole, scores)
+    if asked.clauses:
+        said = [soft_scores(part, model.scales, query.rrf_k) for part in found[1 : 1 + len(asked.clauses)]]
         scores = merged(scores, said, CLAUSE_WEIGHT)
-    named = _named(store, model, query, request)
+    if asked.widened:
+        widened = soft_scores(found[-1], model.scales, query.rrf_k)
+        clarity = clearness(asked.content_words, whole.dense, found[-1].dense)
+        scores = mixed(scores, widened, clarity)
+        if clarity < EVEN:
+            query, whole = queries[-1], found[-1]
+            evidence = _evidence(model, query, whole, widened)
+    named = _named(store, model, query, asked.request)
     fused = _first(ranked(scores, whole, top_k), scores, named)[:top_k]
     payloads = await _payloads(store, [each.key for each in fused], whole.payloads)
-    at_reference = scores_of_whole if query.rrf_k == REFERENCE_K else soft_scores(whole, model.scales, REFERENCE_K)
-    evidence = Evidence(whole, at_reference, len(query.sparse.indices) if query.sparse else 0)
     candidates = [
         _candidate(each, payloads[each.key], 1.0 if each.key == named else _confidence(model, evidence, each.key))
         for each in fused
@@ -64,6 +97,25 @@ async def find(
     ]
     in_scope = 1.0 if named is not None and candidates else _in_scope(model, evidence, whole)
     return Found(candidates=tuple(_by_priority(candidates, payloads, named)), in_scope=in_scope)
+
+
+def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mapping[Key, float]) -> Evidence:
+    at_reference = scores if query.rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
+    return Evidence(legs, at_reference, len(query.sparse.indices) if query.sparse else 0)
+
+
+def clearness(content_words: int, alone: Mapping[Key, float], widened: Mapping[Key, float]) -> float:
+    """How far a request speaks for itself, from 0 to 1.
+
+    It does where it says enough (words that are more than stop words) and lies about as near to a flow by itself
+    as with its context. A request that the dense arm knows nothing of is left to its context.
+    """
+    nearest, with_context = max(alone.values(), default=0.0), max(widened.values(), default=0.0)
+    if nearest <= 0.0:
+        return 0.0
+    said = content_words * nearest / max(with_context, 1e-9)
+    steep = (said / ENOUGH_SAID) ** 4
+    return steep / (1.0 + steep)
 
 
 def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: str) -> Key | None:

@@ -26,14 +26,14 @@ async def ask(model: ChatModel, messages: Sequence[Message], *, timeout_s: float
         ModelTimeoutError: The model took longer than `timeout_s`. A TimeoutError of its own passes as it is,
             and so does whatever else it raises.
         CancelledError: The caller was cancelled meanwhile, even where the model's code answered that with an error
-            of its own.
+            or a value of its own.
     """
     task = asyncio.current_task()
     cancelled_before = task.cancelling() if task else 0
     limit = asyncio.timeout(timeout_s)
     try:
         async with limit:
-            return _answer(await model.complete(messages))
+            reply = await model.complete(messages)
     except Exception as error:
         if task and task.cancelling() > cancelled_before:
             raise asyncio.CancelledError from error
@@ -41,6 +41,9 @@ async def ask(model: ChatModel, messages: Sequence[Message], *, timeout_s: float
             name = str(getattr(model, "name", type(model).__name__))
             raise ModelTimeoutError(name, timeout_s=timeout_s or 0.0) from error
         raise
+    if task and task.cancelling() > cancelled_before:
+        raise asyncio.CancelledError
+    return _answer(reply)
 
 
 def _answer(reply: object) -> Answer:

@@ -42,6 +42,18 @@ def check_options(*, top_k: object, rrf_k: object, timeout_s: object, on_empty: 
         raise ConfigError(msg)
 
 
+def check_probabilities(**thresholds: object) -> None:
+    """Refuse thresholds that are no probabilities.
+
+    Raises:
+        ConfigError: One of them is not in [0, 1].
+    """
+    for name, value in thresholds.items():
+        if value is not None and not (_is_number(value) and 0 <= value <= 1):
+            msg = f"{name} is a probability from 0 to 1, or None, not {value!r:.80}"
+            raise ConfigError(msg)
+
+
 def check_request(*, enhanced_query: object, episode_summaries: object, context: object) -> None:
     """Refuse a request of the wrong kind.
 

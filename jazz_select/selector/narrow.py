@@ -39,6 +39,10 @@ class Narrowed:
     metadata: tuple[Mapping[str, Any], ...] = ()
     candidates: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
+    in_scope: float | None = None
+    """P(some flow is right), where recall knows it."""
+    caveat: str = ""
+    """Why recall does not know how sure it is."""
 
 
 def narrow(
@@ -59,6 +63,8 @@ def narrow(
         metadata=tuple(metadata for metadata, _ in kept.values()),
         candidates=tuple(candidate for _, candidate in kept.values()),
         notes=notes,
+        in_scope=getattr(found, "in_scope", None),
+        caveat=getattr(found, "caveat", ""),
     )
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -13,8 +13,8 @@ from jazz_select.llm.callable import ChatCallable
 from jazz_select.ports import ChatModel, FlowMemory
 from jazz_select.selector.ask import Answer, ask
 from jazz_select.selector.cache import PromptCache
-from jazz_select.selector.checks import check_options, check_parts, check_request
-from jazz_select.selector.choose import OnEmpty, Verdict, judge, top
+from jazz_select.selector.checks import check_options, check_parts, check_probabilities, check_request
+from jazz_select.selector.choose import OnEmpty, Thresholds, Verdict, judge, top
 from jazz_select.selector.guards import Guards
 from jazz_select.selector.narrow import Narrowed, Request, narrow
 from jazz_select.selector.prompt import build_prompt, cut
@@ -23,6 +23,7 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.values import Candidate, Decision, Latency, Reason, Tier
 
 _log = logging.getLogger(__name__)
+_BLANK = "nothing was asked: request and summaries are blank"
 _ERROR_LIMIT = 500
 """Characters kept of a model's error, which may quote a whole page."""
 
@@ -45,6 +46,9 @@ class FlowSelector:
         on_empty: OnEmpty = "top1",
         timeout_s: float | None = 20.0,
         fallback_candidates: Sequence[Mapping[str, Any]] = (),
+        skip_llm_above: float | None = None,
+        abstain_below: float | None = None,
+        ambiguous_within: float | None = None,
     ) -> None:
         """Put a selector together.
 
@@ -59,6 +63,11 @@ class FlowSelector:
             on_empty: What the model's "none fits" leads to: the top candidate, or nothing.
             timeout_s: How long the model may take, in seconds; None for as long as it likes.
             fallback_candidates: Metadata dicts to choose from while the memory cannot answer.
+            skip_llm_above: Do without the model where recall's confidence in its top candidate is at least this, such
+                as .98 (reason `confident`).
+            abstain_below: Choose nothing where P(some flow is right) is below this, such as .5 (reason `none`).
+            ambiguous_within: Report candidates whose confidence is this close to the top one's as
+                `decision.ambiguous`, so that an agent can ask which is meant.
 
         Raises:
             ConfigError: An argument cannot work.
@@ -74,6 +83,12 @@ class FlowSelector:
         self._on_empty: OnEmpty = on_empty
         self._timeout_s = timeout_s
         self._fallback = tuple(fallback_candidates)
+        check_probabilities(
+            skip_llm_above=skip_llm_above, abstain_below=abstain_below, ambiguous_within=ambiguous_within
+        )
+        self._thresholds = Thresholds(
+            skip_llm_above=skip_llm_above, abstain_below=abstain_below, ambiguous_within=ambiguous_within
+        )
         self._guards = Guards(flow_registry)
         self._prompts = PromptCache(flow_registry)
 
@@ -105,14 +120,14 @@ class FlowSelector:
         """
         check_request(enhanced_query=enhanced_query, episode_summaries=episode_summaries, context=context)
         request = Request.of(enhanced_query, episode_summaries)
-        if request.blank:
+        if request.blank and candidates is None:
             return _nothing_asked()
         surroundings: Mapping[str, Any] = {} if context is None else context
 
         began = perf_counter()
         narrowed = await self._narrow(request, candidates, surroundings)
         narrowed_at = perf_counter()
-        choice = await self._decide(request, narrowed.candidates)
+        choice = await self._decide(request, narrowed)
         decided_at = perf_counter()
         latency = Latency(recall_s=narrowed_at - began, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
         return self._record(narrowed, choice, surroundings, latency)
@@ -132,7 +147,7 @@ class FlowSelector:
                 )
             )
         try:
-            found = await self._recall(self._memory, request.text, closed.ids)
+            found = await self._recall(self._memory, request, closed.ids)
         except (StoreError, EmbeddingError) as error:
             if not self._fallback:
                 raise
@@ -143,21 +158,40 @@ class FlowSelector:
             return narrow(self._fallback, closed=closed.ids, notes=(*closed.notes, note))
         return narrow(found, closed=closed.ids, notes=(*closed.notes, *getattr(found, "notes", ())))
 
-    async def _recall(self, memory: FlowMemory, text: str, closed: frozenset[str]) -> Sequence[Mapping[str, Any]]:
-        if not closed:  # a memory that cannot exclude serves flows without guards just as well
-            return await memory.recall(text, self._agent_id, top_k=self._top_k, rrf_k=self._rrf_k)
-        return await memory.recall(text, self._agent_id, top_k=self._top_k, rrf_k=self._rrf_k, exclude=closed)
+    async def _recall(
+        self, memory: FlowMemory, request: Request, closed: frozenset[str]
+    ) -> Sequence[Mapping[str, Any]]:
+        """Options are passed only where they say something: a memory without them serves all other requests as well."""
+        options: dict[str, Any] = {"top_k": self._top_k, "rrf_k": self._rrf_k}
+        if closed:
+            options["exclude"] = closed
+        if request.summaries and getattr(memory, "weighs_context", False):
+            options["focus"] = request.query
+        return await memory.recall(request.text, self._agent_id, **options)
 
-    async def _decide(self, request: Request, candidates: Sequence[Candidate]) -> "_Choice":
+    async def _decide(self, request: Request, narrowed: Narrowed) -> "_Choice":
         """Who is chosen: without the model where it has nothing to decide, else by one call to it."""
+        candidates, known = narrowed.candidates, self._thresholds
+        if known.abstains(narrowed.in_scope):
+            note = f"abstained: P(in scope) {narrowed.in_scope:.2f} is below {known.abstain_below:g}"
+            return _Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(note,))
+        notes = (narrowed.caveat,) if narrowed.caveat and known.need_confidence else ()
+        if request.blank and len(candidates) > 1:
+            return _Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(_BLANK,))
         if self._llm is None or len(candidates) <= 1:
             reason = Reason.SEMANTIC if len(candidates) > 1 else Reason.SINGLE
-            return _Choice(verdict=top(candidates, self._registry, reason))
+            return _Choice(verdict=top(candidates, self._registry, reason), notes=notes)
+        if known.is_sure(candidates, self._registry):
+            return _Choice(verdict=top(candidates, self._registry, Reason.CONFIDENT), notes=notes)
+        choice = await self._ask_model(self._llm, request, candidates)
+        return replace(choice, notes=(*notes, *choice.notes))
+
+    async def _ask_model(self, model: ChatModel, request: Request, candidates: Sequence[Candidate]) -> "_Choice":
         prompt = build_prompt(request.query, request.summaries, candidates)
         try:
-            answer = await ask(self._llm, prompt.messages, timeout_s=self._timeout_s)
+            answer = await ask(model, prompt.messages, timeout_s=self._timeout_s)
         except Exception as error:  # noqa: BLE001 - whatever a model fails with, the conversation goes on
-            problem = cut(f"{type(error).__name__}: {error}".removesuffix(": "), _ERROR_LIMIT)
+            problem = _problem(error)
             _log.warning("error=<%s> | the model failed, falling back to the top candidate", problem)
             fallback = top(candidates, self._registry, Reason.FALLBACK_ERROR)
             return _Choice(verdict=fallback, error=problem, notes=prompt.notes)
@@ -183,6 +217,8 @@ class FlowSelector:
             raw_reply=choice.answer.text,
             parsed_ids=choice.parsed_ids,
             confidence=narrowed.candidates[0].confidence if narrowed.candidates else None,
+            in_scope=narrowed.in_scope,
+            ambiguous=self._thresholds.ambiguous(narrowed.candidates),
             latency=latency,
             usage=choice.answer.usage,
             model=choice.answer.model,
@@ -208,12 +244,17 @@ class FlowSelector:
             _log.warning("flow_id=<%s> | flow is not run: %s", flow_id, why)
 
 
+def _problem(error: Exception) -> str:
+    """What went wrong, of an error that may not even be able to say so."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - an error whose text fails is still an error
+        said = ""
+    return cut(f"{type(error).__name__}: {said}".removesuffix(": "), _ERROR_LIMIT)
+
+
 def _nothing_asked() -> FlowSelectionResult:
-    return FlowSelectionResult(
-        decision=Decision(
-            tier=Tier.OPEN, reason=Reason.NONE, notes=("nothing was asked: request and summaries are blank",)
-        )
-    )
+    return FlowSelectionResult(decision=Decision(tier=Tier.OPEN, reason=Reason.NONE, notes=(_BLANK,)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jazz_select import BaseFlow, Flow, FlowRegistry, ProceduralMemory, sync_registry
-from jazz_select.errors import EmbedderMismatchError, EmbeddingError
+from jazz_select.errors import ConfigError, EmbedderMismatchError, EmbeddingError
 from jazz_select.testing import FailingEmbedder, HashEmbedder
 from tests.unit.memory.cards import CARDS, card
 from tests.unit.memory.conftest import Place
@@ -162,10 +162,19 @@ async def test_a_registry_is_synced_by_checksum(memory: ProceduralMemory) -> Non
     assert first.name == "first"
 
 
-async def test_an_empty_registry_deletes_and_warns(memory: ProceduralMemory, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_empty_registry_deletes_only_when_told_so(memory: ProceduralMemory) -> None:
+    await sync_registry(memory, "a", FlowRegistry())
     await memory.sync("a", CARDS)
-    assert set((await sync_registry(memory, "a", FlowRegistry())).deleted) == set(NAMES)
-    assert "empty registry" in caplog.text
+    with pytest.raises(ConfigError, match=r"delete all 4 flows.*registry=…"):
+        await sync_registry(memory, "a", FlowRegistry())
+    assert len(await memory.list_flows("a")) == len(CARDS)
+    assert set((await sync_registry(memory, "a", FlowRegistry(), dry_run=True)).deleted) == set(NAMES)
+    assert set((await sync_registry(memory, "a", FlowRegistry(), allow_empty=True)).deleted) == set(NAMES)
+
+
+async def test_what_is_no_registry_is_refused(memory: ProceduralMemory) -> None:
+    with pytest.raises(ConfigError, match="registry is a FlowRegistry"):
+        await sync_registry(memory, "a", [_flow("first", FlowRegistry())])  # pyright: ignore[reportArgumentType]
 
 
 async def test_the_default_scope_is_synced_when_none_is_named(memory: ProceduralMemory) -> None:

@@ -1,0 +1,113 @@
+"""Where recall's own sureness decides: skipping the model, abstaining, and what is worth asking about."""
+
+from typing import Any
+
+import pytest
+
+from jazz_select import FlowSelector
+from jazz_select.errors import ConfigError
+from jazz_select.testing import ListMemory, ScriptedModel
+from jazz_select.values import Reason, RecallResult, Tier
+from tests.unit.selector.shop import REFUND, metadata, shop
+
+
+class _Sure(ListMemory):
+    """Recalls with these probabilities."""
+
+    def __init__(self, *confidence: float | None, in_scope: float | None = None, caveat: str = "") -> None:
+        super().__init__({**each, "confidence": chance} for each, chance in zip(metadata(), confidence, strict=False))
+        self._in_scope, self._caveat = in_scope, caveat
+
+    async def recall(self, *args: Any, **options: Any) -> RecallResult:
+        found = await super().recall(*args, **options)
+        return RecallResult(found, in_scope=self._in_scope, caveat=self._caveat)
+
+
+def _selector(memory: ListMemory, model: ScriptedModel | None, **options: Any) -> FlowSelector:
+    return FlowSelector(model, shop(), memory, "support", **options)
+
+
+async def test_the_model_is_skipped_where_recall_is_sure() -> None:
+    model = ScriptedModel("[]", repeat=True)
+    result = await _selector(_Sure(0.99, 0.2), model, skip_llm_above=0.98).select("money back")
+    assert (result.decision.tier, result.decision.reason) == (Tier.DETERMINISTIC, Reason.CONFIDENT)
+    assert result.decision.chosen_ids == (REFUND,)
+    assert result.decision.confidence == 0.99
+    assert model.calls == []
+
+
+@pytest.mark.parametrize("confidence", [0.97, None], ids=["less sure", "not known"])
+async def test_the_model_is_asked_where_recall_is_not_sure(confidence: float | None) -> None:
+    model = ScriptedModel(f'["{REFUND}"]')
+    result = await _selector(_Sure(confidence, 0.2), model, skip_llm_above=0.98).select("money back")
+    assert result.decision.reason == Reason.LLM
+    assert len(model.calls) == 1
+
+
+async def test_without_the_option_the_model_is_always_asked() -> None:
+    model = ScriptedModel(f'["{REFUND}"]')
+    assert (await _selector(_Sure(1.0, 0.2), model).select("money back")).decision.reason == Reason.LLM
+
+
+async def test_a_sure_flow_that_cannot_run_is_no_reason_to_skip_the_model() -> None:
+    memory = _Sure(0.99, 0.2)
+    memory.candidates[0]["flow_id"] = "stale"
+    model = ScriptedModel("[]")
+    await _selector(memory, model, skip_llm_above=0.9).select("money back")
+    assert len(model.calls) == 1
+
+
+@pytest.mark.parametrize("model", [None, ScriptedModel("[]", repeat=True)], ids=["no model", "model"])
+async def test_abstention_never_returns_a_flow(model: ScriptedModel | None) -> None:
+    result = await _selector(_Sure(0.9, 0.2, in_scope=0.3), model, abstain_below=0.5).select("capital of Peru")
+    assert (result.chosen_flows, result.combined_prompt) == ([], "")
+    assert (result.decision.tier, result.decision.reason) == (Tier.OPEN, Reason.NONE)
+    assert result.decision.in_scope == 0.3
+    assert "abstained: P(in scope) 0.30 is below 0.5" in result.decision.notes
+    assert len(result.candidates) == 2
+    assert model is None or model.calls == []
+
+
+async def test_what_is_in_scope_is_not_abstained_from() -> None:
+    result = await _selector(_Sure(0.9, 0.2, in_scope=0.5), None, abstain_below=0.5).select("money back")
+    assert result.decision.reason == Reason.SEMANTIC
+
+
+async def test_a_catalogue_that_cannot_tell_says_so_where_it_was_asked() -> None:
+    memory = _Sure(None, None, caveat="too few to calibrate")
+    assert "too few to calibrate" in (await _selector(memory, None, abstain_below=0.5).select("x")).decision.notes
+    assert (await _selector(memory, None).select("x")).decision.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("chances", "near"),
+    [((0.5, 0.45), 2), ((0.5, 0.3), 0), ((None, None), 0)],
+    ids=["close", "clear", "not known"],
+)
+async def test_candidates_within_a_margin_are_reported(chances: tuple[float | None, ...], near: int) -> None:
+    result = await _selector(_Sure(*chances), None, ambiguous_within=0.1).select("money back")
+    assert len(result.decision.ambiguous) == near
+    assert result.chosen_flows, "it is information, not an abstention"
+
+
+@pytest.mark.parametrize("name", ["skip_llm_above", "abstain_below", "ambiguous_within"])
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), "high", True])
+def test_thresholds_are_probabilities(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=name):
+        _selector(ListMemory(), None, **{name: value})
+
+
+async def test_a_memory_that_weighs_context_is_told_what_was_just_said() -> None:
+    class Weighing(ListMemory):
+        weighs_context = True
+        focus = ""
+
+        async def recall(self, *args: Any, focus: str = "", **options: Any) -> RecallResult:
+            self.focus = focus
+            return await super().recall(*args, **options)
+
+    memory = Weighing(metadata())
+    await _selector(memory, None).select("and that?", episode_summaries=["A lamp broke."])
+    assert (memory.focus, memory.calls[0].query) == ("and that?", "and that? A lamp broke.")
+    await _selector(memory, None).select("a refund")
+    assert memory.focus == ""
