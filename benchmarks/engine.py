@@ -14,12 +14,9 @@ from jazz_select.ports import FlowPoint
 class BareEngine:
     """A Qdrant Edge shard with the points of an index, asked without anything around it."""
 
-    def __init__(self, folder: Path, points: Sequence[FlowPoint], *, limit: int, depth: int, rrf_k: int) -> None:
+    def __init__(self, folder: Path, points: Sequence[FlowPoint], *, depth: int) -> None:
         dim = len(points[0].dense or ())
-        self._limit = limit
         self._depth = depth
-        self._rrf: Any = qe.Fusion.Rrf(k=rrf_k)
-        self._bm25 = qe.Bm25(qe.Bm25Config(language="english", tokenizer=qe.TokenizerType.Multilingual))
         folder.mkdir()
         self._shard = qe.EdgeShard.create(
             str(folder),
@@ -33,17 +30,13 @@ class BareEngine:
         )
         self._shard.flush()
 
-    def ask(self, text: str, dense: list[float]) -> Any:
-        """The fused query and both arms in one batch, as recall asks them."""
-        by_meaning = qe.Query.Nearest(dense, using="flow")
-        by_words = qe.Query.Nearest(self._bm25.embed_query(text), using="bm25")
-        arms = [qe.Prefetch(limit=self._depth, query=query) for query in (by_meaning, by_words)]
+    def ask(self, dense: list[float], sparse: qe.SparseVector) -> Any:
+        """Both arms in one batch, as recall asks them; nothing is done with the answer."""
         return self._shard.query_batch(
             qe.QueryBatchRequest(
                 [
-                    qe.QueryRequest(limit=self._limit, query=self._rrf, prefetches=arms, with_payload=True),
-                    qe.QueryRequest(limit=self._depth, query=by_meaning),
-                    qe.QueryRequest(limit=self._depth, query=by_words),
+                    qe.QueryRequest(limit=self._depth, query=qe.Query.Nearest(dense, using="flow")),
+                    qe.QueryRequest(limit=self._depth, query=qe.Query.Nearest(sparse, using="bm25")),
                 ]
             )
         )

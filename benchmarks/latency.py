@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Annotated
 
+import qdrant_edge as qe
 import typer
 from rich.console import Console
 from rich.progress import track
@@ -27,13 +28,12 @@ from benchmarks.metrics import percentile
 from benchmarks.options import DataFolder, data_folder, no_data
 from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.flow.loading import load_flows
+from jazz_select.memory.recall import DEPTH
 
 DATASET = "clinc150-1000-flows"
 KEY = ("dataset", "embedder")
 REQUEST = "I want my money back for the blender that arrived broken"
 _TOP_K, _RRF_K = 3, 10
-_LIMIT, _DEPTH = 8, 50
-"""What recall asks the engine for at `top_k=3`."""
 _WARM_UP = 100
 
 
@@ -42,8 +42,9 @@ async def beside_the_bare_parts(dataset: Dataset, console: Console) -> rows.Row:
     registry = registry_of(dataset.flows)
     async with indexed(dataset.flows, "static") as index:
         with TemporaryDirectory(prefix="jazz-bench-") as folder:
-            points = index.encoder.points(AGENT, [flow.card() for flow in registry.values()])
-            engine = BareEngine(Path(folder) / "bare", points, limit=_LIMIT, depth=_DEPTH, rrf_k=_RRF_K)
+            cards = [flow.card() for flow in registry.values()]
+            points = index.encoder.points(AGENT, cards, index.encoder.rows(cards))
+            engine = BareEngine(Path(folder) / "bare", points, depth=DEPTH)
             embedder = BareEmbedder()
             selector = FlowSelector(
                 llm=None, flow_registry=registry, proc_mem=index.memory, agent_id=AGENT, top_k=_TOP_K
@@ -56,10 +57,13 @@ async def beside_the_bare_parts(dataset: Dataset, console: Console) -> rows.Row:
                 times["recall"].append(perf_counter() - start)
 
             async def bare(text: str) -> None:
+                words = index.encoder.lexical.query(text)  # the engine's share is to search for them
+                sparse = qe.SparseVector(indices=list(words.indices), values=list(words.values)) if words else None
                 start = perf_counter()
                 vector = embedder.embed(text)
                 embedded = perf_counter()
-                engine.ask(text, vector)
+                if sparse is not None:
+                    engine.ask(vector, sparse)
                 done = perf_counter()
                 times["embed"].append(embedded - start)
                 times["query"].append(done - embedded)
