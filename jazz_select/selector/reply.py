@@ -44,6 +44,9 @@ _DOUBT = re.compile(
 # What may stand between the names of a mere list: "1. refund_order\n2. cancel_order", "refund_order and cancel_order".
 _CONNECTING = re.compile(r"(?:\b(?:and|then|also|flows?|ids?|answer|the)\b|[\W\d_])*", re.IGNORECASE)
 
+_RATED = re.compile(r"\d\s*/\s*\d|\d\s*%|\d\.\d")  # candidates with marks are weighed, not chosen
+_DENIED_ARRAY = re.compile(r"\b(?:not|never|rather than|instead of|except)\s*:?\s*\[", re.IGNORECASE)
+_OPEN_THOUGHT = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 _COMMA = re.compile(r"[,;\n]")
 # A lone word that looks like an id rather than like a word of a language.
 _BARE_ID = re.compile(r"(?=\w*[-_\d])[\w-]{1,100}")
@@ -55,6 +58,13 @@ _KEYS = (
     *("flowname", "flownames", "name", "names", "flow", "flows"),
     *("result", "results", "output", "candidate", "candidates", "ordinal", "number"),
 )
+
+
+# Keys by which an object says of itself whether it is chosen.
+_FLAGS = ("fits", "match", "matches", "matched", "ischosen", "isselected", "applies", "relevant", "suitable")
+_YES = frozenset({"yes", "true", "y", "chosen", "selected", "match"})
+# "chosen_flow", "best_match_id", "selected_flow_ids": told by how they begin, so that "rejected" is not among them.
+_CHOICE_KEY = re.compile(r"(?:chosen|selected|best|final|picked|matching|recommended)\w*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,21 +89,29 @@ def read_reply(reply: object, candidates: Sequence[Candidate]) -> Reading:
     """Read which of `candidates` a model's reply chooses. Anything but text is unreadable."""
     if not isinstance(reply, str):
         return _UNREADABLE
-    text = _FENCE.sub("\n", _THOUGHT_END.split(_both_ends(reply))[-1]).strip()
+    said = _THOUGHT_END.split(_both_ends(reply))[-1]
+    text = _FENCE.sub("\n", _OPEN_THOUGHT.split(said, maxsplit=1)[0]).strip()  # a thought without an end is no answer
     offered = Offered(candidates)
     value = decoded(text)
     if isinstance(value, str):  # an answer in quotes is the answer
         text, value = value.strip(), decoded(value)
     if value is not BROKEN:
         return _read(value, offered).reading
-    standing = _likeliest(_read(value, offered) for value in _last_first(embedded(text), text))
+    values = embedded(text)
+    standing = _likeliest(_read(value, offered) for value in _last_first(values, text))
     if standing.trust > _Trust.NONE:
-        return standing.reading
+        footnotes = standing.trust is _Trust.NUMBERED and len(values) > 1
+        return _UNREADABLE if footnotes or _takes_back(text) else standing.reading
     mended = _read(repaired(text), offered)
     if mended.trust > _Trust.STRANGE and mended.reading.ids:  # a repair makes an empty array of any lone bracket
         return mended.reading
     prose = _read_prose(text, offered)
     return mended.reading if prose is _UNREADABLE and mended.reading.ids else prose
+
+
+def _takes_back(text: str) -> bool:
+    """`Final: ["b"]. Not ["a"].`: more than one array, and a denial right before one."""
+    return _DENIED_ARRAY.search(text) is not None
 
 
 class _Trust(IntEnum):
@@ -177,17 +195,29 @@ def _leaves(value: Any, offered: Offered) -> Iterator[object]:
 
 
 def _choice_of(item: dict[str, Any], offered: Offered) -> list[Any]:
-    """What an object chooses: under a telling key, by keys ({"refund_order": true}), by values, in its array."""
+    """What an object chooses: under a telling key, or by keys that are affirmed ({"refund_order": true}).
+
+    Keys that nobody knows ("rejected", "runner_up_id") choose nothing, and an object that says of itself that it does
+    not fit is passed over: what a reply refuses must never run.
+    """
     by_key = {folded(key): value for key, value in reversed(item.items())}
+    if any(key in by_key and not _affirms(by_key[key]) for key in _FLAGS):
+        return []
     told = [by_key[key] for key in _KEYS if key in by_key]
     if told:
-        return [next((value for value in told if _holds_more(value) or offered.find(value)), told[0])]
-    by_name = [key for key, value in item.items() if value and folded(key) and offered.find(key)]
-    by_position = [value for value in item.values() if isinstance(value, str) and offered.find(value)]
-    if by_name or by_position:
-        return list(reversed(by_name or by_position))
-    arrays: list[Any] = [value for value in item.values() if isinstance(value, list)]
-    return arrays if len(arrays) == 1 else []
+        chosen = told[0]
+        if chosen is None or _holds_more(chosen) or offered.find(chosen):
+            return [chosen]
+        return [next((value for value in told if _holds_more(value) or offered.find(value)), chosen)]
+    endings = [by_key[key] for key in by_key if _CHOICE_KEY.fullmatch(key)]
+    if len(endings) == 1:
+        return endings
+    return [key for key, value in reversed(item.items()) if folded(key) and offered.find(key) and _affirms(value)]
+
+
+def _affirms(value: object) -> bool:
+    """True and "yes" do; a number is a score, and a score is no choice."""
+    return value is True or (isinstance(value, str) and folded(value) in _YES)
 
 
 def _holds_more(value: Any) -> bool:
@@ -208,7 +238,7 @@ def _read_prose(text: str, offered: Offered) -> Reading:
     if ids and _NONE_OF.match(text):
         return _EMPTY
     if ids:
-        clear = not _DOUBT.search(text) and (len(ids) == 1 or _CONNECTING.fullmatch(rest))
+        clear = not _DOUBT.search(text) and not _RATED.search(rest) and (len(ids) == 1 or _CONNECTING.fullmatch(rest))
         return Reading(status="ids", ids=ids) if clear else _UNREADABLE
     if _NOTHING_FITS.search(text):
         return _EMPTY

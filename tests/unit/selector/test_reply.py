@@ -1,6 +1,5 @@
 """How replies are read: every sloppy answer that models give, and what must not be taken for one."""
 
-import time
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -62,7 +61,21 @@ CASES = [
     Case("ids, one string", f'{{"ids": "{REFUND}"}}', ids(REFUND)),
     Case("flow_ids", f'{{"flow_ids": ["{REFUND}"]}}', ids(REFUND)),
     Case("camel case key", f'{{"selectedFlows": ["{REFUND}"]}}', ids(REFUND)),
-    Case("a key nobody knows", f'{{"verdict": ["{REFUND}"]}}', ids(REFUND)),
+    Case("a key nobody knows", f'{{"verdict": ["{REFUND}"]}}', UNREADABLE),
+    Case("a choice by another word", f'{{"best_match": "{REFUND}", "runner_up": "{CANCEL}"}}', ids(REFUND)),
+    # what a reply refuses is never run
+    Case("refused ones alone", f'{{"rejected": ["{REFUND}", "{CANCEL}"]}}', UNREADABLE),
+    Case("not chosen", f'{{"not_chosen": ["{REFUND}"]}}', UNREADABLE),
+    Case("a null choice beside candidates", f'{{"choice": null, "candidates": ["{REFUND}"]}}', EMPTY),
+    Case("chosen and rejected", f'{{"chosen_flow": "{REFUND}", "rejected": "{CANCEL}"}}', ids(REFUND)),
+    Case("flags", f'[{{"id": "{CANCEL}", "fits": false}}, {{"id": "{REFUND}", "fits": true}}]', ids(REFUND)),
+    Case("no match", f'{{"match": false, "id": "{REFUND}"}}', UNREADABLE),
+    Case("yes and no", f'{{"{CANCEL}": "no", "{REFUND}": "yes"}}', ids(REFUND)),
+    Case("scores", f'{{"{CANCEL}": 0.1, "{REFUND}": 0.9}}', UNREADABLE),
+    Case("marks in prose", f"{CANCEL}: 2/10, {REFUND}: 9/10", UNREADABLE),
+    Case("taken back", f'Final: ["{REFUND}"]. Not ["{CANCEL}"].', UNREADABLE),
+    Case("a thought without an end", f'<think>maybe ["{CANCEL}"]', UNREADABLE),
+    Case("footnotes alone", "Sources [1] [2]", UNREADABLE),
     Case("reasons beside", f'{{"reasoning": "cancel_order is wrong", "ids": ["{REFUND}"]}}', ids(REFUND)),
     Case("selected beside candidates", '{"candidates": ["cancel_order"], "selected": ["refund_order"]}', ids(REFUND)),
     Case("nested", f'{{"result": {{"flows": [{{"id": "{REFUND}"}}]}}}}', ids(REFUND)),
@@ -73,7 +86,7 @@ CASES = [
     Case("a wrong id and a right name", '{"id": "f-1", "name": "refund_order"}', ids(REFUND)),
     Case("a wrong id and no name", '{"id": "f-1"}', ids("f-1")),
     Case("names as keys", '{"refund_order": true, "cancel_order": false}', ids(REFUND)),
-    Case("names as values", '{"first": "refund_order", "1": "cancel_order"}', ids(REFUND, CANCEL)),
+    Case("names under keys nobody knows", '{"first": "refund_order", "1": "cancel_order"}', UNREADABLE),
     Case("an id that is null", '{"id": null}', EMPTY),
     Case("an object about something else", '{"thoughts": "hm", "confidence": 0.4}', UNREADABLE),
     Case("an empty object", "{}", UNREADABLE),
@@ -228,9 +241,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("reply", HOSTILE.values(), ids=HOSTILE)
 def test_the_work_is_bounded(reply: str) -> None:
-    began = time.perf_counter()
     reading = read_reply(reply, OFFERED)
-    assert time.perf_counter() - began < 3
     assert sum(map(len, reading.ids)) < 20_000
 
 
