@@ -4,15 +4,14 @@
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from benchmarks import rows
-from benchmarks.metrics import mean
+from benchmarks import report_sureness, rows
+from benchmarks.tables import by, markdown, mean_of, percent
 
 README = Path(__file__).with_name("README.md")
 _NOTHING = "No run is stored."
@@ -28,22 +27,22 @@ def recall_table(found: Sequence[rows.Row]) -> str:
             str(runs[0]["flows"]),
             f"{runs[0]['requests']:,}",
             embedder,
-            *(_percent(_mean(runs, "fused", column)) for column in columns),
-            _percent(_mean(runs, "fused", "COMP@5")) if "COMP@5" in runs[0]["fused"] else "",
-            f"{_mean(runs, 'recall_ms', 'p50'):.2f}",
-            f"{_mean(runs, 'recall_ms', 'p99'):.2f}",
+            *(percent(mean_of(runs, "fused", column)) for column in columns),
+            percent(mean_of(runs, "fused", "COMP@5")) if "COMP@5" in runs[0]["fused"] else "",
+            f"{mean_of(runs, 'recall_ms', 'p50'):.2f}",
+            f"{mean_of(runs, 'recall_ms', 'p99'):.2f}",
         )
-        for (dataset, embedder), runs in _by(found, "dataset", "embedder")
+        for (dataset, embedder), runs in by(found, "dataset", "embedder")
     ]
-    return _table(header, body, words=(0, 3))
+    return markdown(header, body, words=(0, 3))
 
 
 def legs_table(found: Sequence[rows.Row]) -> str:
     """Both legs beside what came of them, R@1 / R@5."""
     header = ("data set", "embedder", "dense", "BM25", "fused", "fused − better leg")
     body: list[tuple[str, ...]] = []
-    for (dataset, embedder), runs in _by(found, "dataset", "embedder"):
-        shares = {leg: [_mean(runs, leg, column) for column in ("R@1", "R@5")] for leg in ("dense", "bm25", "fused")}
+    for (dataset, embedder), runs in by(found, "dataset", "embedder"):
+        shares = {leg: [mean_of(runs, leg, column) for column in ("R@1", "R@5")] for leg in ("dense", "bm25", "fused")}
         gain = [
             fused - max(legs) for fused, *legs in zip(shares["fused"], shares["dense"], shares["bm25"], strict=True)
         ]
@@ -51,11 +50,11 @@ def legs_table(found: Sequence[rows.Row]) -> str:
             (
                 dataset,
                 embedder,
-                *(" / ".join(_percent(share) for share in shares[leg]) for leg in ("dense", "bm25", "fused")),
+                *(" / ".join(percent(share) for share in shares[leg]) for leg in ("dense", "bm25", "fused")),
                 " / ".join(f"{100 * points:+.1f}" for points in gain),
             )
         )
-    return _table(header, body, words=(0, 1))
+    return markdown(header, body, words=(0, 1))
 
 
 def latency_table(found: Sequence[rows.Row]) -> str:
@@ -81,7 +80,7 @@ def latency_table(found: Sequence[rows.Row]) -> str:
         )
         for row in found
     ]
-    return _table(header, body, words=(1,))
+    return markdown(header, body, words=(1,))
 
 
 def start_table(found: Sequence[rows.Row]) -> str:
@@ -92,7 +91,7 @@ def start_table(found: Sequence[rows.Row]) -> str:
         for row in found
         for name, key in (("`import jazz_select`", "import_s"), ("first `select`, from starting Python on", "cold_s"))
     ]
-    return _table(header, body, words=(0,))
+    return markdown(header, body, words=(0,))
 
 
 def provenance(found: Sequence[rows.Row]) -> str:
@@ -114,7 +113,12 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "legs": ("recall", legs_table),
     "latency": ("latency", latency_table),
     "start": ("latency", start_table),
+    "confidence": ("confidence", report_sureness.confidence_table),
+    "scope": ("scope", report_sureness.scope_table),
+    "intents": ("intents", report_sureness.intents_table),
+    "episodes": ("episodes", report_sureness.episodes_table),
     "recall-provenance": ("recall", provenance),
+    "sureness-provenance": ("confidence", provenance),
     "latency-provenance": ("latency", provenance),
 }
 """Marker to the question whose rows it shows, and how."""
@@ -154,33 +158,6 @@ def main(
     elif new != old:
         typer.echo("benchmarks/README.md does not show the stored results: python -m benchmarks.report", err=True)
         raise typer.Exit(1)
-
-
-def _by(found: Iterable[rows.Row], *fields: str) -> list[tuple[tuple[str, ...], list[rows.Row]]]:
-    groups: dict[tuple[str, ...], list[rows.Row]] = defaultdict(list)
-    for row in found:
-        groups[tuple(str(row[field]) for field in fields)].append(row)
-    return sorted(groups.items(), key=lambda group: [_natural(part) for part in group[0]])
-
-
-def _natural(text: str) -> list[tuple[int, str]]:
-    """Sorts "clinc150-5" before "clinc150-10", and the default embedder first."""
-    parts = re.split(r"(\d+)", "" if text == "static" else text)
-    return [(int(part), "") if part.isdigit() else (0, part) for part in parts]
-
-
-def _mean(runs: Sequence[Mapping[str, Any]], part: str, name: str) -> float:
-    return mean([run[part][name] for run in runs])
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
-
-
-def _table(header: Sequence[str], body: Iterable[Sequence[str]], *, words: Sequence[int]) -> str:
-    """A Markdown table; numbers stand right, columns in `words` left."""
-    rules = ["---" if column in words else "---:" for column in range(len(header))]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *body))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,103 @@
+"""Tables of the questions about sureness, several intents and context."""
+
+from collections.abc import Sequence
+
+from benchmarks import rows
+from benchmarks.tables import by, markdown, mean_of, percent
+
+
+def confidence_table(found: Sequence[rows.Row]) -> str:
+    """Calibration, and what confidence is good for."""
+    header = (
+        "data set",
+        "embedder",
+        "seeds",
+        "R@1",
+        "ECE",
+        "AUROC",
+        "saved at 98 %",
+        "saved at 99 %",
+        "p ≥ .95: share, accuracy",
+        "p ≥ .98: share, accuracy",
+    )
+    body = [
+        (
+            dataset,
+            embedder,
+            str(len(runs)),
+            percent(mean_of(runs, "numbers", "accuracy")),
+            f"{mean_of(runs, 'numbers', 'ECE'):.3f}",
+            f"{mean_of(runs, 'numbers', 'AUROC'):.3f}",
+            percent(mean_of(runs, "numbers", "saved@98")),
+            percent(mean_of(runs, "numbers", "saved@99")),
+            *(
+                f"{percent(mean_of(runs, 'numbers', f'coverage p>={level}'))}, "
+                f"{percent(mean_of(runs, 'numbers', f'accuracy p>={level}'))}"
+                for level in ("0.95", "0.98")
+            ),
+        )
+        for (dataset, embedder), runs in by(found, "dataset", "embedder")
+    ]
+    return markdown(header, body, words=(0, 1))
+
+
+def scope_table(found: Sequence[rows.Row]) -> str:
+    """Requests that nothing answers."""
+    header = (
+        "data set",
+        "embedder",
+        "seeds",
+        "signal",
+        "AUROC",
+        "FPR@95",
+        "in-scope accuracy at ½",
+        "out-of-scope recall at ½",
+    )
+    body = [
+        (
+            dataset,
+            embedder,
+            str(len(runs)),
+            signal,
+            f"{mean_of(runs, 'numbers', 'AUROC'):.3f}",
+            percent(mean_of(runs, "numbers", "FPR@95")),
+            *(
+                percent(mean_of(runs, "numbers", name)) if name in runs[0]["numbers"] else ""
+                for name in ("in-scope accuracy", "OOS recall")
+            ),
+        )
+        for (dataset, embedder, signal), runs in by(found, "dataset", "embedder", "signal")
+    ]
+    return markdown(header, body, words=(0, 1, 3))
+
+
+def intents_table(found: Sequence[rows.Row]) -> str:
+    """A request as a whole, and with its clauses."""
+    names = ("R@1", "R@5", "COMP@5", "COMP@8")
+    header = ("data set", "embedder", "seeds", *(f"{name}: whole → clauses" for name in names))
+    body = [
+        (
+            dataset,
+            embedder,
+            str(len(runs)),
+            *(
+                f"{percent(mean_of(runs, 'whole', name))} → {percent(mean_of(runs, 'clauses', name))}"
+                if name in runs[0]["whole"]
+                else ""
+                for name in names
+            ),
+        )
+        for (dataset, embedder), runs in by(found, "dataset", "embedder")
+    ]
+    return markdown(header, body, words=(0, 1))
+
+
+def episodes_table(found: Sequence[rows.Row]) -> str:
+    """R@1 of vague and clear requests by how the summary is used."""
+    kinds = [f"{kind}, {way}" for kind in ("vague", "clear") for way in ("none", "concatenated", "weighed")]
+    header = ("data set", "embedder", "seeds", *kinds)
+    body = [
+        (dataset, embedder, str(len(runs)), *(percent(mean_of(runs, "numbers", kind)) for kind in kinds))
+        for (dataset, embedder), runs in by(found, "dataset", "embedder")
+    ]
+    return markdown(header, body, words=(0, 1))
