@@ -10,6 +10,7 @@ from jazz_select.errors import FlowValidationError
 
 _TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases")
 _PRIORITY = 2
+_PRIORITY_LIMIT = 1_000_000
 _BREAKS = {"Cc", "Zl", "Zp"}
 
 
@@ -109,6 +110,8 @@ def _check_priority(subject: Subject, value: object) -> None:
     numbers = cast("Sequence[object]", value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
     if len(numbers) != _PRIORITY or not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
         raise subject.error("priority", f"has to be two whole numbers such as (0, 0), not {describe(shown)}")
+    if not all(abs(cast("int", number)) < _PRIORITY_LIMIT for number in numbers):
+        raise subject.error("priority", f"has to be numbers between -{_PRIORITY_LIMIT} and {_PRIORITY_LIMIT}")
 
 
 def describe(value: object) -> str:

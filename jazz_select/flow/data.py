@@ -1,6 +1,7 @@
 """Flows as data: YAML and JSON files, checked by pydantic, with errors that name file, flow and field."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 else:
     _YamlLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, where PyYAML has libyaml
 
+_DEPTH = 100
+_BRACKETS = re.compile(r"[\[\]{}]")
+_NESTED_DASHES = re.compile(rf"(?:- ){{{_DEPTH},}}")
 SUFFIXES = (".json", ".yaml", ".yml")
 _PLAIN: dict[str, type[CompositeFlow]] = {"sequential": SequentialFlow, "parallel": ParallelFlow}
 _QUOTES = "; put quotes around it (unquoted, YAML reads yes, no, on, off, numbers and dates as something else)"
@@ -142,7 +146,22 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _yaml(text: str) -> list[object]:
+    if _is_too_deep(text):
+        msg = f"it nests lists or mappings more than {_DEPTH} deep, which no flow does"
+        raise ValueError(msg)
     return list(yaml.load_all(text, Loader=_UniqueKeys))
+
+
+def _is_too_deep(text: str) -> bool:
+    """The fast loader recurses in C, where too deep a nesting ends the process; so it is counted before."""
+    if _NESTED_DASHES.search(text):
+        return True
+    depth = 0
+    for character in _BRACKETS.findall(text):
+        depth += 1 if character in "[{" else -1
+        if depth > _DEPTH:
+            return True
+    return False
 
 
 class _UniqueKeys(_YamlLoader):

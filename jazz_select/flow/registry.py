@@ -1,6 +1,6 @@
 """The registry: which flows there are, by id. It holds them strongly and keeps the bars."""
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, ItemsView, Iterator, Mapping, ValuesView
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import RLock
@@ -113,6 +113,14 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
     def __iter__(self) -> Iterator[str]:
         return iter(tuple(self._flows))
 
+    def values(self) -> ValuesView["BaseFlow"]:
+        """The flows as they are now; changes made meanwhile do not disturb who goes through them."""
+        return dict(self._flows).values()
+
+    def items(self) -> ItemsView[str, "BaseFlow"]:
+        """Ids and flows as they are now."""
+        return dict(self._flows).items()
+
     def __len__(self) -> int:
         return len(self._flows)
 
@@ -135,5 +143,11 @@ def _same_definition(earlier: "BaseFlow", later: "BaseFlow") -> bool:
             return True
         if earlier.origin.file and earlier.origin.file == later.origin.file:
             return True
-    # A guard is no part of the content, and must not get lost on the way.
-    return first.available is second.available and earlier.outline() == later.outline()
+    # A guard is no part of the content, and must not get lost on the way: neither a class's, nor one that was set on
+    # the flow itself, nor that of a part.
+    return (
+        first.available is second.available
+        and vars(earlier).get("available") is vars(later).get("available")
+        and earlier.has_guard == later.has_guard
+        and earlier.outline() == later.outline()
+    )
