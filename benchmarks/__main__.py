@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import confidence, episodes, intents, latency, recall, report, scope
+from benchmarks import confidence, episodes, intents, latency, recall, report, scale, scope
 from benchmarks.options import DataFolder, ModelsFolder
 
 
@@ -17,6 +17,7 @@ def main(
 ) -> None:
     """Measure everything, store the rows, and make the tables of benchmarks/README.md from them."""
     latency.main(data)
+    scale.main(data)
     recall.main(data, models, seeds=seeds, everything=everything)
     for question in (confidence, scope, intents, episodes):
         question.main(data, models, seeds=seeds)

@@ -8,7 +8,7 @@ import qdrant_edge as qe
 import wordllama
 from wordllama import WordLlama
 
-from jazz_select.ports import FlowPoint
+from jazz_select.ports import FlowPoint, SparseVector
 
 
 class BareEngine:
@@ -40,6 +40,10 @@ class BareEngine:
                 ]
             )
         )
+
+    def ask_words(self, dense: list[float], words: SparseVector) -> Any:
+        """`ask`, with the words still to be put in the engine's terms."""
+        return self.ask(dense, qe.SparseVector(indices=list(words.indices), values=list(words.values)))
 
     def close(self) -> None:
         """Release the folder."""

@@ -117,6 +117,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "scope": ("scope", report_sureness.scope_table),
     "intents": ("intents", report_sureness.intents_table),
     "episodes": ("episodes", report_sureness.episodes_table),
+    "scale": ("scale", report_sureness.scale_table),
     "recall-provenance": ("recall", provenance),
     "sureness-provenance": ("confidence", provenance),
     "latency-provenance": ("latency", provenance),

@@ -71,6 +71,34 @@ def scope_table(found: Sequence[rows.Row]) -> str:
     return markdown(header, body, words=(0, 1, 3))
 
 
+def scale_table(found: Sequence[rows.Row]) -> str:
+    """What size costs."""
+    header = (
+        "flows",
+        "sync cold",
+        "unchanged",
+        "recall p50 / p99",
+        "bare embedding + engine p50",
+        "ratio",
+        "memory",
+        "disk",
+    )
+    body = [
+        (
+            f"{row['flows']:,}",
+            f"{row['cold_s']:.2f} s",
+            f"{row['unchanged_s']:.2f} s",
+            f"{row['recall_ms']['p50']:.3f} / {row['recall_ms']['p99']:.3f} ms",
+            f"{row['bare_ms']['p50']:.3f} ms",
+            f"{row['recall_ms']['p50'] / row['bare_ms']['p50']:.2f}",
+            f"{row['memory_mb']} MB",
+            f"{row['disk_mb']} MB",
+        )
+        for row in sorted(found, key=lambda row: row["flows"])
+    ]
+    return markdown(header, body, words=())
+
+
 def intents_table(found: Sequence[rows.Row]) -> str:
     """A request as a whole, and with its clauses."""
     names = ("R@1", "R@5", "COMP@5", "COMP@8")

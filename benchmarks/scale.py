@@ -1,0 +1,136 @@
+"""What size costs: sync, recall, memory and disk. `python -m benchmarks.scale --data DIR [--large]`."""
+
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from benchmarks import machine, rows
+from benchmarks.datasets.base import Entry
+from benchmarks.datasets.intents import clinc150_pieces
+from benchmarks.engine import BareEmbedder, BareEngine
+from benchmarks.index import AGENT, registry_of
+from benchmarks.metrics import percentile
+from benchmarks.options import DataFolder, data_folder
+from jazz_select import ProceduralMemory, sync_registry
+from jazz_select.memory.embedders import open_embedder
+from jazz_select.memory.encode import Encoder
+from jazz_select.memory.lexical import Lexical
+from jazz_select.memory.recall import DEPTH
+
+KEY = ("flows", "embedder")
+SIZES = (100, 1_000, 10_000)
+LARGE = 100_000
+_ASKED = 500
+
+
+def catalogue(data: Path, size: int) -> tuple[list[Entry], list[str], str]:
+    """So many flows, requests for them, and the fingerprint of the file; beyond 3,000 they repeat in other words."""
+    pieces = clinc150_pieces(data, flows=3_000, examples=5, seed=1)
+    entries: list[Entry] = []
+    for number in range(size):
+        entry, turn = pieces.flows[number % len(pieces.flows)], number // len(pieces.flows)
+        if turn:
+            words = f"case {turn} of branch {number % 97}"
+            examples = tuple(f"{text} {words}" for text in entry.examples)
+            entry = replace(entry, name=f"{entry.name} {words}", examples=examples)
+        entries.append(entry)
+    return entries, [request.text for request in pieces.requests[:_ASKED]], pieces.sha256
+
+
+async def measured(data: Path, size: int) -> rows.Row:
+    """One size, in this process: `main` gives each a fresh one."""
+    entries, requests, sha256 = catalogue(data, size)
+    registry = registry_of(entries)
+    before = _resident()
+    with TemporaryDirectory(prefix="jazz-bench-") as folder:
+        async with await ProceduralMemory.open(Path(folder) / "index") as memory:
+            cold = await _seconds(memory, registry)
+            unchanged = await _seconds(memory, registry)
+            recall: list[float] = []
+            for text in requests:
+                start = perf_counter()
+                await memory.recall(text, AGENT)
+                recall.append(perf_counter() - start)
+            used = _resident() - before
+            disk = _on_disk(folder)
+    bare = _bare(entries, requests)
+    return {
+        "flows": size,
+        "embedder": "static",
+        "dataset": "clinc150 pieces",
+        "data": sha256,
+        "requests": len(requests),
+        "cold_s": round(cold, 2),
+        "unchanged_s": round(unchanged, 3),
+        "recall_ms": rows.rounded({f"p{share}": 1e3 * percentile(recall, share / 100) for share in (50, 99)}, 3),
+        "bare_ms": rows.rounded({"p50": 1e3 * percentile(bare, 0.5)}, 3),
+        "memory_mb": round(used / 1e6),
+        "disk_mb": round(disk / 1e6),
+    }
+
+
+async def _seconds(memory: ProceduralMemory, registry: object) -> float:
+    start = perf_counter()
+    await sync_registry(memory, AGENT, registry)  # pyright: ignore[reportArgumentType]
+    return perf_counter() - start
+
+
+def _bare(entries: list[Entry], requests: list[str]) -> list[float]:
+    """Bare embedding and engine, over the same points."""
+    encoder = Encoder(open_embedder("static"), Lexical())
+    cards = [flow.card() for flow in registry_of(entries).values()]
+    embedder = BareEmbedder()
+    seconds: list[float] = []
+    with TemporaryDirectory(prefix="jazz-bench-") as folder:
+        engine = BareEngine(Path(folder) / "bare", encoder.points(AGENT, cards, encoder.rows(cards)), depth=DEPTH)
+        for text in requests:
+            words = encoder.lexical.query(text)
+            if words is not None:
+                start = perf_counter()
+                engine.ask_words(embedder.embed(text), words)
+                seconds.append(perf_counter() - start)
+        engine.close()
+    return seconds
+
+
+def _on_disk(folder: str) -> int:
+    """Bytes that are really taken; an engine's files have holes."""
+    return sum(file.stat().st_blocks * 512 for file in Path(folder).rglob("*") if file.is_file())
+
+
+def _resident() -> int:
+    """Bytes of this process at its peak."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def main(
+    data: DataFolder = None,
+    *,
+    large: Annotated[bool, typer.Option("--large", help="100,000 flows as well.")] = False,
+    one: Annotated[int, typer.Option(hidden=True)] = 0,
+) -> None:
+    """Measure each size in a process of its own, and store the rows."""
+    folder = data_folder(data)
+    if one:
+        typer.echo(json.dumps(asyncio.run(measured(folder, one))))
+        return
+    console, where = Console(), machine.circumstances()
+    for size in (*SIZES, *((LARGE,) if large else ())):
+        command = [sys.executable, "-m", "benchmarks.scale", "--data", str(folder), "--one", str(size)]
+        row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)  # noqa: S603
+        rows.store("scale", [{**row, **where}], KEY)
+        console.print(row)
+
+
+if __name__ == "__main__":
+    typer.run(main)
