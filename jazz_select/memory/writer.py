@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from threadpoolctl import threadpool_limits
+
 from jazz_select.memory import documents
 from jazz_select.memory.encode import Encoder
 from jazz_select.memory.fit import catalogue_digest, fit, sample
@@ -112,7 +114,9 @@ class Writer:
         rows = {**made, **self._encoder.rows([card for card in chosen if card.id not in made])}
         vectors = self._encoder.embed([documents.clean(text) for text, _ in cases])
         labelled = [(text, flow, vector) for (text, flow), vector in zip(cases, vectors, strict=True)]
-        return fit(chosen, rows, self._encoder.lexical, digest=digest, cases=labelled)
+        # On a busy machine BLAS threads that wait for each other make small matrices take a hundred times longer.
+        with threadpool_limits(1, user_api="blas"):
+            return fit(chosen, rows, self._encoder.lexical, digest=digest, cases=labelled)
 
 
 def _report(plan: SyncPlan, names: Mapping[str, str], *, dry_run: bool) -> SyncReport:
