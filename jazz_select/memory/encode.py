@@ -50,7 +50,7 @@ class Encoder:
             for card in cards
         ]
 
-    def request(self, text: str) -> list[float] | None:
+    def request(self, text: str) -> Vectors | None:
         """The dense vector of a request, or None where the embedder knows none of its words.
 
         Raises:
@@ -63,7 +63,7 @@ class Encoder:
         except Exception as error:
             raise EmbeddingError(self.embedder.identity, repr(error)) from error
         self._check(vector, (self.embedder.dim,))
-        return vector.tolist() if vector.any() else None
+        return vector if vector.any() else None
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row per text.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from heapq import nlargest
+from itertools import islice
 
 from jazz_select.ports import Key, Legs
 
@@ -22,8 +23,8 @@ class Evidence:
         self._floor = min(legs.dense.values(), default=0.0)
         self._best = {
             "fused": _two_best(self._fused),
-            "dense": _two_best(legs.dense),
-            "bm25": _two_best(legs.bm25),
+            "dense": _first_two(legs.dense),
+            "bm25": _first_two(legs.bm25),
         }
         self._top_bm25 = max(self._best["bm25"][0], 1e-9)
 
@@ -49,6 +50,12 @@ class Evidence:
 
 def _two_best(scores: Mapping[Key, float]) -> tuple[float, float]:
     best, second = (*nlargest(2, scores.values()), 0.0, 0.0)[:2]
+    return best, second
+
+
+def _first_two(leg: Mapping[Key, float]) -> tuple[float, float]:
+    """As `_two_best`, of what is in order already."""
+    best, second = (*islice(leg.values(), 2), 0.0, 0.0)[:2]
     return best, second
 
 

@@ -42,13 +42,13 @@ class RecallModel:
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     caveat: str = "the catalogue has not been synced, so confidence is not known"
 
-    def aim(self, vector: list[float]) -> list[float]:
+    def aim(self, vector: Vectors) -> list[float]:
         """The request's vector as this catalogue wants it asked; unit length."""
         if self.transform is None:
-            return vector
-        aimed = np.asarray(vector, dtype=np.float32) @ self.transform
+            return vector.tolist()
+        aimed: Vectors = vector @ self.transform
         length = float(np.sqrt(aimed @ aimed))
-        return (aimed / length).tolist() if length > 0 else vector
+        return (aimed / length).tolist() if length > 0 else vector.tolist()
 
     def as_note(self) -> dict[str, Any]:
         """As JSON."""

@@ -13,7 +13,7 @@ from jazz_select.memory.recall import DEPTH, Asked, find
 from jazz_select.memory.sync import SyncReport
 from jazz_select.memory.waiting import in_thread
 from jazz_select.memory.writer import Writer
-from jazz_select.ports import Embedder, FlowStore, HybridQuery
+from jazz_select.ports import Embedder, FlowStore, HybridQuery, Vectors
 from jazz_select.values import FlowCard, RecallResult
 
 _log = logging.getLogger(__name__)
@@ -270,7 +270,7 @@ class ProceduralMemory:
             raise EmbedderMismatchError(agent_id, indexed=state.elsewhere, current=self.layout)
         return state
 
-    async def _dense(self, texts: Sequence[str], notes: list[str]) -> list[list[float] | None]:
+    async def _dense(self, texts: Sequence[str], notes: list[str]) -> list[Vectors | None]:
         try:
             if self._encoder.embedder.offload:
                 return await asyncio.to_thread(lambda: [self._encoder.request(text) for text in texts])
