@@ -40,6 +40,7 @@ class EdgeStore:
         self._making = Lock()
         self._moving = Lock()
         self._elsewhere: dict[str, dict[str, int]] = {}
+        self._payloads: dict[Key, dict[str, Any]] = {}
         home = self._folder.layout(layout.key)
         try:
             self._shard = Shard(home) if home.is_dir() else None
@@ -70,7 +71,7 @@ class EdgeStore:
         with self._door:
             if flow_ids and self._shard is not None:
                 keys: list[qe.PointId] = [point_key(agent_id, each) for each in flow_ids]
-                await in_thread(self._shard.write, qe.UpdateOperation.delete_points(keys))
+                await in_thread(self._write, qe.UpdateOperation.delete_points(keys))
 
     async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
         """Both arms of all queries in one batch."""
@@ -82,9 +83,15 @@ class EdgeStore:
             return await in_thread(self._shard.search, queries)
 
     async def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
-        """Payloads by key; too quick for a thread."""
+        """Payloads by key, kept until the next write: the same few flows are asked for again and again."""
         with self._door:
-            return {} if self._shard is None or not keys else self._shard.retrieve(keys)
+            if self._shard is None:
+                return {}
+            known = self._payloads  # a write meanwhile puts another in its place, and this one is forgotten
+            missing = [key for key in keys if key not in known]
+            if missing:
+                known.update(self._shard.retrieve(missing))
+            return {key: known[key] for key in keys if key in known}
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
         """The agent's note, where there is one."""
@@ -119,7 +126,10 @@ class EdgeStore:
                     home = self._folder.layout(self._layout.key)
                     create_shard(home, self._layout.dim)
                     self._shard = Shard(home)
-            self._shard.write(operation, agents=agents)
+            try:
+                self._shard.write(operation, agents=agents)
+            finally:
+                self._payloads = {}
 
     def _other_layouts(self, agent_id: str) -> dict[str, int]:
         """Nobody else writes here, so what was found once stays true until this object moves it."""
