@@ -64,7 +64,8 @@ def fit(
     Nothing but the catalogue goes in. Each example is asked as a request while its flow does without
     it (leave one out). From the answers come: the width and weight of each arm, P(right) by logistic regression on
     the leads of the candidates, and P(in scope) by comparing those answers with the ones that the same requests get
-    when their whole flow is left out. Requests are aimed by the inverse of the scatter within flows, as linear
+    when their flow and its neighbours are left out: a request from outside is seldom a near miss of something inside.
+    Requests are aimed by the inverse of the scatter within flows, as linear
     discriminant analysis does: directions in which requests for one and the same flow differ tell little about which
     flow is meant.
     """
@@ -91,7 +92,7 @@ def fit(
         scales=scales,
         transform=transform,
         confidence=_fit_confidence(legs, asked, scales),
-        scope=_fit_scope(legs, asked, scales),
+        scope=_fit_scope(catalogue, legs, asked, scales),
         names=names,
         caveat="",
     )
@@ -170,10 +171,13 @@ def _fit_confidence(legs: Sequence[Legs], asked: Sequence[Asked], scales: Mappin
     return fit_logistic(np.array(features), np.array(right))
 
 
-def _fit_scope(legs: Sequence[Legs], asked: Sequence[Asked], scales: Mapping[str, ArmScale]) -> Logistic:
+def _fit_scope(
+    catalogue: Catalogue, legs: Sequence[Legs], asked: Sequence[Asked], scales: Mapping[str, ArmScale]
+) -> Logistic:
     def told(leg: Legs, one: Asked) -> tuple[float, ...]:
         return Evidence(leg, soft_scores(leg, scales, REFERENCE_K), one.terms).scope()
 
+    neighbourhoods = {flow: catalogue.neighbourhood(flow) for flow in {one.flow for one in asked}}
     inside = [told(leg, one) for leg, one in zip(legs, asked, strict=True)]
-    outside = [told(one.legs(DEPTH, without_flow=True), one) for one in asked]
+    outside = [told(one.legs(DEPTH, without=neighbourhoods[one.flow]), one) for one in asked]
     return fit_logistic(np.array(inside + outside), np.array([1.0] * len(inside) + [0.0] * len(outside)))

@@ -15,6 +15,8 @@ from jazz_select.values import FlowCard
 
 FOLDS = 5
 """Examples are asked with a transform fitted without their fold, so that none has shaped what it is asked with."""
+NEIGHBOURS = 0.1
+"""The share of a catalogue that is about the same things as one flow of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +28,12 @@ class Asked:
     bm25: Vectors
     terms: int
 
-    def legs(self, depth: int, *, without_flow: bool = False) -> Legs:
-        """The legs as an engine would return them; `without_flow` as if the right flow were not in the catalogue."""
+    def legs(self, depth: int, *, without: Sequence[int] = ()) -> Legs:
+        """The legs as an engine would return them, as if the flows `without` were not in the catalogue."""
         dense, bm25 = self.dense, self.bm25
-        if without_flow:
+        if len(without):
             dense, bm25 = dense.copy(), bm25.copy()
-            dense[self.flow], bm25[self.flow] = -np.inf, 0.0
+            dense[without], bm25[without] = -np.inf, 0.0
         return Legs(
             dense={key: float(dense[key]) for key in _top(dense, depth) if np.isfinite(dense[key])},
             bm25={key: float(bm25[key]) for key in _top(bm25, depth) if bm25[key] > 0},
@@ -81,6 +83,10 @@ class Catalogue:
         query = self._lexical.query(documents.clean(text))
         dense = self._prototypes @ _aimed(vector, transform)
         return Asked(flow=flow, dense=dense, bm25=self._words.scores(query), terms=len(query.indices) if query else 0)
+
+    def neighbourhood(self, flow: int) -> list[int]:
+        """The flow itself and those most like it: `NEIGHBOURS` of the catalogue, and at least one other."""
+        return _top(self._prototypes @ self._prototypes[flow], max(2, round(NEIGHBOURS * len(self.cards))))
 
     def _spread(self, limit: int) -> list[tuple[int, int]]:
         """First one example of every flow, then a second of each, and so on."""

@@ -17,7 +17,7 @@ DEFAULT_SCALES: Mapping[str, ArmScale] = {
 }
 """For catalogues without examples to learn from: the medians of several tool catalogues, rounded."""
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

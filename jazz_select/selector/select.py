@@ -65,7 +65,7 @@ class FlowSelector:
             fallback_candidates: Metadata dicts to choose from while the memory cannot answer.
             skip_llm_above: Do without the model where recall's confidence in its top candidate is at least this, such
                 as .98 (reason `confident`).
-            abstain_below: Choose nothing where P(some flow is right) is below this, such as .2 (reason `none`).
+            abstain_below: Choose nothing where P(some flow is right) is below this, such as .3 (reason `none`).
             ambiguous_within: Report candidates whose confidence is this close to the top one's as
                 `decision.ambiguous`, so that an agent can ask which is meant.
 

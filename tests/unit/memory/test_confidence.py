@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,8 @@ from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard
 from tests.unit.memory.cards import CARDS, card
 
-FLOWS = Path(__file__).parents[3] / "flows"
+ROOT = Path(__file__).parents[3]
+FLOWS, EVAL = ROOT / "flows", ROOT / "examples" / "eval.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +59,12 @@ async def test_what_nothing_answers_is_less_likely_in_scope(synced: ProceduralMe
         return known
 
     assert min([await scope(text) for text in inside]) > max([await scope(text) for text in outside])
+
+
+async def test_most_held_out_requests_pass_the_recommended_threshold(synced: ProceduralMemory) -> None:
+    asked: list[str] = [each["request"] for each in yaml.safe_load(EVAL.read_text(encoding="utf-8"))]
+    chances = [(await synced.recall(text, "a")).in_scope or 0.0 for text in asked]
+    assert sum(chance >= 0.3 for chance in chances) / len(chances) > 0.85
 
 
 async def test_a_catalogue_too_small_says_so_and_does_not_guess(tmp_path: Path) -> None:
