@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import confidence, episodes, intents, latency, recall, report, scale, scope
+from benchmarks import confidence, episodes, intents, latency, peers, recall, report, scale, scope
 from benchmarks.options import DataFolder, ModelsFolder
 
 
@@ -13,12 +13,13 @@ def main(
     models: ModelsFolder = None,
     seeds: Annotated[str, typer.Option(help="Seeds of the reported mean; 0 is for development.")] = "1,2,3",
     *,
-    everything: Annotated[bool, typer.Option("--all", help="All 20,614 single-tool requests of MetaTool.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All 20,614 single-tool requests of MetaTool, and 100,000 flows.")] = False,
 ) -> None:
     """Measure everything, store the rows, and make the tables of benchmarks/README.md from them."""
     latency.main(data)
-    scale.main(data)
+    scale.main(data, large=everything)
     recall.main(data, models, seeds=seeds, everything=everything)
+    peers.main(data, models, seeds=seeds)
     for question in (confidence, scope, intents, episodes):
         question.main(data, models, seeds=seeds)
     report.main(check=False)

@@ -94,6 +94,27 @@ def start_table(found: Sequence[rows.Row]) -> str:
     return markdown(header, body, words=(0,))
 
 
+def peers_table(found: Sequence[rows.Row]) -> str:
+    """Every system on the same requests, averaged over seeds; the best share of a data set and embedder in bold."""
+    header = ("data set", "embedder", "system", "R@1", "R@3", "R@5", "p50 ms", "p99 ms", "build s")
+    body: list[tuple[str, ...]] = []
+    for (dataset, embedder), runs in by(found, "dataset", "embedder"):
+        systems = by(runs, "system")
+        shares = {
+            system: [mean_of(its, "shares", column) for column in ("R@1", "R@3", "R@5")] for (system,), its in systems
+        }
+        best = [max(column) for column in zip(*shares.values(), strict=True)]
+        for (system,), its in sorted(systems, key=lambda each: -shares[each[0][0]][0]):
+            told = [
+                f"**{percent(share)}**" if share == top else percent(share)
+                for share, top in zip(shares[system], best, strict=True)
+            ]
+            times = (f"{mean_of(its, 'ms', share):.2f}" for share in ("p50", "p99"))
+            build = sum(row["build_s"] for row in its) / len(its)
+            body.append((dataset, embedder, system, *told, *times, f"{build:.2f}"))
+    return markdown(header, body, words=(0, 1, 2))
+
+
 def provenance(found: Sequence[rows.Row]) -> str:
     """Which commit, machine and files the numbers come from."""
     lines = sorted(
@@ -118,6 +139,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "intents": ("intents", report_sureness.intents_table),
     "episodes": ("episodes", report_sureness.episodes_table),
     "scale": ("scale", report_sureness.scale_table),
+    "peers": ("peers", peers_table),
+    "peers-provenance": ("peers", provenance),
     "recall-provenance": ("recall", provenance),
     "sureness-provenance": ("confidence", provenance),
     "latency-provenance": ("latency", provenance),
