@@ -7,6 +7,7 @@ with a `Tier` and a `Reason` is made.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Literal, cast
 from uuid import NAMESPACE_DNS, uuid5
@@ -14,6 +15,7 @@ from uuid import NAMESPACE_DNS, uuid5
 Role = Literal["system", "user", "assistant"]
 
 
+@lru_cache(1 << 16)
 def flow_id(name: str) -> str:
     """The id of the flow of this name: `uuid5(name)`, the same in every process and after every restart."""
     return str(uuid5(NAMESPACE_DNS, name))

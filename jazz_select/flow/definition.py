@@ -1,7 +1,7 @@
 """What a flow says, as a frozen value: comparable, and the source of checksum and embedding text."""
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from hashlib import sha256
 
 import orjson
@@ -37,8 +37,8 @@ class Definition:
     parts: tuple[Part, ...] = ()
 
     def checksum(self) -> str:
-        """SHA-256 over the canonical JSON of the definition; any change, also in a part, changes it."""
-        return sha256(orjson.dumps(_as_data(self), option=orjson.OPT_SORT_KEYS)).hexdigest()
+        """SHA-256 over the definition as JSON, fields in their order; any change, also in a part, changes it."""
+        return sha256(orjson.dumps(self)).hexdigest()
 
     def embedding_text(self) -> str:
         """All that tells this flow from another, one statement per line, the name also split into words."""
@@ -52,13 +52,3 @@ class Definition:
 def split_name(name: str) -> str:
     """`refund_order`, `refund-order` and `RefundOrder` as words: "refund order", "refund order", "Refund Order"."""
     return " ".join(word for word in _WORD_BREAK.split(name) if word)
-
-
-def _as_data(value: Definition | Part) -> dict[str, object]:
-    data: dict[str, object] = {}
-    for field in fields(value):
-        content = getattr(value, field.name)
-        data[field.name] = _as_data(content) if isinstance(content, Definition) else content
-    if isinstance(value, Definition):
-        data["parts"] = [_as_data(part) for part in value.parts]
-    return data

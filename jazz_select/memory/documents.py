@@ -17,7 +17,7 @@ _NAME_WEIGHT = 3
 
 def clean(text: str) -> str:
     """The text without control characters and lone surrogates, which no engine takes; white space stays apart."""
-    return _CONTROL.sub(" ", text).strip()
+    return text.strip() if text.isprintable() else _CONTROL.sub(" ", text).strip()
 
 
 def spoken_name(name: str) -> str:
