@@ -13,7 +13,9 @@ def main(
     models: ModelsFolder = None,
     seeds: Annotated[str, typer.Option(help="Seeds of the reported mean; 0 is for development.")] = "1,2,3",
     *,
-    everything: Annotated[bool, typer.Option("--all", help="All 20,614 single-tool requests of MetaTool, and 100,000 flows.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All 20,614 single-tool requests of MetaTool, and 100,000 flows.")
+    ] = False,
 ) -> None:
     """Measure everything, store the rows, and make the tables of benchmarks/README.md from them."""
     latency.main(data)
