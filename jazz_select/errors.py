@@ -170,12 +170,14 @@ class ModelError(JazzSelectError):
         model: Which model.
         problem: What happened.
         retryable: True where the same call may go through later (timeouts, 429, 5xx).
+        retry_after: How many seconds the provider asks to wait before; None where it does not say.
     """
 
-    def __init__(self, model: str, problem: str, *, retryable: bool) -> None:
+    def __init__(self, model: str, problem: str, *, retryable: bool, retry_after: float | None = None) -> None:
         self.model = model
         self.problem = problem
         self.retryable = retryable
+        self.retry_after = retry_after
         super().__init__(f"the model {model} failed: {problem}")
 
 

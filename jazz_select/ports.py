@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,32 @@ class ChatModel(Protocol):
             ModelError: The call failed; `.retryable` says whether the same call may go through later.
         """
         ...
+
+
+@runtime_checkable
+class StructuredChatModel(ChatModel, Protocol):
+    """A chat model that can be held to a JSON schema. Every `ChatModel` may be one; none has to be."""
+
+    @property
+    def takes_schema(self) -> bool:
+        """Whether a schema holds the reply, or the prompt alone has to; a provider's refusal may change it."""
+        ...
+
+    async def complete(self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None) -> Reply:
+        """Answer `messages` with the JSON text of an object of this schema, where one is given and `takes_schema`.
+
+        A schema has an object at its root, as providers want it. It is a help, not a promise: a reply may still be cut
+        off, refused or wrong, so whoever reads it checks it like any other.
+
+        Raises:
+            ModelError: As without a schema.
+        """
+        ...
+
+
+def takes_schema(model: ChatModel) -> TypeGuard[StructuredChatModel]:
+    """Whether this model may be sent a schema; False for all that never heard of one."""
+    return getattr(model, "takes_schema", False) is True
 
 
 class FlowMemory(Protocol):

@@ -162,7 +162,10 @@ class Usage:
     """Tokens that a call took, as the provider counts them."""
 
     input_tokens: int = 0
+    """All that was sent, cached or not."""
     output_tokens: int = 0
+    cached_tokens: int = 0
+    """Those of the input that the provider read from its cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +175,13 @@ class Reply:
     text: str
     usage: Usage | None = None
     model: str = ""
+    finish_reason: str = ""
+    """Why it ended: `stop`, `length`, `content_filter`, or what else the provider says; empty where it says nothing."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the text was cut off by a limit on its length."""
+        return self.finish_reason == "length"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,26 +5,23 @@ never with this module.
 """
 
 import asyncio
-import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from jazz_select.errors import ConfigError, MissingExtraError, ModelError, ModelTimeoutError
+from jazz_select.errors import ConfigError, MissingExtraError, ModelTimeoutError
+from jazz_select.llm.pydantic_ai_errors import FORM, refuses_schema, to_config_error, to_model_error
 from jazz_select.values import Message, Reply, Usage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse
-    from pydantic_ai.models import Model
+    from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
-_TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
-_FINAL_ERRORS = ("ModelRequestRejectedError", "ModelQuotaExceededError")
-_TIMEOUT_ERRORS = ("ModelTimeoutError", "ModelRequestTimeout")
-_LONGEST_PROBLEM = 500
-_UNSET = re.compile(r"Set the ((?:`\w+`(?:,? or )?)+) environment variable")
-_FORM = 'a model string is "provider:model", such as "openai:gpt-5-mini"'
+_UNSTREAMED_TOKENS = 16_384
+"""What pydantic-ai asks for where it does not know a model's limit; it lowers this to the limit of those it knows."""
 
 
 class PydanticAIModel:
@@ -36,40 +33,63 @@ class PydanticAIModel:
 
     One `complete` is one request: the vendor's client repeats nothing by itself unless
     `max_retries` says so, because its waits would hide in the caller's timeout. This
-    holds for model strings, with providers whose client has such a switch (OpenAI and
-    all that speak its protocol, Anthropic, Groq); a ready `Model` keeps the client it has.
+    holds with providers whose client has such a switch (OpenAI and all that speak its
+    protocol, Anthropic, Groq), for model strings and for ready models alike.
+
+    Where the provider can hold a reply to a JSON schema, `takes_schema` is True. A provider
+    that was thought to and refuses the schema is asked without one from then on; the refused
+    call is an error worth repeating.
 
     A model string may be used on several event loops, one after the other or in threads;
     each gets its own connections. A ready `Model` is as good at that as its client.
     """
 
-    def __init__(self, model: "str | Model", *, settings: "ModelSettings | None" = None, max_retries: int = 0) -> None:
+    def __init__(
+        self,
+        model: "str | Model",
+        *,
+        settings: "ModelSettings | None" = None,
+        max_retries: int = 0,
+        timeout_s: float | None = None,
+    ) -> None:
         """Find the provider and make its client; nothing is sent.
 
         A provider that is unknown, or lacks its key or package, is a `ConfigError` that holds the fix.
 
         Args:
             model: `"provider:model"`, as pydantic-ai names them, or a `Model`.
-            settings: What pydantic-ai may pass on: `{"temperature": 0.0, "timeout": 10.0}`.
-            max_retries: How often the vendor's client may repeat a failed request (model strings only).
+            settings: What pydantic-ai may pass on: `{"temperature": 0.0, "max_tokens": 500}`.
+            max_retries: How often the vendor's client may repeat a failed request.
+            timeout_s: How long a call may take in all. (`settings["timeout"]` is what a client gives each read,
+                which a provider that trickles never exceeds.)
 
         Raises:
             MissingExtraError: pydantic-ai is not installed.
         """
         if isinstance(model, str) and ":" not in model and model != "test":  # pydantic-ai's own double
-            msg = f"the model {model!r} cannot be used: it names no provider ({_FORM})"
+            msg = f"the model {model!r} cannot be used: it names no provider ({FORM})"
             raise ConfigError(msg)
         if find_spec("pydantic_ai") is None:
             raise MissingExtraError("pydantic_ai", extra="llm", purpose=f"the model {model!r}")
         self._source = model
-        self._settings = settings
         self._max_retries = max_retries
-        self._spare: Model | None = _build(model, max_retries) if isinstance(model, str) else model
+        self._deadline_s = timeout_s
+        built = _build(model, max_retries) if isinstance(model, str) else model
+        given: dict[str, Any] = {**(built.settings or {}), **(settings or {})}
+        self._read_timeout_s = _timeout_s(given)
+        self._settings: ModelSettings = {**_plain(built, given, max_retries), **(settings or {})}
+        self._takes_schema = _supports_schema(built)
+        self._spare: Model | None = built
         self._models: dict[asyncio.AbstractEventLoop, Model] = {}
         self.name = model if isinstance(model, str) else model.model_name
 
-    async def complete(self, messages: Sequence[Message]) -> Reply:
-        """Ask the model, once.
+    @property
+    def takes_schema(self) -> bool:
+        """Whether this provider can hold a reply to a schema, and has not refused one."""
+        return self._takes_schema
+
+    async def complete(self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None) -> Reply:
+        """Ask the model, once; `schema` holds its reply where `takes_schema` is True, and is left out elsewhere.
 
         What fails is a `ModelError`, and a `ConfigError` where pydantic-ai says that it cannot work as configured.
         """
@@ -78,12 +98,21 @@ class PydanticAIModel:
 
         model = self._model()
         theirs = to_model_messages(messages)
+        sent = schema if self._takes_schema else None
+        limit = asyncio.timeout(self._deadline_s)
         try:
-            response = await model_request(model, theirs, model_settings=self._settings)
-        except UserError as error:
-            raise _unusable(self.name, error) from error
+            async with limit:
+                response = await model_request(
+                    model, theirs, model_settings=self._settings, model_request_parameters=to_parameters(sent)
+                )
         except Exception as error:  # every provider has its own; all that is raised in there is the call's failure
-            raise to_model_error(error, model=self.name, timeout_s=self._timeout_s()) from error
+            if limit.expired():
+                raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
+            refused = sent is not None and refuses_schema(error)
+            self._takes_schema = self._takes_schema and not refused
+            if isinstance(error, UserError) and not refused:
+                raise to_config_error(error, model=self.name) from error
+            raise to_model_error(error, model=self.name, timeout_s=self._read_timeout_s, mended=refused) from error
         return to_reply(response, model=self.name)
 
     async def aclose(self) -> None:
@@ -106,11 +135,6 @@ class PydanticAIModel:
             alive = {other: its for other, its in self._models.items() if not other.is_closed()}
             self._models = {**alive, loop: model}
         return model
-
-    def _timeout_s(self) -> float | None:
-        settings: dict[str, Any] = {**(self._settings or {})}
-        value = settings.get("request_timeout") or settings.get("timeout")
-        return float(value) if isinstance(value, int | float) else None
 
 
 def is_pydantic_ai_model(value: object) -> "TypeGuard[Model]":
@@ -139,40 +163,58 @@ def to_model_messages(messages: Sequence[Message]) -> "list[ModelMessage]":
     return theirs
 
 
+def to_parameters(schema: Mapping[str, Any] | None) -> "ModelRequestParameters | None":
+    """Ours to theirs: a JSON schema as the output format of the provider's own API. Pure."""
+    if schema is None:
+        return None
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.output import OutputObjectDefinition
+
+    output = OutputObjectDefinition(json_schema=deepcopy(dict(schema)), name="reply")
+    return ModelRequestParameters(output_mode="native", output_object=output)
+
+
 def to_reply(response: "ModelResponse", *, model: str) -> Reply:
     """Theirs to ours; a provider that counts no tokens leaves no usage. Pure."""
-    counted = Usage(input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens)
+    theirs = response.usage
+    counted = Usage(
+        input_tokens=theirs.input_tokens, output_tokens=theirs.output_tokens, cached_tokens=theirs.cache_read_tokens
+    )
     return Reply(
         text=response.text or "",
         usage=counted if counted != Usage() else None,
         model=response.model_name or model,
+        finish_reason=response.finish_reason or "",
     )
 
 
-def to_model_error(error: Exception, *, model: str, timeout_s: float | None = None) -> ModelError:
-    """Theirs to ours; the caller raises it `from error`. Pure."""
-    if timeout_s is not None and _is_a(error, *_TIMEOUT_ERRORS):
-        return ModelTimeoutError(model, timeout_s=timeout_s)
-    said = " ".join(str(error).split()) or "no message"
-    return ModelError(model, f"{type(error).__name__}: {said}"[:_LONGEST_PROBLEM], retryable=_retryable(error))
+def _supports_schema(model: "Model") -> bool:
+    try:
+        profile = model.profile
+    except NotImplementedError:  # a router has none; it may hand the schema to any of its models
+        routed: Sequence[Model] = getattr(model, "models", ())
+        return bool(routed) and all(map(_supports_schema, routed))
+    return profile.get("supports_json_schema_output", False)
 
 
-def _retryable(error: BaseException) -> bool:
-    from pydantic_ai.exceptions import FallbackExceptionGroup, ModelAPIError, ModelHTTPError
+def _plain(model: "Model", given: Mapping[str, Any], max_retries: int) -> "ModelSettings":
+    """The settings that make one call one plain request, where nothing is given that says otherwise."""
+    ours: ModelSettings = {}
+    # The client of a ready model is its owner's, so it is told anew with each call.
+    if (
+        getattr(getattr(model, "client", None), "max_retries", max_retries) != max_retries
+        and "max_retries" not in given
+    ):
+        ours["max_retries"] = max_retries
+    # pydantic-ai streams a plain call to Anthropic where the longest possible reply is long.
+    if model.system == "anthropic" and not any(name == "max_tokens" or "thinking" in name for name in given):
+        ours["max_tokens"] = _UNSTREAMED_TOKENS
+    return ours
 
-    if isinstance(error, FallbackExceptionGroup):
-        return any(_retryable(inner) for inner in error.exceptions)
-    if _is_a(error, *_FINAL_ERRORS):  # an exhausted quota is a 429 too
-        return False
-    if isinstance(error, ModelHTTPError):
-        return error.status_code in _TRANSIENT_STATUS or error.status_code >= 500  # noqa: PLR2004  (HTTP's own number)
-    # Without a status, their API errors are about the transport; TransportError is httpx, where it is passed on.
-    return isinstance(error, ModelAPIError | OSError | TimeoutError) or _is_a(error, "TransportError")
 
-
-def _is_a(error: BaseException, *names: str) -> bool:
-    """Whether one of its classes has such a name; not every pydantic-ai 2 has them all to import."""
-    return any(kind.__name__ in names for kind in type(error).__mro__)
+def _timeout_s(settings: Mapping[str, Any]) -> float | None:
+    value = settings.get("request_timeout") or settings.get("timeout")
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _build(name: str, max_retries: int) -> "Model":
@@ -181,17 +223,8 @@ def _build(name: str, max_retries: int) -> "Model":
     try:
         model = infer_model(name)
     except Exception as error:  # the provider's package, key or credentials: each vendor has its own error for it
-        raise _unusable(name, error) from error
+        raise to_config_error(error, model=name) from error
     client: Any = getattr(model.provider, "client", None)
     if hasattr(client, "max_retries"):
         client.max_retries = max_retries
     return model
-
-
-def _unusable(name: str, error: Exception) -> ConfigError:
-    said = " ".join(str(error).split())
-    if unset := _UNSET.match(said):  # what follows are arguments, which a model string has no place for
-        said = f"set the environment variable {unset[1].replace('`', '')}"
-    elif said.startswith("Unknown model"):
-        said += f" ({_FORM})"
-    return ConfigError(f"the model {name!r} cannot be used: {said}")

@@ -10,6 +10,9 @@
 | `check_embedder` | the contract of `jazz_select.ports.Embedder`, to run on your own adapter |
 | `check_flow_store` | the contract of `jazz_select.ports.FlowStore`, to run on your own adapter |
 | `check_layouts` | that a store keeps vectors of different embedders apart |
+| `PROVIDER_CASES` | what a model's provider may do over HTTP, each a `ProviderCase` |
+| `check_provider_case` | that an adapter makes the right thing of such a case |
+| `check_cancelling` | that an adapter that is cancelled passes it on and closes its connection |
 
 ```python
 from jazz_select import FlowRegistry, FlowSelector
@@ -37,27 +40,36 @@ if TYPE_CHECKING:
     from jazz_select.testing.flow_store import check_flow_store, check_layouts
     from jazz_select.testing.memories import ListMemory
     from jazz_select.testing.models import ScriptedModel
+    from jazz_select.testing.provider_cases import PROVIDER_CASES, ProviderCase, check_cancelling, check_provider_case
 
 _HOMES = {
     "FailingEmbedder": "embedders",
     "HashEmbedder": "embedders",
     "ListMemory": "memories",
+    "PROVIDER_CASES": "provider_cases",
+    "ProviderCase": "provider_cases",
     "ScriptedModel": "models",
+    "check_cancelling": "provider_cases",
     "check_chat_model": "contracts",
     "check_embedder": "contracts",
     "check_flow_store": "flow_store",
     "check_layouts": "flow_store",
+    "check_provider_case": "provider_cases",
 }
 
 __all__ = [
+    "PROVIDER_CASES",
     "FailingEmbedder",
     "HashEmbedder",
     "ListMemory",
+    "ProviderCase",
     "ScriptedModel",
+    "check_cancelling",
     "check_chat_model",
     "check_embedder",
     "check_flow_store",
     "check_layouts",
+    "check_provider_case",
 ]
 
 

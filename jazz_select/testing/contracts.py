@@ -15,12 +15,14 @@ def test_my_embedder_keeps_the_contract() -> None:
 import asyncio
 import inspect
 from collections.abc import Sequence
-from typing import cast
+from copy import deepcopy
+from typing import Any, cast
 
 import numpy as np
 
-from jazz_select.ports import ChatModel, Embedder, Vectors
-from jazz_select.values import Message, Reply, Usage
+from jazz_select.ports import ChatModel, Embedder, StructuredChatModel, Vectors, takes_schema
+from jazz_select.testing.requirements import as_reply, require
+from jazz_select.values import Message
 
 _CONVERSATION = (
     Message(role="system", content="Answer with one word."),
@@ -28,6 +30,12 @@ _CONVERSATION = (
     Message(role="assistant", content="hello"),
     Message(role="user", content="Again, please."),
 )
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"words": {"type": "array", "items": {"type": "string", "enum": ["hello", "goodbye"]}}},
+    "required": ["words"],
+    "additionalProperties": False,
+}
 _TEXTS = (
     "I want a refund for my last order",
     "please refund the order I made last",
@@ -42,44 +50,56 @@ _UNIT_TOLERANCE = 1e-3
 
 
 async def check_chat_model(model: ChatModel) -> None:
-    """Check a chat model that works; it is called five times, so a scripted one needs `repeat=True`.
+    """Check a chat model that works; it is called five to seven times, so a scripted one needs `repeat=True`.
 
     It answers a conversation with a `Reply`, leaves the messages alone, can be called
-    concurrently, and lets `asyncio.CancelledError` through. What it says does not matter.
+    concurrently, and lets `asyncio.CancelledError` through. Where it `takes_schema`, it
+    answers with and without one, and leaves the schema alone. What it says does not matter.
     """
     messages = list(_CONVERSATION)
-    _check_reply(await _complete(model, messages))
-    _require(messages == list(_CONVERSATION), "complete() must leave the messages as they are")
-    _check_reply(await _complete(model, _CONVERSATION[:2]))
+    as_reply(await _complete(model, messages))
+    require(messages == list(_CONVERSATION), "complete() must leave the messages as they are")
+    as_reply(await _complete(model, _CONVERSATION[:2]))
     for reply in await asyncio.gather(_complete(model, _CONVERSATION), _complete(model, _CONVERSATION[:2])):
-        _check_reply(reply)
+        as_reply(reply)
     await _check_cancellation(model)
+    says = getattr(model, "takes_schema", False)
+    require(isinstance(says, bool), f"takes_schema must be a bool, not {type(says).__name__}")
+    if takes_schema(model):
+        await _check_schema(model)
 
 
 def check_embedder(embedder: Embedder) -> None:
     """Check an embedder: its shapes and types, unit rows, that it repeats itself, and a minimum of sense."""
     identity, dim = embedder.identity, embedder.dim
-    _require(
+    require(
         isinstance(cast("object", identity), str) and bool(identity), f"identity must name the model, not {identity!r}"
     )
-    _require(isinstance(cast("object", dim), int) and dim > 0, f"dim must be a positive int, not {dim!r}")
-    _require(isinstance(cast("object", embedder.offload), bool), f"offload must be a bool, not {embedder.offload!r}")
+    require(isinstance(cast("object", dim), int) and dim > 0, f"dim must be a positive int, not {dim!r}")
+    require(isinstance(cast("object", embedder.offload), bool), f"offload must be a bool, not {embedder.offload!r}")
 
     rows = embedder.embed(_TEXTS)
     _check_rows(rows, (len(_TEXTS), dim), "embed(texts)")
     _check_rows(embedder.embed([]), (0, dim), "embed([])")
-    _require(_near(rows, embedder.embed(_TEXTS)), "embed() of the same texts must give the same vectors")
+    require(_near(rows, embedder.embed(_TEXTS)), "embed() of the same texts must give the same vectors")
     alone = np.concatenate([embedder.embed([text]) for text in _TEXTS])
-    _require(_near(rows, alone), "a text's vector must not depend on the texts beside it, nor on their order")
+    require(_near(rows, alone), "a text's vector must not depend on the texts beside it, nor on their order")
     for text in _TEXTS:
         _check_rows(embedder.embed_query(text)[np.newaxis], (1, dim), f"embed_query({text[:20]!r})")
 
     query = embedder.embed_query(_TEXTS[0])
-    _require(
+    require(
         float(rows[1] @ query) > float(rows[2] @ query),
         f"{_TEXTS[0]!r} must be nearer to {_TEXTS[1]!r} than to {_TEXTS[2]!r}",
     )
-    _require(embedder.identity == identity and embedder.dim == dim, "identity and dim must not change with use")
+    require(embedder.identity == identity and embedder.dim == dim, "identity and dim must not change with use")
+
+
+async def _check_schema(model: StructuredChatModel) -> None:
+    schema = deepcopy(_SCHEMA)
+    as_reply(await model.complete(_CONVERSATION, schema=schema))
+    require(schema == _SCHEMA, "complete() must leave the schema as it is")
+    as_reply(await model.complete(_CONVERSATION, schema=None))
 
 
 async def _complete(model: ChatModel, messages: Sequence[Message]) -> object:
@@ -90,46 +110,27 @@ async def _complete(model: ChatModel, messages: Sequence[Message]) -> object:
     return cast("object", await pending)
 
 
-def _check_reply(reply: object) -> None:
-    if not isinstance(reply, Reply):
-        msg = f"complete() must return a Reply, not {type(reply).__name__}"
-        raise AssertionError(msg)  # noqa: TRY004  (a contract speaks in assertions)
-    text, usage, model = cast("tuple[object, object, object]", (reply.text, reply.usage, reply.model))
-    _require(isinstance(text, str), f"Reply.text must be a str, not {type(text).__name__}")
-    _require(isinstance(model, str), f"Reply.model must be a str, not {type(model).__name__}")
-    _require(
-        usage is None or isinstance(usage, Usage), f"Reply.usage must be a Usage or None, not {type(usage).__name__}"
-    )
-    if isinstance(usage, Usage):
-        _require(usage.input_tokens >= 0 and usage.output_tokens >= 0, f"tokens cannot be negative: {usage}")
-
-
 async def _check_cancellation(model: ChatModel) -> None:
     task = asyncio.ensure_future(_complete(model, _CONVERSATION))
     await asyncio.sleep(0)  # lets the call start; one that ends at once has nothing to cancel
     task.cancel()
     (outcome,) = await asyncio.gather(task, return_exceptions=True)
     if not isinstance(outcome, asyncio.CancelledError):
-        _require(not isinstance(outcome, BaseException), f"cancelled, complete() must not raise {outcome!r}")
-        _check_reply(outcome)
+        require(not isinstance(outcome, BaseException), f"cancelled, complete() must not raise {outcome!r}")
+        as_reply(outcome)
 
 
 def _check_rows(rows: Vectors, shape: tuple[int, int], call: str) -> None:
-    _require(isinstance(cast("object", rows), np.ndarray), f"{call} must return an array, not {type(rows).__name__}")
-    _require(rows.shape == shape, f"{call} must have the shape {shape}, not {rows.shape}")
-    _require(rows.dtype == np.float32, f"{call} must be float32, not {rows.dtype}")
-    _require(bool(np.isfinite(rows).all()), f"{call} must be finite")
+    require(isinstance(cast("object", rows), np.ndarray), f"{call} must return an array, not {type(rows).__name__}")
+    require(rows.shape == shape, f"{call} must have the shape {shape}, not {rows.shape}")
+    require(rows.dtype == np.float32, f"{call} must be float32, not {rows.dtype}")
+    require(bool(np.isfinite(rows).all()), f"{call} must be finite")
     lengths = np.linalg.norm(rows, axis=1)
     unit = (np.abs(lengths - 1) < _UNIT_TOLERANCE) | (lengths == 0)
-    _require(bool(unit.all()), f"{call} must have rows of length 1, or 0 where there is no token: {lengths.tolist()}")
+    require(bool(unit.all()), f"{call} must have rows of length 1, or 0 where there is no token: {lengths.tolist()}")
 
 
 def _near(these: Vectors, those: Vectors) -> bool:
     """Whether each row points where its counterpart does; padding and batching move some models by a hair."""
     zero = ~these.any(axis=1) & ~those.any(axis=1)
     return bool((zero | (np.sum(these * those, axis=1) > _CLOSE)).all())
-
-
-def _require(holds: bool, problem: str) -> None:  # noqa: FBT001  (reads as a sentence)
-    if not holds:
-        raise AssertionError(problem)

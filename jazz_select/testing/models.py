@@ -1,7 +1,8 @@
 """A chat model that follows a script."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from jazz_select.values import Message, Reply
 
@@ -12,36 +13,43 @@ class ScriptedModel:
     """A `ChatModel` that gives these replies, one per call, and records what it was asked.
 
     Each reply is a text, a `Reply`, an exception to raise, or a function of the
-    messages. `calls` holds the messages of each call, also of those that failed.
+    messages. `calls` holds the messages of each call, also of those that failed, and
+    `schemas` the JSON schema that came with it, or None.
 
     ```python
     model = ScriptedModel(ModelError("m", "busy", retryable=True), '["refund_order"]')
     ```
     """
 
-    def __init__(self, *replies: ScriptedReply, repeat: bool = False, delay_s: float = 0.0) -> None:
+    def __init__(
+        self, *replies: ScriptedReply, repeat: bool = False, delay_s: float = 0.0, takes_schema: bool = False
+    ) -> None:
         """Write the script.
 
         Args:
             replies: What to answer, in order.
             repeat: Give the last reply again when the script has ended, instead of failing.
             delay_s: How long each call takes, in seconds, for tests of timeouts and cancellation.
+            takes_schema: Be a model that wants to be sent schemas; the replies are those of the script all the same.
         """
         if repeat and not replies:
             msg = "ScriptedModel(repeat=True) needs a reply to repeat"
             raise ValueError(msg)
         self.calls: list[tuple[Message, ...]] = []
+        self.schemas: list[Mapping[str, Any] | None] = []
+        self.takes_schema = takes_schema
         self._replies = replies
         self._repeat = repeat
         self._delay_s = delay_s
 
-    async def complete(self, messages: Sequence[Message]) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None) -> Reply:
         """Give the next reply.
 
         Raises:
             AssertionError: The script has ended.
         """
         self.calls.append(tuple(messages))
+        self.schemas.append(schema)
         asked = len(self.calls)
         if asked > len(self._replies) and not self._repeat:
             has = f"{len(self._replies)} replies"

@@ -1,123 +1,142 @@
-"""A provider on this machine that speaks OpenAI's chat completions, and fails as it is told to."""
+"""A provider on this machine: a small Starlette app that speaks three vendors' protocols, and fails as it is told to.
 
+It is what the vendors' own clients talk to in these tests, over real connections.
+"""
+
+import asyncio
 import json
+import socket
 import threading
-from collections.abc import Generator
+import time
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-MODEL = "gpt-4o-mini"
-HANG_UP = -1
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from jazz_select.testing import ProviderCase
+from tests.unit.llm.protocols import PROTOCOLS, Protocol
+
+PATIENCE_S = 10.0
 
 
-def completion(text: str | None, *, usage: bool = True) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1_700_000_000,
-        "model": f"{MODEL}-2024-07-18",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
-    }
-    if usage:
-        body["usage"] = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
-    return body
-
-
-def responses_api(text: str) -> dict[str, Any]:
-    said: dict[str, Any] = {"type": "output_text", "text": text, "annotations": []}
-    return {
-        "id": "resp_1",
-        "object": "response",
-        "created_at": 1_700_000_000,
-        "status": "completed",
-        "model": MODEL,
-        "output": [{"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [said]}],
-        "usage": {
-            "input_tokens": 11,
-            "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens": 3,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": 14,
-        },
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-    }
-
-
-def messages_api(text: str) -> bytes:
-    """Anthropic's, as server-sent events, since pydantic-ai streams it behind a plain call too."""
-    usage = {"input_tokens": 11, "output_tokens": 3}
-    message: dict[str, Any] = {"id": "m", "type": "message", "role": "assistant", "model": MODEL, "content": []}
-    events: list[dict[str, Any]] = [
-        {"type": "message_start", "message": {**message, "usage": usage, "stop_reason": None, "stop_sequence": None}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": usage},
-        {"type": "message_stop"},
-    ]
-    return b"".join(b"event: %s\ndata: %s\n\n" % (e["type"].encode(), json.dumps(e).encode()) for e in events)
-
-
-def failure(message: str, *, code: str | None = None) -> dict[str, Any]:
-    return {"error": {"message": message, "type": "error", "param": None, "code": code}}
-
-
-@dataclass
+@dataclass(kw_only=True)
 class Provider:
-    """Set `status` and `body` to what the next requests get; `requests` are those that came."""
+    """Set `case`, or `body` for an answer of your own; `requests` are those that came, with their paths."""
 
-    status: int = 200
-    body: object = field(default_factory=lambda: completion("pong"))
+    root: str
+    case: ProviderCase = field(default_factory=lambda: ProviderCase(name="normal"))
+    body: object = None
+    """What to send instead of the protocol's own answer."""
+    cached: int = 0
+    """How many of the input tokens the answer reports as read from a cache."""
     requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    url: str = ""
-    silent: threading.Event | None = None
-    """Set: requests wait for this event before they are answered."""
+    paths: list[str] = field(default_factory=list[str])
     arrived: threading.Event = field(default_factory=threading.Event)
+    left: threading.Event = field(default_factory=threading.Event)
+    """Set when a caller closed its connection while it was kept waiting."""
+    release: threading.Event = field(default_factory=threading.Event)
+    """Set it to have those answered that are kept waiting."""
+
+
+class Loopback:
+    """The server: one port, and at each time one provider behind it."""
+
+    def __init__(self, root: str) -> None:
+        self.provider = Provider(root=root)
+
+    def fresh(self) -> Provider:
+        """A healthy provider that was never asked, in place of the one before."""
+        self.provider.release.set()
+        self.provider = Provider(root=self.provider.root)
+        return self.provider
+
+
+class _Line(H11Protocol):
+    """Lets a request hang up on its caller."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - uvicorn narrows it too
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "transport": transport}
+
+
+def _app(loopback: Loopback) -> Starlette:
+    def route(protocol: Protocol) -> Route:
+        async def endpoint(request: Request) -> Response:
+            return await _answer(loopback.provider, protocol, request)
+
+        return Route(protocol.path, endpoint, methods=["POST"])
+
+    return Starlette(routes=[route(protocol) for protocol in PROTOCOLS])
+
+
+async def _answer(provider: Provider, protocol: Protocol, request: Request) -> Response:
+    provider.requests.append(await request.json())
+    provider.paths.append(request.url.path)
+    provider.arrived.set()
+    if provider.case.act == "silence":
+        await _wait(provider, request)
+    elif provider.case.act == "hang up":
+        request.scope["state"]["transport"].abort()
+    return _response(provider, protocol, request)
+
+
+async def _wait(provider: Provider, request: Request) -> None:
+    ends = time.monotonic() + PATIENCE_S
+    while not provider.release.is_set() and time.monotonic() < ends:
+        if await request.is_disconnected():
+            provider.left.set()
+            return
+        await asyncio.sleep(0.01)
+
+
+def _response(provider: Provider, protocol: Protocol, request: Request) -> Response:
+    case = provider.case
+    if case.act == "garbage":
+        raw = b'<html>{"not": json'
+    elif provider.body is not None:
+        raw = json.dumps(provider.body).encode()
+    elif case.status != 200:
+        raw = json.dumps(protocol.failure(case.code, "as told")).encode()
+    else:
+        raw = json.dumps(protocol.answer(case.text, case.finish_reason, provider.cached)).encode()
+    if case.act == "cut":
+        return StreamingResponse(
+            _half(raw, request), media_type="application/json", headers={"Content-Length": str(len(raw))}
+        )
+    return Response(raw, case.status, media_type="application/json", headers=case.headers)
+
+
+async def _half(raw: bytes, request: Request) -> AsyncIterator[bytes]:
+    yield raw[: len(raw) // 2]
+    await asyncio.sleep(0.02)  # lets the first half leave
+    request.scope["state"]["transport"].abort()
+    yield b""
 
 
 @contextmanager
-def serving() -> Generator[Provider]:
-    provider = Provider()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            provider.requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            provider.arrived.set()
-            if provider.silent is not None:
-                provider.silent.wait(10)
-            if provider.status == HANG_UP:
-                self.close_connection = True
-                return
-            raw = json.dumps(provider.body).encode() if not isinstance(provider.body, bytes) else provider.body
-            try:
-                self.send_response(provider.status)
-                events = raw.startswith(b"event:")
-                self.send_header("Content-Type", "text/event-stream" if events else "application/json")
-                self.send_header("Content-Length", str(len(raw)))
-                self.end_headers()
-                self.wfile.write(raw)
-            except ConnectionError:  # the caller gave up waiting
-                self.close_connection = True
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (the base's name)
-            """Keep the test output clean."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+def serving() -> Generator[Loopback]:
+    """The server, up and running in a thread of its own."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    loopback = Loopback(f"http://127.0.0.1:{listening.getsockname()[1]}")
+    config = uvicorn.Config(
+        _app(loopback), http=_Line, ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
-    provider.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    ends = time.monotonic() + PATIENCE_S
+    while not server.started and time.monotonic() < ends:
+        time.sleep(0.01)
     try:
-        yield provider
+        yield loopback
     finally:
-        if provider.silent is not None:
-            provider.silent.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        loopback.fresh()
+        server.should_exit = True
+        thread.join(PATIENCE_S)

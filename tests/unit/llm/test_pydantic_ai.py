@@ -8,6 +8,7 @@ import httpx
 import pytest
 from pydantic_ai.exceptions import (
     ContentFilterError,
+    FallbackExceptionGroup,
     ModelAPIError,
     ModelHTTPError,
     UnexpectedModelBehavior,
@@ -77,11 +78,17 @@ def test_messages_to_theirs(roles: str, expected: list[list[tuple[type, object]]
         pytest.param(
             ModelResponse(
                 parts=[ThinkingPart("hm"), TextPart("po"), TextPart("ng")],
-                usage=RequestUsage(input_tokens=5, output_tokens=2),
+                usage=RequestUsage(input_tokens=5, output_tokens=2, cache_read_tokens=4),
                 model_name="served",
+                finish_reason="stop",
             ),
-            Reply(text="pong", usage=Usage(input_tokens=5, output_tokens=2), model="served"),
-            id="text, usage and name; no thoughts",
+            Reply(
+                text="pong",
+                usage=Usage(input_tokens=5, output_tokens=2, cached_tokens=4),
+                model="served",
+                finish_reason="stop",
+            ),
+            id="text, usage, name and reason; no thoughts",
         ),
         pytest.param(ModelResponse(parts=[]), Reply(text="", model="asked"), id="nothing said"),
         pytest.param(ModelResponse(parts=[ThinkingPart("hm")]), Reply(text="", model="asked"), id="only thoughts"),
@@ -139,10 +146,56 @@ async def test_a_failed_call_is_a_model_error(model: Model, *, retryable: bool) 
     assert type(caught.value.__cause__).__name__ in str(caught.value)
 
 
+def busy(retry_after: float | None, status: int = 429) -> FunctionModel:
+    return raising(ModelHTTPError(status, "m", retry_after=retry_after))
+
+
+@pytest.mark.parametrize(
+    ("model", "seconds"),
+    [
+        pytest.param(busy(7.0), 7.0, id="said"),
+        pytest.param(busy(None), None, id="not said"),
+        pytest.param(busy(7.0, 400), None, id="waiting would not help"),
+        pytest.param(raising(ModelHTTPError(503, "m", headers={"Retry-After": "1.5"})), 1.5, id="a fraction"),
+        pytest.param(FallbackModel(busy(7.0), busy(3.0)), 3.0, id="the first of two"),
+        pytest.param(FallbackModel(busy(7.0), busy(None)), None, id="one may be asked at once"),
+        pytest.param(FallbackModel(busy(7.0), busy(None, 401)), 7.0, id="the only one that may recover"),
+        pytest.param(raising(TimeoutError()), None, id="no answer"),
+    ],
+)
+async def test_how_long_to_wait(model: Model, seconds: float | None) -> None:
+    with pytest.raises(ModelError) as caught:
+        await PydanticAIModel(model).complete(ASK)
+    assert caught.value.retry_after == seconds
+
+
 async def test_a_misuse_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match="not like this") as caught:
         await PydanticAIModel(raising(UserError("not like this"))).complete(ASK)
     assert isinstance(caught.value.__cause__, UserError)
+
+
+@pytest.mark.parametrize(
+    ("error", "refuses"),
+    [
+        pytest.param(UserError("Native structured output is not supported by this model."), True, id="pydantic-ai"),
+        pytest.param(ModelHTTPError(400, "m", body="Unknown parameter: response_format"), True, id="400"),
+        pytest.param(ModelHTTPError(422, "m", body="json_schema: not permitted"), True, id="422"),
+        pytest.param(FallbackExceptionGroup("", [HTTP_401, ModelHTTPError(400, "m", body="schema")]), True, id="group"),
+        pytest.param(ModelHTTPError(500, "m", body="schema"), False, id="500"),
+        pytest.param(ModelHTTPError(400, "m", body="max_tokens"), False, id="400 about something else"),
+        pytest.param(UserError("not like this"), False, id="a misuse"),
+        pytest.param(ValueError("schema"), False, id="anything else"),
+    ],
+)
+async def test_a_refused_schema_is_not_sent_again(*, error: Exception, refuses: bool) -> None:
+    model = PydanticAIModel(raising(error))
+    with pytest.raises((ModelError, ConfigError)) as caught:
+        await model.complete(ASK, schema={"type": "object"})
+    assert model.takes_schema is not refuses
+    if refuses:
+        assert isinstance(caught.value, ModelError)
+        assert caught.value.retryable
 
 
 async def test_cancelling_passes() -> None:
@@ -150,12 +203,22 @@ async def test_cancelling_passes() -> None:
         await PydanticAIModel(raising(asyncio.CancelledError())).complete(ASK)
 
 
-async def test_their_deadline_is_our_timeout() -> None:
-    async def slow(_: list[ModelMessage], __: AgentInfo) -> ModelResponse:
-        await asyncio.sleep(10)
-        return ModelResponse(parts=[])
+async def slow(_: list[ModelMessage], __: AgentInfo) -> ModelResponse:
+    await asyncio.sleep(10)
+    return ModelResponse(parts=[])
 
-    model = PydanticAIModel(FunctionModel(slow), settings={"request_timeout": 0.01})
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(PydanticAIModel(FunctionModel(slow), settings={"request_timeout": 0.01}), id="in the settings"),
+        pytest.param(
+            PydanticAIModel(FunctionModel(slow, settings={"request_timeout": 0.01})), id="in the model's settings"
+        ),
+        pytest.param(PydanticAIModel(FunctionModel(slow), timeout_s=0.01), id="ours"),
+    ],
+)
+async def test_a_deadline_is_a_timeout(model: PydanticAIModel) -> None:
     with pytest.raises(ModelTimeoutError) as caught:
         await model.complete(ASK)
     assert caught.value.timeout_s == pytest.approx(0.01)

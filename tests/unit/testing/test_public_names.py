@@ -15,10 +15,6 @@ def test_each_name_is_there_and_documented(name: str) -> None:
     assert f"`{name}`" in (public.__doc__ or "")
 
 
-def test_names_are_sorted() -> None:
-    assert public.__all__ == sorted(public.__all__)
-
-
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="MockModel"):
         public.MockModel  # noqa: B018

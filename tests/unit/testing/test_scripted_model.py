@@ -6,6 +6,7 @@ import time
 import pytest
 
 from jazz_select.errors import ModelError
+from jazz_select.ports import takes_schema
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Message, Reply
 
@@ -44,6 +45,16 @@ async def test_a_script_that_has_ended_says_so() -> None:
 async def test_the_last_reply_may_repeat() -> None:
     model = ScriptedModel("a", "b", repeat=True)
     assert [(await model.complete(ASK)).text for _ in range(4)] == ["a", "b", "b", "b"]
+
+
+async def test_schemas_are_recorded() -> None:
+    schema = {"type": "object"}
+    model = ScriptedModel("a", repeat=True, takes_schema=True)
+    await model.complete(ASK, schema=schema)
+    await model.complete(ASK)
+    assert model.schemas == [schema, None]
+    assert takes_schema(model)
+    assert not takes_schema(ScriptedModel("a"))
 
 
 def test_nothing_cannot_repeat() -> None:

@@ -1,0 +1,23 @@
+"""The loopback provider, and the environment that leads the vendors' clients to it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.llm.loopback import Loopback, Provider, serving
+from tests.unit.llm.protocols import PROTOCOLS
+
+
+@pytest.fixture(scope="session")
+def loopback() -> Iterator[Loopback]:
+    with serving() as loopback:
+        yield loopback
+
+
+@pytest.fixture
+def provider(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> Provider:
+    provider = loopback.fresh()
+    for protocol in PROTOCOLS:
+        for name, value in protocol.environment.items():
+            monkeypatch.setenv(name, value.format(root=provider.root))
+    return provider
