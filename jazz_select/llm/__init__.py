@@ -27,6 +27,10 @@ async def test_contract() -> None:
     await check_chat_model(HouseModel())
 ```
 
+A model that can be held to a JSON schema says so (`takes_schema = True`) and takes one:
+`complete(messages, *, schema=None)`. `PROVIDER_CASES` are what its provider may do; give
+them to a server of yours, and the model to `check_provider_case`.
+
 Raise `ModelError` for what the provider did, with the provider's own error as its
 cause; let your own bugs and `asyncio.CancelledError` through.
 """

@@ -1,7 +1,7 @@
 """The command line on a catalogue and an index of the test's own."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from jazz_select.cli import app
 from jazz_select.settings import Settings
 from tests.unit.cli.shop import REFUND, TRACK, write_flows
-from tests.unit.llm.loopback import MODEL, Provider, serving
+from tests.unit.llm.protocols import CHAT
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,5 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Jazz:
     return jazz
 
 
-@pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
-    """A model provider on this machine, for `--llm MODEL_STRING`."""
-    with serving() as provider:
-        monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "a-key")
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        yield provider
-
-
-MODEL_STRING = f"openai-chat:{MODEL}"
+MODEL_STRING = CHAT.model
+"""For `--llm`, with the fixture `provider`."""

@@ -9,7 +9,7 @@ import yaml
 
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
 from tests.unit.cli.shop import REFUND, TRACK, write_flows
-from tests.unit.llm.loopback import Provider, completion
+from tests.unit.llm.loopback import Provider
 
 ROOT = Path(__file__).parents[3]
 SUMMARY = re.compile(r"(\d+) of (\d+) as expected, sync [\d.,]+ ms, p50 of a selection [\d.,]+ ms")
@@ -65,7 +65,7 @@ def test_without_a_model_it_says_what_one_would_add(jazz: Jazz, small: list[str]
 def test_with_a_model_it_chooses_and_may_say_that_nothing_fits(
     jazz: Jazz, small: list[str], provider: Provider
 ) -> None:
-    provider.body = completion("[]")
+    provider.says("[]")
     words = " ".join(jazz(*small, "--llm", MODEL_STRING).stdout.split())
     assert f"{MODEL_STRING} chooses among the 2 nearest flows." in words
     assert "1 of 4 as expected" in words
@@ -76,7 +76,7 @@ def test_with_a_model_it_chooses_and_may_say_that_nothing_fits(
 
 
 def test_a_model_that_fails_breaks_nothing(jazz: Jazz, small: list[str], provider: Provider) -> None:
-    provider.status = 500
+    provider.fails(500)
     assert "fallback_error" in jazz(*small, "--llm", MODEL_STRING).stdout
 
 

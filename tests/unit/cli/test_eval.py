@@ -12,7 +12,7 @@ from jazz_select.cli.cases import Case
 from jazz_select.cli.evaluation import measure
 from jazz_select.values import Candidate, Decision, Latency, Reason, Tier
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
-from tests.unit.llm.loopback import Provider, completion
+from tests.unit.llm.loopback import Provider
 
 
 def recalled(*names: str, total_s: float = 0.002) -> FlowSelectionResult:
@@ -87,11 +87,11 @@ def test_eval_measures_what_select_would_recall(shared: Jazz, labelled: str) -> 
 
 
 def test_eval_counts_the_choices_of_a_model(shared: Jazz, labelled: str, provider: Provider) -> None:
-    provider.body = completion("[]")
+    provider.says("[]")
     found = shared.json(wire.Evaluation, "eval", labelled, "--llm", MODEL_STRING)
     assert found["recall_at_1"] == pytest.approx(2 / 3)
     assert found["choices"] == {"model": MODEL_STRING, "exact": 1, "failed": 0}
-    provider.status = 500
+    provider.fails(500)
     words = " ".join(shared("eval", labelled, "--llm", MODEL_STRING).stdout.split())
     assert "chose exactly the expected flows for 2 of 4, 4 calls failed" in words
 

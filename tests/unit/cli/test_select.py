@@ -9,7 +9,7 @@ from jazz_select.cli import wire
 from jazz_select.cli.options import context_of
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
 from tests.unit.cli.shop import INVOICE, TRACK, write_flows
-from tests.unit.llm.loopback import Provider, completion
+from tests.unit.llm.loopback import Provider
 
 
 def chosen(selection: dict[str, Any]) -> list[str]:
@@ -170,7 +170,7 @@ def test_a_flow_that_is_gone_is_told_and_not_run(jazz: Jazz) -> None:
 
 
 def test_the_model_that_is_configured_chooses(shared: Jazz, provider: Provider) -> None:
-    provider.body = completion('["track_order", "refund_order"]')
+    provider.says('["track_order", "refund_order"]')
     selection = shared.json(wire.Selection, "select", "money back", "--llm", MODEL_STRING)
     assert chosen(selection) == ["track_order", "refund_order"]
     assert (selection["decision"]["tier"], selection["decision"]["reason"]) == ("guided", "llm")
@@ -183,13 +183,13 @@ def test_the_model_that_is_configured_chooses(shared: Jazz, provider: Provider) 
 
 @pytest.mark.parametrize(("on_empty", "names"), [("none", []), ("top1", ["refund_order"])])
 def test_on_empty(shared: Jazz, provider: Provider, on_empty: str, names: list[str]) -> None:
-    provider.body = completion("[]")
+    provider.says("[]")
     options = ("--llm", MODEL_STRING, "--on-empty", on_empty)
     assert chosen(shared.json(wire.Selection, "select", "money back", *options)) == names
 
 
 def test_a_model_that_fails_is_no_error_of_the_command(shared: Jazz, provider: Provider) -> None:
-    provider.status = 500
+    provider.fails(500)
     result = shared("select", "money back", "--llm", MODEL_STRING)
     assert "the model failed; the top candidate" in " ".join(result.stdout.split())
     assert result.stderr == ""

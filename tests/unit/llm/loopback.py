@@ -44,6 +44,14 @@ class Provider:
     release: threading.Event = field(default_factory=threading.Event)
     """Set it to have those answered that are kept waiting."""
 
+    def says(self, text: str) -> None:
+        """Answer this from now on."""
+        self.case = ProviderCase(name="says it", text=text)
+
+    def fails(self, status: int) -> None:
+        """Fail with this status from now on."""
+        self.case = ProviderCase(name="fails", status=status)
+
 
 class Loopback:
     """The server: one port, and at each time one provider behind it."""
