@@ -27,7 +27,7 @@ _ASK = (Message(role="system", content="Be brief."), Message(role="user", conten
 _SLACK_S = 5.0
 _PATIENCE_S = 10.0
 
-Act = Literal["answer", "silence", "garbage", "cut", "hang up"]
+Act = Literal["answer", "silence", "trickle", "garbage", "cut", "hang up"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,8 @@ class ProviderCase:
 
     name: str
     act: Act = "answer"
-    """`answer` with this status; keep `silence` until the caller leaves; send `garbage`, which is no JSON; `cut` the
-    body of a good answer in the middle and hang up; or `hang up` before a word is said."""
+    """`answer` with this status; keep `silence`, or `trickle` blanks, until the caller leaves; send `garbage`, which is
+    no JSON; `cut` the body of a good answer in the middle and hang up; or `hang up` before a word is said."""
     status: int = 200
     code: str = ""
     """What the provider's own error is called, for a status that is no success; means something to one protocol."""
@@ -75,6 +75,7 @@ PROVIDER_CASES: tuple[ProviderCase, ...] = (
     ProviderCase(name="nothing said", text=""),
     ProviderCase(name="cut off by max tokens", text='["refund', finish_reason="length"),
     ProviderCase(name="silent", act="silence", error=ModelTimeoutError, retryable=True),
+    ProviderCase(name="trickles", act="trickle", error=ModelTimeoutError, retryable=True),
     ProviderCase(name="garbage", act="garbage", error=ModelError, retryable=True),
     ProviderCase(name="hangs up in the middle", act="cut", error=ModelError, retryable=True),
     ProviderCase(name="hangs up at once", act="hang up", error=ModelError, retryable=True),
@@ -92,7 +93,7 @@ PROVIDER_CASES: tuple[ProviderCase, ...] = (
 async def check_provider_case(model: ChatModel, case: ProviderCase) -> None:
     """Ask a model whose provider acts out this case, once, and check what comes of it.
 
-    For the case that is silent, give the adapter a time limit of half a second or so.
+    For `silence` and `trickle` give the adapter a time limit of half a second or so: it is one for the call as a whole.
     """
     try:
         outcome: object = await asyncio.wait_for(model.complete(_ASK), _PATIENCE_S)

@@ -114,11 +114,19 @@ def _response(provider: Provider, protocol: Protocol, request: Request) -> Respo
         raw = json.dumps(protocol.failure(case.code, "as told")).encode()
     else:
         raw = json.dumps(protocol.answer(case.text, case.finish_reason, provider.cached)).encode()
+    if case.act == "trickle":
+        return StreamingResponse(_blanks(provider, request), media_type="application/json")
     if case.act == "cut":
         return StreamingResponse(
             _half(raw, request), media_type="application/json", headers={"Content-Length": str(len(raw))}
         )
     return Response(raw, case.status, media_type="application/json", headers=case.headers)
+
+
+async def _blanks(provider: Provider, request: Request) -> AsyncIterator[bytes]:
+    while not provider.release.is_set() and not await request.is_disconnected():
+        yield b" "
+        await asyncio.sleep(0.02)
 
 
 async def _half(raw: bytes, request: Request) -> AsyncIterator[bytes]:
