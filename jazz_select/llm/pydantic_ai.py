@@ -7,7 +7,6 @@ never with this module.
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -170,7 +169,7 @@ def to_parameters(schema: Mapping[str, Any] | None) -> "ModelRequestParameters |
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
 
-    output = OutputObjectDefinition(json_schema=deepcopy(dict(schema)), name="reply")
+    output = OutputObjectDefinition(json_schema=dict(schema), name="reply")
     return ModelRequestParameters(output_mode="native", output_object=output)
 
 

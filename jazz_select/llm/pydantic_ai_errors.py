@@ -91,7 +91,11 @@ def _retry_after(error: BaseException) -> float | None:
         known = [wait for wait in waits if wait is not None]
         return min(known) if known and len(known) == len(waits) else None
     theirs = getattr(error, "retry_after", None)  # some providers say it in the body
-    return theirs if isinstance(theirs, float) else seconds_to_wait(getattr(error, "headers", None) or {})
+    if isinstance(theirs, float):
+        return theirs
+    # The first of pydantic-ai 2 leave the headers to the vendor's error.
+    response = getattr(error.__cause__, "response", None)
+    return seconds_to_wait(getattr(error, "headers", None) or getattr(response, "headers", None) or {})
 
 
 def _is_a(error: BaseException, *names: str) -> bool:

@@ -11,6 +11,7 @@ from pydantic_ai.exceptions import (
     FallbackExceptionGroup,
     ModelAPIError,
     ModelHTTPError,
+    ModelRequestRejectedError,
     UnexpectedModelBehavior,
     UserError,
 )
@@ -127,6 +128,7 @@ HTTP_401 = ModelHTTPError(401, "m", body={"error": "key"})
         pytest.param(raising(HTTP_401), False, id="401"),
         pytest.param(raising(ModelHTTPError(422, "m")), False, id="422"),
         pytest.param(raising(ModelAPIError("m", "connection lost")), True, id="connection"),
+        pytest.param(raising(ModelRequestRejectedError("m", "no")), False, id="rejected without a status"),
         pytest.param(raising(httpx.ReadTimeout("slow")), True, id="raw httpx timeout"),
         pytest.param(raising(httpx.ConnectError("refused")), True, id="raw httpx connect"),
         pytest.param(raising(TimeoutError()), True, id="plain timeout"),
@@ -146,6 +148,13 @@ async def test_a_failed_call_is_a_model_error(model: Model, *, retryable: bool) 
     assert type(caught.value.__cause__).__name__ in str(caught.value)
 
 
+def caused_by_the_vendors() -> ModelHTTPError:
+    error = ModelHTTPError(429, "m")
+    response = httpx.Response(429, headers={"Retry-After": "9"}, request=httpx.Request("POST", "http://127.0.0.1"))
+    error.__cause__ = httpx.HTTPStatusError("slow down", request=response.request, response=response)
+    return error
+
+
 def busy(retry_after: float | None, status: int = 429) -> FunctionModel:
     return raising(ModelHTTPError(status, "m", retry_after=retry_after))
 
@@ -157,6 +166,7 @@ def busy(retry_after: float | None, status: int = 429) -> FunctionModel:
         pytest.param(busy(None), None, id="not said"),
         pytest.param(busy(7.0, 400), None, id="waiting would not help"),
         pytest.param(raising(ModelHTTPError(503, "m", headers={"Retry-After": "1.5"})), 1.5, id="a fraction"),
+        pytest.param(raising(caused_by_the_vendors()), 9.0, id="said to the vendor's client alone"),
         pytest.param(FallbackModel(busy(7.0), busy(3.0)), 3.0, id="the first of two"),
         pytest.param(FallbackModel(busy(7.0), busy(None)), None, id="one may be asked at once"),
         pytest.param(FallbackModel(busy(7.0), busy(None, 401)), 7.0, id="the only one that may recover"),
