@@ -1,24 +1,19 @@
 """ProceduralMemory: what an agent knows how to do, recalled by meaning and by words at once."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from jazz_select.errors import ConfigError, EmbedderMismatchError, EmbeddingError, UnknownFlowError
+from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
 from jazz_select.memory.agents import Agents, AgentState, checked_agent
 from jazz_select.memory.encode import Encoder
-from jazz_select.memory.recall import DEPTH, Asked, find
+from jazz_select.memory.recaller import Recaller, Scope
 from jazz_select.memory.sync import SyncReport
 from jazz_select.memory.waiting import in_thread
 from jazz_select.memory.writer import Writer
-from jazz_select.ports import Embedder, FlowStore, HybridQuery, Vectors
+from jazz_select.ports import Embedder, FlowStore
 from jazz_select.values import FlowCard, RecallResult
-
-_log = logging.getLogger(__name__)
-_SLACK = 5
-"""More payloads are asked for than returned: fused here, another flow may come out on top than in the engine."""
 
 Progress = Callable[[int, int], None]
 
@@ -46,6 +41,7 @@ class ProceduralMemory:
         self._encoder = encoder
         self._agents = Agents(store)
         self._writer = Writer(store, encoder)
+        self._recaller = Recaller(store, encoder)
 
     @classmethod
     async def open(  # noqa: PLR0913 - all but the first are options with a name
@@ -140,38 +136,39 @@ class ProceduralMemory:
             StoreUnavailableError: The server did not answer.
         """
         checked_agent(agent_id)
-        for name, value in (("top_k", top_k), ("rrf_k", rrf_k)):
-            if not 1 <= value < _MAX_COUNT or value != int(value):
-                msg = f"{name} must be a whole number of at least 1, not {value!r}"
-                raise ConfigError(msg)
+        scope = Scope.of(agent_id, top_k, rrf_k, exclude)
         state = await self._state(agent_id)
-        asked = Asked.of(query, focus, lexical=self._encoder.lexical)
-        notes = list(asked.notes)
-        aim = state.model.aim
-        dense = await self._dense(asked.texts, notes)
-        queries = [
-            HybridQuery(
-                agent_id=agent_id,
-                dense=None if vector is None else aim(vector),
-                sparse=self._encoder.lexical.query(text),
-                limit=top_k + _SLACK,
-                depth=max(DEPTH, 2 * top_k),
-                rrf_k=rrf_k,
-                exclude=tuple(exclude),
-            )
-            for text, vector in zip(asked.texts, dense, strict=True)
-        ]
-        if not any(each.arms for each in queries):
-            return RecallResult(notes=tuple(notes), caveat=state.model.caveat)
-        found = await find(self._store, state.model, queries, asked=asked, top_k=top_k)
-        if not found.candidates and not exclude:
-            notes.append(f"agent {agent_id!r} has no flows in this index: run sync_registry (jazz-select sync) first")
-        return RecallResult(
-            (each.as_metadata() for each in found.candidates),
-            notes=tuple(notes),
-            in_scope=found.in_scope,
-            caveat=state.model.caveat,
-        )
+        return (await self._recaller.recall((query,), (focus,), scope, state.model))[0]
+
+    async def recall_many(
+        self,
+        queries: Sequence[str],
+        agent_id: str,
+        top_k: int = 3,
+        rrf_k: int = 10,
+        *,
+        exclude: Collection[str] = (),
+        focuses: Sequence[str] = (),
+    ) -> list[RecallResult]:
+        """`recall` for several requests, in their order, embedded and looked up together.
+
+        Args:
+            queries: The requests.
+            agent_id: As for `recall`, and so on.
+            top_k: For each request.
+            rrf_k: For each request.
+            exclude: For all of them.
+            focuses: One for each query (empty where there is none), or none at all.
+
+        What it raises, it raises for all of them.
+        """
+        checked_agent(agent_id)
+        scope = Scope.of(agent_id, top_k, rrf_k, exclude)
+        if focuses and len(focuses) != len(queries):
+            msg = f"there are {len(queries)} queries and {len(focuses)} focuses; give one for each, or none"
+            raise ConfigError(msg)
+        state = await self._state(agent_id)
+        return await self._recaller.recall(queries, focuses or [""] * len(queries), scope, state.model)
 
     async def memorize(self, flow: Indexable | FlowCard, agent_id: str) -> str:
         """Index this flow, replacing one of the same name; returns its id.
@@ -270,19 +267,8 @@ class ProceduralMemory:
             raise EmbedderMismatchError(agent_id, indexed=state.elsewhere, current=self.layout)
         return state
 
-    async def _dense(self, texts: Sequence[str], notes: list[str]) -> list[Vectors | None]:
-        try:
-            if self._encoder.embedder.offload:
-                return await asyncio.to_thread(lambda: [self._encoder.request(text) for text in texts])
-            return [self._encoder.request(text) for text in texts]
-        except EmbeddingError as error:
-            _log.warning("embedder=<%s>, error=<%s> | recall goes on by BM25 alone", error.embedder, error.problem)
-            notes.append(f"recall by BM25 alone: {error}")
-            return [None for _ in texts]
-
 
 _LISTED = frozenset({"flow_id", "flow_name", "flow_type", "description", "condition", "desired_effects", "priority"})
-_MAX_COUNT = 1 << 31
 
 
 def _card(flow: Indexable | FlowCard) -> FlowCard:

@@ -69,11 +69,16 @@ class Found:
     in_scope: float | None = None
 
 
-async def find(
-    store: FlowStore, model: RecallModel, queries: Sequence[HybridQuery], *, asked: Asked, top_k: int
+async def read(
+    store: FlowStore,
+    model: RecallModel,
+    queries: Sequence[HybridQuery],
+    found: Sequence[Legs],
+    *,
+    asked: Asked,
+    top_k: int,
 ) -> Found:
-    """Ask the store for all of `asked.texts`, fuse, and read the result by the model."""
-    found = await store.search(queries)
+    """What the store found for each of `asked.texts`, fused, and read by the model."""
     query, whole = queries[0], found[0]
     scores = soft_scores(whole, model.scales, query.rrf_k)
     evidence = _evidence(model, query, whole, scores)
