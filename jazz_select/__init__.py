@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jazz_select.flow.composite import ConditionalFlow, ParallelFlow, SequentialFlow
     from jazz_select.flow.registry import FlowRegistry
     from jazz_select.memory.procedural import ProceduralMemory
+    from jazz_select.selector.batch import SelectRequest
     from jazz_select.selector.result import FlowSelectionResult
     from jazz_select.selector.select import FlowSelector
 
@@ -27,6 +28,7 @@ _HOMES = {
     "JazzSelectError": "errors",
     "ParallelFlow": "flow.composite",
     "ProceduralMemory": "memory.procedural",
+    "SelectRequest": "selector.batch",
     "SequentialFlow": "flow.composite",
     "sync_registry": "build",
 }
@@ -42,6 +44,7 @@ __all__ = [
     "JazzSelectError",
     "ParallelFlow",
     "ProceduralMemory",
+    "SelectRequest",
     "SequentialFlow",
     "sync_registry",
 ]

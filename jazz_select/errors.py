@@ -16,7 +16,8 @@ JazzSelectError
 │   └── StoreUnavailableError   the Qdrant server did not answer
 ├── EmbeddingError              the embedder failed
 └── ModelError                  a call to a chat model failed; `.retryable` says whether to try again
-    └── ModelTimeoutError       it took longer than it was given
+    ├── ModelTimeoutError       it took longer than it was given
+    └── ModelUnavailableError   it was not even made, since the model failed lately
 ```
 
 Errors take data and build their message here, so that a caller can read the
@@ -187,3 +188,19 @@ class ModelTimeoutError(ModelError):
     def __init__(self, model: str, *, timeout_s: float) -> None:
         self.timeout_s = timeout_s
         super().__init__(model, f"no answer within {timeout_s:g} s", retryable=True)
+
+
+class ModelUnavailableError(ModelError):
+    """The model failed lately, so it was not asked; after a while it will be.
+
+    Attributes:
+        failures: How many requests in a row it failed.
+        wait_s: In how many seconds it is asked again.
+    """
+
+    def __init__(self, model: str, *, failures: int, wait_s: float) -> None:
+        self.failures = failures
+        self.wait_s = wait_s
+        times = "once" if failures == 1 else f"{failures} times in a row"
+        problem = f"not asked, since it failed {times}; asked again in {wait_s:.1f} s"
+        super().__init__(model, problem, retryable=True, retry_after=wait_s)

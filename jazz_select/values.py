@@ -215,6 +215,8 @@ class Decision:
     latency: Latency = Latency()
     usage: Usage | None = None
     model: str = ""
+    attempts: int = 0
+    """Calls to the model that got an answer, with those that were made again before it."""
     error: str = ""
     """What the model call failed with, for `fallback_error`."""
     notes: tuple[str, ...] = ()

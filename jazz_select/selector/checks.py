@@ -6,6 +6,8 @@ from typing import TypeGuard, cast
 
 from jazz_select.errors import ConfigError
 
+_MOST_EXAMPLES = 3
+
 
 def check_parts(*, flow_registry: object, proc_mem: object, agent_id: object) -> None:
     """Refuse parts of the wrong kind.
@@ -54,6 +56,25 @@ def check_probabilities(**thresholds: object) -> None:
             raise ConfigError(msg)
 
 
+def check_asking(*, candidate_order: object, examples_shown: object, **counts: object) -> None:
+    """Refuse ways of asking a model that cannot work.
+
+    Raises:
+        ConfigError: One of them cannot.
+    """
+    if candidate_order not in ("rank", "stable", "shuffled"):
+        msg = f'candidate_order is "rank", "stable" or "shuffled", not {candidate_order!r:.80}'
+        raise ConfigError(msg)
+    if not _is_count(examples_shown) or not 0 <= examples_shown <= _MOST_EXAMPLES:
+        msg = f"examples_shown is a whole number from 0 to {_MOST_EXAMPLES}, not {examples_shown!r:.80}"
+        raise ConfigError(msg)
+    for name, value in counts.items():
+        least = 1 if name in ("prompt_tokens", "max_concurrency") else 0
+        if not _is_count(value) or value < least:
+            msg = f"{name} is a whole number from {least}, not {value!r:.80}"
+            raise ConfigError(msg)
+
+
 def check_request(*, enhanced_query: object, episode_summaries: object, context: object) -> None:
     """Refuse a request of the wrong kind.
 
@@ -73,6 +94,10 @@ def check_request(*, enhanced_query: object, episode_summaries: object, context:
 
 def _are_texts(value: object) -> bool:
     return isinstance(value, Sequence) and all(isinstance(item, str) for item in cast("Sequence[object]", value))
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -8,6 +8,8 @@ FAILURES: Final = 64
 """How many brackets may turn out not to open JSON before the search ends."""
 REPAIRABLE: Final = 2_048
 """How many characters are handed to the repair, which is slow."""
+OPENERS: Final = 100
+"""How many brackets an answer that is worth repairing may open; the repair takes time by their square."""
 
 BROKEN: Final = object()
 """Stands for "no JSON", since None is a JSON value."""
@@ -45,11 +47,12 @@ def repaired(text: str) -> Any:
     opener = _OPENER.search(text)
     if opener is None:
         return BROKEN
+    fragment = text[opener.start() : opener.start() + REPAIRABLE]
+    if fragment.count("[") + fragment.count("{") > OPENERS:
+        return BROKEN
     from json_repair import repair_json
 
     try:
-        return repair_json(
-            text[opener.start() : opener.start() + REPAIRABLE], return_objects=True, skip_json_loads=True
-        )
+        return repair_json(fragment, return_objects=True, skip_json_loads=True)
     except Exception:  # noqa: BLE001  # whatever a repair trips over, the text stays unreadable and nothing more
         return BROKEN

@@ -2,30 +2,30 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-from jazz_select.errors import EmbeddingError, StoreError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.llm.adapt import as_chat_model
 from jazz_select.llm.callable import ChatCallable
 from jazz_select.ports import ChatModel, FlowMemory
-from jazz_select.selector.ask import Answer, ask
+from jazz_select.selector.batch import SelectRequest, choose_all, narrowed_all
 from jazz_select.selector.cache import PromptCache
-from jazz_select.selector.checks import check_options, check_parts, check_probabilities, check_request
-from jazz_select.selector.choose import OnEmpty, Thresholds, Verdict, judge, top
+from jazz_select.selector.calling import Caller
+from jazz_select.selector.checks import check_asking, check_options, check_parts, check_probabilities, check_request
+from jazz_select.selector.choose import OnEmpty, Thresholds, Verdict, top
 from jazz_select.selector.guards import Guards
-from jazz_select.selector.narrow import Narrowed, Request, narrow
-from jazz_select.selector.prompt import build_prompt, cut
-from jazz_select.selector.reply import read_reply
+from jazz_select.selector.model_choice import Choice, Manner, ModelChoice
+from jazz_select.selector.narrow import Narrowed, Request
+from jazz_select.selector.ordering import CandidateOrder
+from jazz_select.selector.prompt import PROMPT_TOKENS
+from jazz_select.selector.recalling import Narrower
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.values import Candidate, Decision, Latency, Reason, Tier
 
 _log = logging.getLogger(__name__)
 _BLANK = "nothing was asked: request and summaries are blank"
-_ERROR_LIMIT = 500
-"""Characters kept of a model's error, which may quote a whole page."""
 
 
 class FlowSelector:
@@ -49,6 +49,14 @@ class FlowSelector:
         skip_llm_above: float | None = None,
         abstain_below: float | None = None,
         ambiguous_within: float | None = None,
+        examples_shown: int = 0,
+        candidate_order: CandidateOrder = "rank",
+        prompt_tokens: int = PROMPT_TOKENS,
+        second_read: bool = False,
+        max_reasks: int = 1,
+        max_retries: int = 2,
+        max_concurrency: int = 64,
+        share_identical: bool = False,
     ) -> None:
         """Put a selector together.
 
@@ -61,36 +69,72 @@ class FlowSelector:
             top_k: How many candidates to recall.
             rrf_k: The constant of the rank fusion; the lower, the more the first ranks weigh.
             on_empty: What the model's "none fits" leads to: the top candidate, or nothing.
-            timeout_s: How long the model may take, in seconds; None for as long as it likes.
+            timeout_s: How long the model may take for one selection, in seconds, queueing, retries and asking again
+                included; None for as long as it likes.
             fallback_candidates: Metadata dicts to choose from while the memory cannot answer.
             skip_llm_above: Do without the model where recall's confidence in its top candidate is at least this, such
                 as .98 (reason `confident`).
             abstain_below: Choose nothing where P(some flow is right) is below this, such as .3 (reason `none`).
             ambiguous_within: Report candidates whose confidence is this close to the top one's as
                 `decision.ambiguous`, so that an agent can ask which is meant.
+            examples_shown: How many examples of each candidate the model is shown, 0 to 3: those most like the request.
+            candidate_order: In which order it is shown the candidates: "rank", "stable" or "shuffled".
+            prompt_tokens: How many tokens the candidates may take in the prompt, by estimate; what is too much is
+                shortened, conditions never.
+            second_read: Ask once more, in the opposite order, where the model departs from recall; where it
+                contradicts itself, the choice that recall ranks higher is taken.
+            max_reasks: How often the model is told that its reply could not be used.
+            max_retries: How often a call that failed for a passing reason is made again.
+            max_concurrency: How many calls to the model may be in flight at once; more wait in order of arrival.
+            share_identical: One call for all who ask word for word the same at the same time.
 
         Raises:
             ConfigError: An argument cannot work.
         """
         check_parts(flow_registry=flow_registry, proc_mem=proc_mem, agent_id=agent_id)
         check_options(top_k=top_k, rrf_k=rrf_k, timeout_s=timeout_s, on_empty=on_empty)
-        self._llm = as_chat_model(llm)
-        self._registry = flow_registry
-        self._memory = proc_mem
-        self._agent_id = agent_id
-        self._top_k = top_k
-        self._rrf_k = rrf_k
-        self._on_empty: OnEmpty = on_empty
-        self._timeout_s = timeout_s
-        self._fallback = tuple(fallback_candidates)
         check_probabilities(
             skip_llm_above=skip_llm_above, abstain_below=abstain_below, ambiguous_within=ambiguous_within
+        )
+        check_asking(
+            examples_shown=examples_shown,
+            candidate_order=candidate_order,
+            prompt_tokens=prompt_tokens,
+            max_reasks=max_reasks,
+            max_retries=max_retries,
+            max_concurrency=max_concurrency,
+        )
+        self._registry = flow_registry
+        self._at_once = max_concurrency
+        self._guards = Guards(flow_registry)
+        self._prompts = PromptCache(flow_registry)
+        self._narrower = Narrower(
+            memory=proc_mem,
+            agent_id=agent_id,
+            top_k=top_k,
+            rrf_k=rrf_k,
+            fallback=tuple(fallback_candidates),
+            guards=self._guards,
         )
         self._thresholds = Thresholds(
             skip_llm_above=skip_llm_above, abstain_below=abstain_below, ambiguous_within=ambiguous_within
         )
-        self._guards = Guards(flow_registry)
-        self._prompts = PromptCache(flow_registry)
+        model = as_chat_model(llm)
+        self._model: ModelChoice | None = None
+        if model is not None:
+            caller = Caller(
+                model, max_retries=max_retries, max_concurrency=max_concurrency, share_identical=share_identical
+            )
+            manner = Manner(
+                on_empty=on_empty,
+                timeout_s=timeout_s,
+                max_reasks=max_reasks,
+                examples_shown=examples_shown,
+                candidate_order=candidate_order,
+                prompt_tokens=prompt_tokens,
+                second_read=second_read,
+            )
+            self._model = ModelChoice(caller, manner, flow_registry)
 
     async def select(
         self,
@@ -125,82 +169,67 @@ class FlowSelector:
         surroundings: Mapping[str, Any] = {} if context is None else context
 
         began = perf_counter()
-        narrowed = await self._narrow(request, candidates, surroundings)
+        if candidates is None:
+            (narrowed,) = await self._narrower.recalled((request,), surroundings)
+        else:
+            narrowed = self._narrower.given(candidates, surroundings)
+        return await self._chosen(request, narrowed, surroundings, began)
+
+    async def select_many(
+        self, requests: Sequence[str | SelectRequest], *, context: Mapping[str, Any] | None = None
+    ) -> list[FlowSelectionResult]:
+        """Find the flows for several requests, each by itself, in their order.
+
+        They are embedded and recalled together; the model is asked about each as `select` asks it, at most
+        `max_concurrency` at a time, and `timeout_s` counts from when its turn comes.
+
+        Args:
+            requests: What the users want, as texts or with what `select` takes beside.
+            context: What guards look at, for all of them.
+
+        Raises:
+            ConfigError: An argument is of the wrong kind.
+            StoreError: The memory failed, and there are no fallback candidates.
+            EmbeddingError: Likewise.
+        """
+        asked = [each if isinstance(each, SelectRequest) else SelectRequest(each) for each in requests]
+        for each in asked:
+            check_request(enhanced_query=each.enhanced_query, episode_summaries=each.episode_summaries, context=context)
+        surroundings: Mapping[str, Any] = {} if context is None else context
+        texts = [Request.of(each.enhanced_query, each.episode_summaries) for each in asked]
+        narrowed = await narrowed_all(asked, texts, self._narrower, surroundings)
+        chosen = await choose_all(texts, narrowed, self._chosen, surroundings, at_once=self._at_once)
+        return [each or _nothing_asked() for each in chosen]
+
+    async def _chosen(
+        self, request: Request, narrowed: Narrowed, context: Mapping[str, Any], began: float
+    ) -> FlowSelectionResult:
+        """The second stage, and the record of both."""
         narrowed_at = perf_counter()
         choice = await self._decide(request, narrowed)
         decided_at = perf_counter()
         latency = Latency(recall_s=narrowed_at - began, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
-        return self._record(narrowed, choice, surroundings, latency)
+        return self._record(narrowed, choice, context, latency)
 
-    async def _narrow(
-        self, request: Request, given: Sequence[Mapping[str, Any]] | None, context: Mapping[str, Any]
-    ) -> Narrowed:
-        """The candidates, given or recalled, without those whose guards say no."""
-        closed = self._guards.closed(context)
-        if given is not None:
-            return narrow(given, closed=closed.ids, notes=closed.notes)
-        if self._memory is None or not self._agent_id:
-            return Narrowed(
-                notes=(
-                    *closed.notes,
-                    "no candidates were given, and without a memory and an agent_id none are recalled",
-                )
-            )
-        try:
-            found = await self._recall(self._memory, request, closed.ids)
-        except (StoreError, EmbeddingError) as error:
-            if not self._fallback:
-                raise
-            _log.warning(
-                "agent_id=<%s>, error=<%s> | recall failed, using the fallback candidates", self._agent_id, error
-            )
-            note = f"recall failed, so the choice is among the fallback candidates: {error}"
-            return narrow(self._fallback, closed=closed.ids, notes=(*closed.notes, note))
-        return narrow(found, closed=closed.ids, notes=(*closed.notes, *getattr(found, "notes", ())))
-
-    async def _recall(
-        self, memory: FlowMemory, request: Request, closed: frozenset[str]
-    ) -> Sequence[Mapping[str, Any]]:
-        """Options are passed only where they say something: a memory without them serves all other requests as well."""
-        options: dict[str, Any] = {"top_k": self._top_k, "rrf_k": self._rrf_k}
-        if closed:
-            options["exclude"] = closed
-        if request.summaries and getattr(memory, "weighs_context", False):
-            options["focus"] = request.query
-        return await memory.recall(request.text, self._agent_id, **options)
-
-    async def _decide(self, request: Request, narrowed: Narrowed) -> "_Choice":
+    async def _decide(self, request: Request, narrowed: Narrowed) -> Choice:
         """Who is chosen: without the model where it has nothing to decide, else by one call to it."""
         candidates, known = narrowed.candidates, self._thresholds
         if known.abstains(narrowed.in_scope):
             note = f"abstained: P(in scope) {narrowed.in_scope:.2f} is below {known.abstain_below:g}"
-            return _Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(note,))
+            return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(note,))
         notes = (narrowed.caveat,) if narrowed.caveat and known.need_confidence else ()
         if request.blank and len(candidates) > 1:
-            return _Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(_BLANK,))
-        if self._llm is None or len(candidates) <= 1:
+            return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(_BLANK,))
+        if self._model is None or len(candidates) <= 1:
             reason = Reason.SEMANTIC if len(candidates) > 1 else Reason.SINGLE
-            return _Choice(verdict=top(candidates, self._registry, reason), notes=notes)
+            return Choice(verdict=top(candidates, self._registry, reason), notes=notes)
         if known.is_sure(candidates, self._registry):
-            return _Choice(verdict=top(candidates, self._registry, Reason.CONFIDENT), notes=notes)
-        choice = await self._ask_model(self._llm, request, candidates)
+            return Choice(verdict=top(candidates, self._registry, Reason.CONFIDENT), notes=notes)
+        choice = await self._model.choose(request, candidates)
         return replace(choice, notes=(*notes, *choice.notes))
 
-    async def _ask_model(self, model: ChatModel, request: Request, candidates: Sequence[Candidate]) -> "_Choice":
-        prompt = build_prompt(request.query, request.summaries, candidates)
-        try:
-            answer = await ask(model, prompt.messages, timeout_s=self._timeout_s)
-        except Exception as error:  # noqa: BLE001 - whatever a model fails with, the conversation goes on
-            problem = _problem(error)
-            _log.warning("error=<%s> | the model failed, falling back to the top candidate", problem)
-            fallback = top(candidates, self._registry, Reason.FALLBACK_ERROR)
-            return _Choice(verdict=fallback, error=problem, notes=prompt.notes)
-        reading = read_reply(answer.text, candidates)
-        verdict = judge(reading, candidates, self._registry, on_empty=self._on_empty)
-        return _Choice(verdict=verdict, answer=answer, parsed_ids=reading.ids, notes=(*prompt.notes, *answer.notes))
-
     def _record(
-        self, narrowed: Narrowed, choice: "_Choice", context: Mapping[str, Any], latency: Latency
+        self, narrowed: Narrowed, choice: Choice, context: Mapping[str, Any], latency: Latency
     ) -> FlowSelectionResult:
         """The result, without the flows whose guards no longer agree."""
         verdict = choice.verdict
@@ -222,6 +251,7 @@ class FlowSelector:
             latency=latency,
             usage=choice.answer.usage,
             model=choice.answer.model,
+            attempts=choice.answer.attempts,
             error=choice.error,
             notes=(*narrowed.notes, *choice.notes, *(f"after the choice: {note}" for note in closed.notes)),
         )
@@ -244,25 +274,5 @@ class FlowSelector:
             _log.warning("flow_id=<%s> | flow is not run: %s", flow_id, why)
 
 
-def _problem(error: Exception) -> str:
-    """What went wrong, of an error that may not even be able to say so."""
-    try:
-        said = str(error)
-    except Exception:  # noqa: BLE001 - an error whose text fails is still an error
-        said = ""
-    return cut(f"{type(error).__name__}: {said}".removesuffix(": "), _ERROR_LIMIT)
-
-
 def _nothing_asked() -> FlowSelectionResult:
     return FlowSelectionResult(decision=Decision(tier=Tier.OPEN, reason=Reason.NONE, notes=(_BLANK,)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Choice:
-    """A verdict, and what the model had to do with it."""
-
-    verdict: Verdict
-    answer: Answer = field(default_factory=Answer)
-    parsed_ids: tuple[str, ...] = ()
-    error: str = ""
-    notes: tuple[str, ...] = ()

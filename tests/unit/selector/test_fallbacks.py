@@ -115,7 +115,7 @@ FAILURES = [
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
 async def test_a_failing_model_leads_to_the_top_candidate(failure: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    result = await FlowSelector(ScriptedModel(failure), shop(), on_empty="none").select("x", metadata())
+    result = await FlowSelector(ScriptedModel(failure, repeat=True), shop(), on_empty="none").select("x", metadata())
     decision = result.decision
     assert (result.names, decision.tier, decision.reason) == (
         ["refund_order"],
@@ -135,7 +135,7 @@ async def test_a_model_that_is_too_late_leads_to_the_top_candidate() -> None:
 
 
 async def test_a_models_own_timeout_is_not_taken_for_ours() -> None:
-    result = await FlowSelector(ScriptedModel(TimeoutError("socket")), shop()).select("x", metadata())
+    result = await FlowSelector(ScriptedModel(TimeoutError("socket"), repeat=True), shop()).select("x", metadata())
     assert result.decision.error == "TimeoutError: socket"
 
 

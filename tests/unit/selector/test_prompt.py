@@ -1,12 +1,20 @@
 """What the model is asked."""
 
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+import wordllama
+import yaml
+from tokenizers import Tokenizer
 
-from jazz_select.selector.prompt import SYSTEM_PROMPT, build_prompt
+from jazz_select import ProceduralMemory, sync_registry
+from jazz_select.build import load_registry
+from jazz_select.selector.prompt import SYSTEM_PROMPT, Prompt, build_prompt
+from jazz_select.selector.trimming import at_word
 from jazz_select.values import Candidate, Message, flow_id
 
+ROOT = Path(__file__).parents[3]
 REFUND = Candidate(
     flow_id=flow_id("refund_order"),
     flow_name="refund_order",
@@ -20,15 +28,9 @@ BARE = Candidate(flow_id="x-1")
 SNAPSHOT = f"""\
 <selection>
 <candidates>
-<flow id="{REFUND.flow_id}">
-<name>refund_order</name>
-<description>Refund a delivered order.</description>
-<condition>The user wants &lt;money&gt; back &amp; the order has arrived.</condition>
-<desired_effects>
-<effect>the order is refunded</effect>
-<effect>the user is told</effect>
-</desired_effects>
-</flow>
+<flow id="{REFUND.flow_id}" name="refund_order" description="Refund a delivered order." \
+condition="The user wants &lt;money&gt; back &amp; the order has arrived." \
+desired_effects="the order is refunded; the user is told" />
 <flow id="x-1" />
 </candidates>
 <conversation>
@@ -56,18 +58,17 @@ def test_the_whole_of_it() -> None:
 def test_a_candidate_is_shown_by_what_the_choice_needs_and_no_more() -> None:
     node = asked().find("candidates/flow")
     assert node is not None
-    assert node.attrib == {"id": REFUND.flow_id}
-    assert [child.tag for child in node] == ["name", "description", "condition", "desired_effects"]
-    assert node.findtext("condition") == REFUND.condition
-    assert tuple(effect.text for effect in node.iter("effect")) == REFUND.desired_effects
+    assert list(node.attrib) == ["id", "name", "description", "condition", "desired_effects"]
+    assert (node.get("id"), node.get("condition")) == (REFUND.flow_id, REFUND.condition)
+    assert node.get("desired_effects") == "; ".join(REFUND.desired_effects)
 
 
 @pytest.mark.spec("003.16")
 @pytest.mark.parametrize(
     "rule",
     [
-        "The <condition> decides",
-        "<desired_effects> break the tie",
+        "The condition decides",
+        "desired_effects break the tie",
         "only if the request asks for clearly distinct actions",
         "Use only ids from <candidates>",
         "If no condition is met, answer []",
@@ -92,7 +93,7 @@ def test_nothing_breaks_out(attack: str) -> None:
     assert [child.tag for child in root] == ["candidates", "conversation", "request"]
     assert (root.findtext("request"), root.findtext("conversation/summary")) == (shown, shown)
     assert [flow.get("id") for flow in root.iter("flow")] == [shown + "1", REFUND.flow_id]
-    assert [flow.findtext("condition") for flow in root.iter("flow")] == [shown, REFUND.condition]
+    assert [flow.get("condition") for flow in root.iter("flow")] == [shown, REFUND.condition]
 
 
 @pytest.mark.parametrize("request_", ["", "退款", "💸", "a\nb\tc"], ids=repr)
@@ -121,16 +122,106 @@ def test_long_metadata_is_cut_but_never_an_id_or_a_condition() -> None:
         condition="c" * 10_000,
         desired_effects=("e" * 10_000, *(f"effect {i}" for i in range(30))),
     )
-    prompt = build_prompt("x", ("s" * 10_000, *(f"summary {i}" for i in range(30))), (long, BARE))
+    summaries = ("s" * 10_000, *(f"summary {i}" for i in range(30)))
+    prompt = build_prompt("x", summaries, (long, BARE), tokens=100_000)
     root = ET.fromstring(prompt.messages[1].content)  # noqa: S314 - our own text
     node = root.find("candidates/flow")
     assert node is not None
-    assert (node.get("id"), node.findtext("condition")) == (long.flow_id, long.condition)
-    assert "8500 characters cut" in (node.findtext("description") or "")
-    assert "9800 characters cut" in (node.findtext("name") or "")
-    assert "9800 characters cut" in (node.findtext("desired_effects/effect") or "")
-    assert [effect.text for effect in node.iter("effect")][-1] == "[… 11 more …]"
+    assert (node.get("id"), node.get("condition")) == (long.flow_id, long.condition)
+    assert "8500 characters cut" in node.get("description", "")
+    assert "9800 characters cut" in node.get("name", "")
+    assert "9800 characters cut" in node.get("desired_effects", "")
+    assert node.get("desired_effects", "").endswith("; [… 11 more …]")
     assert [summary.text for summary in root.iter("summary")][-1] == "[… 11 more …]"
     assert "9000 characters cut" in (root.findtext("conversation/summary") or "")
     assert len(prompt.notes) == 6
     assert all(len(note) < 500 for note in prompt.notes)
+
+
+def many(count: int, description: str = "Does what is wanted, and quite a bit more. " * 3) -> list[Candidate]:
+    return [
+        Candidate(
+            flow_id=flow_id(f"flow_{n}"),
+            flow_name=f"flow_{n}",
+            description=description,
+            condition=f"The user wants thing {n} done before tomorrow.",
+            desired_effects=(f"thing {n} is done", "the user knows"),
+        )
+        for n in range(count)
+    ]
+
+
+def flows_in(prompt: Prompt) -> list[ET.Element]:
+    return list(ET.fromstring(prompt.messages[1].content).iter("flow"))  # noqa: S314 - our own text
+
+
+def test_within_the_budget_everything_stays() -> None:
+    prompt = build_prompt("x", (), many(3))
+    assert prompt.ids == tuple(flow_id(f"flow_{n}") for n in range(3))
+    assert prompt.notes == ()
+
+
+def test_ids_become_positions_before_anything_is_lost() -> None:
+    candidates = many(8, "Short.")
+    full = build_prompt("x", (), candidates, tokens=10_000)
+    prompt = build_prompt("x", (), candidates, tokens=500)
+    assert prompt.ids == ("1", "2", "3", "4", "5", "6", "7", "8")
+    assert [node.get("description") for node in flows_in(prompt)] == ["Short."] * 8
+    assert len(prompt.messages[1].content) < len(full.messages[1].content) - 8 * 30
+    assert prompt.notes == ()
+
+
+def test_a_position_never_stands_where_a_flow_goes_by_a_number() -> None:
+    candidates = [*many(8), Candidate(flow_id="2", flow_name="two")]
+    assert build_prompt("x", (), candidates, tokens=300).ids[0] == candidates[0].flow_id
+
+
+def test_what_gives_way_and_in_which_order() -> None:
+    examples = {candidate.flow_id: ("please do this thing for me",) * 3 for candidate in many(8)}
+    prompt = build_prompt("x", (), many(8), examples=examples, tokens=480)
+    nodes = flows_in(prompt)
+    assert not any(node.get("examples") for node in nodes)
+    assert all((node.get("description") or "").endswith(" […]") for node in nodes)
+    assert [node.get("condition") for node in nodes] == [candidate.condition for candidate in many(8)]
+    assert [note.split(",")[0] for note in prompt.notes] == ["examples were left out", "descriptions were shortened"]
+
+
+@pytest.mark.parametrize("tokens", [1, 50, 300, 700, 2_000])
+def test_no_budget_costs_an_id_or_a_condition(tokens: int) -> None:
+    nodes = flows_in(build_prompt("x", (), many(9), tokens=tokens))
+    assert [node.get("condition") for node in nodes] == [candidate.condition for candidate in many(9)]
+    assert len({node.get("id") for node in nodes}) == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "shown"),
+    [
+        ("short", 10, "short"),
+        ("one two three", 9, "one two […]"),
+        ("one two three", 7, "one two […]"),
+        ("one, two three", 5, "one […]"),
+        ("unbreakable", 5, "unbre […]"),
+    ],
+)
+def test_a_cut_falls_between_words(text: str, limit: int, shown: str) -> None:
+    assert at_word(text, limit) == shown
+
+
+def test_the_schema_admits_the_offered_ids_alone() -> None:
+    prompt = build_prompt("x", (), (REFUND, BARE), structured=True)
+    assert prompt.schema["properties"]["ids"]["items"] == {"type": "string", "enum": [REFUND.flow_id, "x-1"]}
+    assert "A schema is set" in prompt.messages[0].content
+
+
+async def test_eight_flows_of_the_catalogue_fit_seven_hundred_tokens(tmp_path: Path) -> None:
+    """By a tokenizer that splits English finer than those of current models do."""
+    tokenizer = Tokenizer.from_file(str(next(Path(wordllama.__file__).parent.rglob("*tokenizer_config.json"))))
+    async with await ProceduralMemory.open(tmp_path / "index") as memory:
+        await sync_registry(memory, "a", load_registry(ROOT / "flows"))
+        requests = yaml.safe_load((ROOT / "examples" / "eval.yaml").read_text(encoding="utf-8"))
+        for request in requests[::6]:
+            found = await memory.recall(request["request"], "a", top_k=8)
+            prompt = build_prompt(request["request"], (), [Candidate.from_metadata(each) for each in found])
+            assert len(flows_in(prompt)) == 8
+            block = prompt.messages[1].content.partition("</candidates>")[0]
+            assert len(tokenizer.encode(block, add_special_tokens=False).ids) <= 700

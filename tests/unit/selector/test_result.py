@@ -35,7 +35,7 @@ async def test_it_explains_itself() -> None:
 
 
 async def test_it_explains_a_failure() -> None:
-    model = ScriptedModel(ModelError("m", "busy", retryable=True))
+    model = ScriptedModel(ModelError("m", "busy", retryable=True), repeat=True)
     text = (await FlowSelector(model, shop()).select("x" * 9000, metadata())).explain()
     assert "refund_order: the top candidate, as the model failed (deterministic, fallback_error)" in text
     assert "the model failed: ModelError: the model m failed: busy" in text

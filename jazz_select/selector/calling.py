@@ -1,0 +1,178 @@
+"""Asking a model so that its faults stay bounded: retries, a deadline, a breaker, and so many calls at a time."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Any
+
+import orjson
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from jazz_select.errors import ModelError, ModelTimeoutError
+from jazz_select.ports import ChatModel, takes_schema
+from jazz_select.selector.answer import Answer, answer_of
+from jazz_select.selector.breaker import Breaker
+from jazz_select.selector.gate import Gate
+from jazz_select.selector.sharing import InFlight
+from jazz_select.values import Message
+
+_log = logging.getLogger(__name__)
+_BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)
+"""Full jitter, a random time up to .2, .4, .8 … seconds: those who failed together do not come back together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadline:
+    """A moment on the clock by which the model has to have answered; `limit_s` is None where it may take for ever."""
+
+    limit_s: float | None
+    at: float | None
+
+    @classmethod
+    def after(cls, limit_s: float | None) -> "Deadline":
+        """That many seconds from now."""
+        return cls(limit_s=limit_s, at=None if limit_s is None else monotonic() + limit_s)
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until then; below 0 afterwards."""
+        return None if self.at is None else self.at - monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a model is asked, and the JSON schema of its answer."""
+
+    messages: tuple[Message, ...]
+    schema: Mapping[str, Any]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for those who ask the same."""
+        return (self.messages, orjson.dumps(self.schema))
+
+
+class Caller:
+    """Asks one model for one selector.
+
+    Each call has a task of its own, so that a caller leaves in time even where the model's code turns a deaf ear to
+    being cancelled; the call's place is free again when it has really ended.
+    """
+
+    def __init__(self, model: ChatModel, *, max_retries: int, max_concurrency: int, share_identical: bool) -> None:
+        """Set the bounds.
+
+        Args:
+            model: Whom to ask.
+            max_retries: How often a call that failed for a passing reason is made again.
+            max_concurrency: How many calls may be in flight at once; more wait in order of arrival.
+            share_identical: Whether those who ask word for word the same at the same time share one call.
+        """
+        self._model = model
+        self._name = str(getattr(model, "name", type(model).__name__))
+        self._max_retries = max_retries
+        self._gate = Gate(max_concurrency)
+        self._breaker = Breaker()
+        self._share_identical = share_identical
+        self._in_flight: InFlight[Answer] = InFlight()
+
+    @property
+    def takes_schema(self) -> bool:
+        """Whether replies are held to a schema, or by the prompt alone."""
+        return takes_schema(self._model)
+
+    async def ask(self, question: Callable[[], Question], deadline: Deadline) -> Answer:
+        """What the model answers, within the deadline, queueing and retries included.
+
+        `question` is made when its turn comes: a thousand requests at once must not make a thousand prompts at once,
+        while those who have been asked wait for the loop to hear their answers.
+
+        Raises:
+            ModelTimeoutError: The deadline passed.
+            ModelUnavailableError: The model failed lately, and is left alone for a while.
+
+        Whatever else a model raises passes as it is, once retries are used up or make no sense.
+        """
+        key = question().key if self._share_identical else object()
+        call = _Call()
+        limit = asyncio.timeout(deadline.left_s)
+        try:
+            async with limit:
+                return await self._in_flight.join(key, lambda: self._guarded(call, question, deadline))
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            if call.made:
+                self._breaker.failed(lost_deadline=True)
+            raise ModelTimeoutError(self._name, timeout_s=deadline.limit_s or 0.0) from error
+
+    async def _guarded(self, call: "_Call", question: Callable[[], Question], deadline: Deadline) -> Answer:
+        """Through the gate and past the breaker, which hears what became of it."""
+        async with self._gate.entered():
+            self._breaker.admit(self._name)
+            call.made = True
+            try:
+                answer = await self._retried(question(), deadline)
+            except BaseException as error:
+                if _passing(error):
+                    self._breaker.failed(lost_deadline=False)
+                else:
+                    self._breaker.gave_up()
+                raise
+            self._breaker.succeeded()
+            return answer
+
+    async def _retried(self, question: Question, deadline: Deadline) -> Answer:
+        attempts = AsyncRetrying(
+            retry=retry_if_exception(_passing),
+            wait=_wait,
+            stop=stop_after_attempt(1 + self._max_retries) | _too_late(deadline),
+            before_sleep=self._log_retry,
+            reraise=True,
+        )
+        async for attempt in attempts:
+            with attempt:
+                answer = await self._once(question)
+                return replace(answer, attempts=attempt.retry_state.attempt_number)
+        raise AssertionError  # pragma: no cover - reraise=True leaves the loop by an answer or by the last error
+
+    async def _once(self, question: Question) -> Answer:
+        if takes_schema(self._model):
+            return answer_of(await self._model.complete(question.messages, schema=question.schema))
+        return answer_of(await self._model.complete(question.messages))
+
+    def _log_retry(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        _log.info("model=<%s>, attempt=<%d>, error=<%r> | asking again", self._name, state.attempt_number, error)
+
+
+@dataclass(slots=True)
+class _Call:
+    made: bool = False
+    """Whether it came through the gate: only then is a lost deadline the model's."""
+
+
+def _passing(error: BaseException) -> bool:
+    """Whether the same call may go through later. Only what is known to pass is: most errors of code do not."""
+    if isinstance(error, ModelError):
+        return error.retryable
+    return isinstance(error, TimeoutError | ConnectionError)
+
+
+def _wait(state: RetryCallState) -> float:
+    """What the provider asks for, else a random time that grows."""
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.retry_after if isinstance(error, ModelError) else None
+    return _BACKOFF(state) if asked is None else max(asked, 0.0)
+
+
+def _too_late(deadline: Deadline) -> Any:
+    """Stop where the next attempt would begin after the deadline: waiting for it would help no one."""
+
+    def stop(state: RetryCallState) -> bool:
+        left_s = deadline.left_s
+        return left_s is not None and state.upcoming_sleep >= left_s
+
+    return stop
