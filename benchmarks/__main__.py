@@ -4,7 +4,19 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import confidence, episodes, intents, latency, peers, recall, report, scale, scope
+from benchmarks import (
+    confidence,
+    episodes,
+    intents,
+    latency,
+    load,
+    peers,
+    position,
+    recall,
+    report,
+    scale,
+    scope,
+)
 from benchmarks.options import DataFolder, ModelsFolder
 
 
@@ -19,11 +31,13 @@ def main(
 ) -> None:
     """Measure everything, store the rows, and make the tables of benchmarks/README.md from them."""
     latency.main(data)
+    load.main()
     scale.main(data, large=everything)
     recall.main(data, models, seeds=seeds, everything=everything)
     peers.main(data, models, seeds=seeds)
     for question in (confidence, scope, intents, episodes):
         question.main(data, models, seeds=seeds)
+    position.main(data, seeds=seeds)
     report.main(check=False)
 
 

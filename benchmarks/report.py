@@ -115,6 +115,59 @@ def peers_table(found: Sequence[rows.Row]) -> str:
     return markdown(header, body, words=(0, 1, 2))
 
 
+def load_table(found: Sequence[rows.Row]) -> str:
+    """A thousand selections at once, by client and calls in flight; and the stage by itself."""
+    header = (
+        "client",
+        "calls in flight",
+        "selections a second",
+        "a call, p50 / p99 ms",
+        "× the model's",
+        "errors",
+        "memory MB",
+    )
+    body = [
+        (
+            row["client"],
+            str(row["in_flight"]),
+            str(row["per_s"]),
+            f"{row['call_ms']['p50']:.0f} / {row['call_ms']['p99']:.0f}",
+            f"{row['call_ms']['p99'] / row['latency_ms']:.1f}",
+            str(row["errors"]),
+            f"{row['memory_mb']:.0f}",
+        )
+        for row in sorted(found, key=lambda row: (row["client"], row["in_flight"]))
+        if row["question"] == "load"
+    ]
+    return markdown(header, body, words=(0,))
+
+
+def stage_table(found: Sequence[rows.Row]) -> str:
+    """The second stage without a network."""
+    body = [
+        (f"{row['select_ms']['p50']:.2f}", f"{row['select_ms']['p99']:.2f}")
+        for row in found
+        if row["question"] == "alone"
+    ]
+    return markdown(("p50 ms", "p99 ms"), body, words=())
+
+
+def position_table(found: Sequence[rows.Row]) -> str:
+    """Accuracy, and calls per request, by bias and way of asking."""
+    biases = sorted({row["bias"] for row in found})
+    header = ("data set", "way", *(f"first by position on {100 * bias:.0f} %" for bias in biases))
+    body: list[tuple[str, ...]] = []
+    for (dataset, way), runs in by(found, "dataset", "way"):
+        cells: list[str] = []
+        for bias in biases:
+            its = [row for row in runs if row["bias"] == bias]
+            cells.append(
+                f"{percent(mean_of(its, 'numbers', 'accuracy'))}, {mean_of(its, 'numbers', 'calls'):.2f} calls"
+            )
+        body.append((dataset, way, *cells))
+    return markdown(header, body, words=(0, 1))
+
+
 def provenance(found: Sequence[rows.Row]) -> str:
     """Which commit, machine and files the numbers come from."""
     lines = sorted(
@@ -139,6 +192,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "intents": ("intents", report_sureness.intents_table),
     "episodes": ("episodes", report_sureness.episodes_table),
     "scale": ("scale", report_sureness.scale_table),
+    "load": ("load", load_table),
+    "stage": ("load", stage_table),
+    "load-provenance": ("load", provenance),
+    "position": ("position", position_table),
     "peers": ("peers", peers_table),
     "peers-provenance": ("peers", provenance),
     "recall-provenance": ("recall", provenance),
