@@ -131,6 +131,40 @@ async def test_the_deadline_is_for_all_of_it(replies: tuple[ScriptedReply, ...])
     assert result.names
 
 
+class HangingAt:
+    """Goes through a script of faults, and hangs at one of its calls: before it, or with the answer in hand."""
+
+    name = "hanging"
+
+    def __init__(self, call: int, *, late: bool) -> None:
+        self._script = ScriptedModel("Hm.", SOON, CHOICE, repeat=True)
+        self._call = call
+        self._late = late
+
+    async def complete(self, messages: Sequence[Message]) -> Reply:
+        here = len(self._script.calls) + 1 == self._call
+        if here and not self._late:
+            await asyncio.sleep(30)
+        reply = await self._script.complete(messages)
+        if here:
+            await asyncio.sleep(30)
+        return reply
+
+
+@pytest.mark.parametrize("share", [False, True], ids=["alone", "shared"])
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    ("call", "reason"), [(1, Reason.FALLBACK_ERROR), (2, Reason.FALLBACK_INVALID), (3, Reason.FALLBACK_INVALID)]
+)
+async def test_wherever_it_hangs_the_deadline_holds(call: int, reason: Reason, *, late: bool, share: bool) -> None:
+    selector = FlowSelector(HangingAt(call, late=late), shop(), timeout_s=0.2, share_identical=share)
+    began = perf_counter()
+    result = await selector.select("x", metadata())
+    assert perf_counter() - began < 0.3
+    if not (late and call == 2):  # its second call fails before it could hang
+        assert (result.names, result.decision.reason) == (["refund_order"], reason)
+
+
 async def test_a_dead_provider_costs_one_deadline_and_not_one_for_each_request() -> None:
     model = ScriptedModel(CHOICE, delay_s=30, repeat=True)
     selector = FlowSelector(model, shop(), timeout_s=0.2)
