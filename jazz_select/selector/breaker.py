@@ -26,18 +26,24 @@ class Breaker:
         self._closed_until = 0.0
         self._probing = False
 
-    def admit(self, model: str) -> None:
-        """Let a request through, or refuse it.
+    def check(self, model: str) -> None:
+        """Refuse a request that would be refused anyway, before it waits for its turn.
 
         Raises:
             ModelUnavailableError: The model has failed, and its pause is not over.
         """
-        if not self._pause_s:
-            return
         wait = self._closed_until - self._clock()
-        if wait > 0 or self._probing:
+        if self._pause_s and (wait > 0 or self._probing):
             raise ModelUnavailableError(model, failures=self._failures, wait_s=max(wait, 0.0))
-        self._probing = True
+
+    def admit(self, model: str) -> None:
+        """Let a request through, as a probe where the pause has just ended; or refuse it.
+
+        Raises:
+            ModelUnavailableError: As `check`.
+        """
+        self.check(model)
+        self._probing = bool(self._pause_s)
 
     def succeeded(self) -> None:
         """An answer came, whatever it said."""

@@ -110,6 +110,7 @@ class Caller:
 
     async def _guarded(self, call: "_Call", question: Callable[[], Question], deadline: Deadline) -> Answer:
         """Through the gate and past the breaker, which hears what became of it."""
+        self._breaker.check(self._name)
         async with self._gate.entered():
             self._breaker.admit(self._name)
             call.made = True

@@ -118,6 +118,16 @@ async def test_a_model_that_ignores_being_cancelled_is_left_behind_in_time() -> 
     assert (result.names, result.decision.reason) == (["refund_order"], Reason.FALLBACK_ERROR)
 
 
+async def test_calls_that_never_end_do_not_make_the_others_wait() -> None:
+    model = Deaf()
+    selector = FlowSelector(model, shop(), timeout_s=0.1, max_concurrency=1)
+    began = perf_counter()
+    for _ in range(5):
+        await selector.select("x", metadata())
+    assert perf_counter() - began < 0.3
+    assert model.calls == 1
+
+
 @pytest.mark.parametrize(
     "replies",
     [(CHOICE,), ("Hm.",), (BUSY,), (SOON,)],
