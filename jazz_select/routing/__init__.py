@@ -1,0 +1,1 @@
+"""Tools: what may follow what, which was meant, and running them."""

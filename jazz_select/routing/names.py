@@ -1,0 +1,92 @@
+"""A tool as names see it, and a name as words. Pure, bounded."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, cast
+from unicodedata import category, normalize
+
+LONGEST: Final = 200
+"""A longer text is no name: only a tool that is called exactly so is found by it."""
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD = re.compile(r"[^\W_]+")
+_IRREGULAR: Final = {
+    **dict.fromkeys(("aws", "canvas", "css", "dns", "gps", "https", "ios", "news", "os", "series", "sms", "tls"), ""),
+    "children": "child",
+    "cookies": "cookie",
+    "indices": "index",
+    "movies": "movie",
+    "people": "person",
+}
+_SHORTEST_PLURAL = 4
+
+
+class NamedTool(Protocol):
+    """What finding a tool by its name needs to know of it."""
+
+    @property
+    def id(self) -> str:
+        """Stable and unique among the connected tools."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What a model is told to call it."""
+        ...
+
+    @property
+    def provider(self) -> str:
+        """Whose tool it is; may be empty."""
+        ...
+
+    @property
+    def operation(self) -> str:
+        """What its provider calls it; may be empty."""
+        ...
+
+    @property
+    def capabilities(self) -> Sequence[str]:
+        """What it can do, as dotted words: `calendar.list`."""
+        ...
+
+    @property
+    def input_schema(self) -> Mapping[str, Any]:
+        """JSON Schema of its arguments."""
+        ...
+
+    @property
+    def destructive(self) -> bool:
+        """True where it destroys something: such a tool is never run on a guess."""
+        ...
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a name, without case: at humps, separators and whatever else is no letter or digit.
+
+    Characters that nobody sees (zero-width, direction marks) are no part of a name.
+    """
+    plain = "".join(char for char in normalize("NFKC", text) if category(char) != "Cf")
+    return tuple(_WORD.findall(_HUMP.sub(" ", plain).casefold()))
+
+
+def stem(word: str) -> str:
+    """The singular of an English word, as far as its spelling tells."""
+    if word in _IRREGULAR:
+        return _IRREGULAR[word] or word
+    if len(word) < _SHORTEST_PLURAL or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies") and len(word) > _SHORTEST_PLURAL:
+        return f"{word[:-3]}y"
+    return word[:-2] if word.endswith(("sses", "xes", "zes", "ches", "shes")) else word[:-1]
+
+
+def stems(text: str) -> tuple[str, ...]:
+    """The words of a name, each in its singular."""
+    return tuple(map(stem, words(text)))
+
+
+def input_words(schema: object) -> frozenset[str]:
+    """The words of the names of a tool's inputs."""
+    fields = cast("Mapping[str, Any]", schema).get("properties") if isinstance(schema, Mapping) else None
+    names = cast("Mapping[object, Any]", fields) if isinstance(fields, Mapping) else ()
+    return frozenset(word for name in names for word in stems(str(name)[:LONGEST]))

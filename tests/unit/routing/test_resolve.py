@@ -1,0 +1,269 @@
+"""Which tool a name means, and what never runs on a guess."""
+
+import sys
+from time import perf_counter
+
+import pytest
+
+from benchmarks.names import Case, ListedTool, read
+from jazz_select.routing.resolve import NO_TOOL, NameIndex, resolve
+from tests.unit.routing.listed import Listed, listed, needing
+
+TOOLS, CASES = read()
+WEB = Listed(
+    name="web_search",
+    id="node-7",
+    provider="brave",
+    operation="search",
+    capabilities=("web.search", "internet.search"),
+    input_schema=needing("query"),
+)
+
+
+@pytest.mark.spec("004.9")
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    [
+        pytest.param("web_search", "exact", id="as it is"),
+        pytest.param("node-7", "exact", id="by its id"),
+        pytest.param("webSearch", "normalised", id="camel case"),
+        pytest.param("web.search", "normalised", id="dot"),
+        pytest.param("web-Search", "normalised", id="dash"),
+        pytest.param("web:search", "normalised", id="colon"),
+        pytest.param("web/search", "normalised", id="slash"),
+        pytest.param("web\u200b_search\ufeff", "normalised", id="characters nobody sees"),
+        pytest.param("\uff57eb_search", "normalised", id="full width"),
+        pytest.param("internet_search", "capability", id="capability"),
+        pytest.param("search_internet", "capability", id="capability in another order"),
+        pytest.param("web_serach", "capability", id="two letters swapped"),
+        pytest.param("web_searches", "capability", id="plural"),
+        pytest.param("brave_web_search", "capability", id="with its provider"),
+        pytest.param("functions.web_search", "capability", id="wrapped"),
+        pytest.param("web_search_for_query", "capability", id="with an input"),
+        pytest.param("web", "substring", id="a part of it"),
+    ],
+)
+def test_the_stages(name: str, stage: str) -> None:
+    found = resolve(name, [WEB, *listed("calendar.list_events", "send_mail")])
+    assert (found.tool, found.stage) == (WEB, stage)
+    assert found.error() == {}
+    assert found.score >= (0.5 if stage == "substring" else 0.8)
+
+
+@pytest.mark.spec("004.9")
+def test_nothing_like_it_is_a_structured_error() -> None:
+    error = resolve("book_flight", listed("web_search", "calendar")).error()
+    assert list(error) == ["error", "connected_tools", "requested", "reason", "suggestions"]
+    assert error["error"] == NO_TOOL == "Agent could not determine a matching tool."
+    assert error["connected_tools"] == ["web_search", "calendar"]
+    assert error["requested"] == "book_flight"
+    assert error["suggestions"] == []
+
+
+@pytest.mark.spec("004.3")
+@pytest.mark.parametrize("name", ["web_search", "webSearch", "search_the_web", "list_event", "web"])
+def test_the_order_of_the_tools_does_not_matter(name: str) -> None:
+    tools = [WEB, *listed("calendar.list_events", "send_mail", "read_file")]
+    found = [resolve(name, order).tool for order in (tools, tools[::-1], tools[2:] + tools[:2])]
+    assert {tool.name for tool in found if tool} == {"calendar.list_events" if name == "list_event" else "web_search"}
+    assert None not in found
+
+
+@pytest.mark.parametrize(
+    ("name", "tools", "meant"),
+    [
+        pytest.param("send_email", ["gmail.send_email", "outlook.send_email"], 2, id="two providers"),
+        pytest.param("web-search", ["web_search", "webSearch"], 2, id="two spellings"),
+        pytest.param("calendar", ["calendar.list", "calendar.find"], 2, id="a part of two"),
+        pytest.param(
+            "get_thing", [f"get_thing_{letter * 3}" for letter in "abcdefghijklmnopqrstuvwxyz"], 20, id="many"
+        ),
+    ],
+)
+def test_what_may_mean_several_runs_none_and_lists_them(name: str, tools: list[str], meant: int) -> None:
+    found = resolve(name, listed(*tools))
+    assert found.tool is None
+    assert found.suggestions == tuple(tools[:meant])
+
+
+@pytest.mark.parametrize("left_out", TOOLS, ids=lambda tool: tool.name)
+@pytest.mark.parametrize("form", ["{}", "functions.{}", "{}s", "{}_tool"])
+def test_no_tool_stands_in_for_one_that_is_not_connected(left_out: ListedTool, form: str) -> None:
+    index = NameIndex([tool for tool in TOOLS if tool is not left_out])
+    assert index.resolve(form.format(left_out.name)).tool is None
+
+
+def test_two_tools_of_one_name_are_ambiguous() -> None:
+    found = resolve("web_search", listed("web_search", "web_search"))
+    assert found.tool is None
+    assert found.suggestions == ("web_search", "web_search")
+
+
+def test_a_name_goes_before_another_tools_id() -> None:
+    tools = [Listed(name="first", id="second"), Listed(name="second", id="third")]
+    assert resolve("second", tools).tool is tools[1]
+
+
+@pytest.mark.parametrize("name", ["delete_files", "file_delete", "functions.delete_file", "delete", "delete_the_file"])
+def test_a_guess_never_runs_what_destroys(name: str) -> None:
+    found = resolve(name, listed("delete_file!", "web_search"))
+    assert found.tool is None
+    assert found.suggestions[0] == "delete_file"
+    assert "destroys" in found.reason
+
+
+@pytest.mark.parametrize("name", ["delete_file", "deleteFile", "DELETE-FILE"])
+def test_what_destroys_runs_by_its_name(name: str) -> None:
+    tool = resolve(name, listed("delete_file!")).tool
+    assert tool is not None
+    assert tool.name == "delete_file"
+
+
+OPPOSITES = [
+    ("lock_account", "unlock_account"),
+    ("create_event", "delete_event"),
+    ("enable_alarm", "disable_alarm"),
+    ("start_instance", "stop_instance"),
+    ("start_instance", "restart_instance"),
+    ("add_to_playlist", "remove_from_playlist"),
+    ("open_garage_door", "close_garage_door"),
+    ("subscribe_newsletter", "unsubscribe_newsletter"),
+    ("activate_user_account", "deactivate_user_account"),
+    ("turn_on_living_room_lights", "turn_off_living_room_lights"),
+    ("install_package", "uninstall_package"),
+    ("publish_the_next_blog_post", "unpublish_the_next_blog_post"),
+    ("convert_pdf_to_word", "convert_word_to_pdf"),
+    ("copy_local_files_to_remote", "copy_remote_files_to_local"),
+    ("set_user_home_address_city", "get_user_home_address_city"),
+    ("block_the_credit_card", "lock_the_credit_card"),
+    ("update_calendar_event_with_attendees", "create_calendar_event_with_attendees"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), [*OPPOSITES, *((b, a) for a, b in OPPOSITES)])
+@pytest.mark.parametrize("form", ["{}", "functions.{}", "{}s", "home_{}"])
+def test_a_tool_never_runs_for_its_opposite(one: str, other: str, form: str) -> None:
+    assert resolve(form.format(one), listed(other, "web_search")).tool is None
+
+
+@pytest.mark.parametrize(
+    ("name", "tool"),
+    [
+        pytest.param("do_not_send_mail", "send_mail", id="denied"),
+        pytest.param("send_mail_and_delete_file", "send_mail", id="two at once"),
+        pytest.param("yahoo.send_message", "gmail.send_message", id="another provider"),
+        pytest.param("create_issue", "create_issue_comment", id="more than was asked"),
+        pytest.param("create_issue_comment", "create_issue", id="less than was asked"),
+        pytest.param("account", "lock_account", id="an act that nobody named"),
+        pytest.param("get_contact", "get_contract", id="another word, not a slip"),
+        pytest.param("pay_song", "play_song", id="another verb, not a slip"),
+        pytest.param("list_users_v1", "list_users_v2", id="another version"),
+        pytest.param("sеnd_message", "send_message", id="a letter of another alphabet"),
+        pytest.param("\u202egam_dnes", "send_mag", id="written backwards"),
+        pytest.param("it", "list_items", id="too short"),
+        pytest.param("list_tools", "list_items", id="a word that wraps names is the noun here"),
+        pytest.param("list_services", "list_items", id="a technical noun"),
+        pytest.param("call_customer", "get_customer", id="a verb that wraps names is the verb here"),
+        pytest.param("run_report", "get_report", id="another verb that wraps names"),
+        pytest.param("get_customer_service", "get_customer", id="a noun behind it"),
+        pytest.param("refund", "check_refund_eligibility", id="an act, and a tool that only looks"),
+        pytest.param("ecode_text", "encode_text", id="a slip of a word as well as of its opposite"),
+    ],
+)
+def test_close_is_not_enough(name: str, tool: str) -> None:
+    assert resolve(name, listed(tool, "web_search")).tool is None
+
+
+HOSTILE: list[object] = [
+    None,
+    True,
+    10**5_000,
+    float("nan"),
+    b"web_search",
+    [],
+    {"name": "web_search"},
+    "",
+    " ",
+    "\x00",
+    "\ud800",
+    "___",
+    "web_search\n" * 100_000,
+    "get " * 250_000,
+    "a_" * 99,
+    "\u0301" * 150,
+    "\ufdfa" * 200,
+    "İ" * 200,
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_whatever_a_model_calls_a_tool_is_an_answer(name: object) -> None:
+    index = NameIndex(TOOLS)
+    start = perf_counter()
+    found = index.resolve(name)
+    assert perf_counter() - start < 0.5
+    assert found.tool is None
+    assert len(found.requested) <= 201
+    assert found.error()["connected_tools"] == [tool.name for tool in TOOLS]
+
+
+def test_no_tools_at_all() -> None:
+    assert resolve("web_search", listed()).reason == "no tool is connected"
+
+
+def outcome(case: Case) -> str | None:
+    tools = [tool for tool in TOOLS if tool.name not in case.without]
+    found = resolve(case.ask, tools).tool
+    return found.name if found else None
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.meant is None], ids=lambda case: case.ask)
+def test_no_name_on_the_list_runs_what_was_not_meant(case: Case) -> None:
+    assert outcome(case) is None
+
+
+def test_most_of_the_names_on_the_list_are_found_and_none_is_taken_for_another() -> None:
+    meant = [case for case in CASES if case.meant]
+    found = [outcome(case) for case in meant]
+    assert [case.ask for case, got in zip(meant, found, strict=True) if got not in {None, case.meant}] == []
+    held = [got for case, got in zip(meant, found, strict=True) if case.held]
+    assert len([got for got in held if got]) >= 0.95 * len(held)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.suggest], ids=lambda case: case.ask)
+def test_what_may_not_run_is_suggested(case: Case) -> None:
+    assert case.suggest in resolve(case.ask, TOOLS).suggestions
+
+
+def a_thousand() -> list[ListedTool]:
+    return [
+        ListedTool(
+            id=f"node-{place}-{number}",
+            name=f"{tool.name}_{number}" if number else tool.name,
+            provider=tool.provider,
+            operation=tool.operation,
+            capabilities=tool.capabilities,
+            input_schema=tool.input_schema,
+            destructive=tool.destructive,
+        )
+        for number in range(13)
+        for place, tool in enumerate(TOOLS)
+    ]
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="times mean nothing while lines are counted")
+def test_a_thousand_tools_take_microseconds_exact_and_milliseconds_by_likeness() -> None:
+    index = NameIndex(a_thousand())
+    index.resolve("web_serach_of_everything")
+
+    def best(name: str, times: int) -> float:
+        runs: list[float] = []
+        for _ in range(5):
+            start = perf_counter()
+            for _ in range(times):
+                index.resolve(name)
+            runs.append((perf_counter() - start) / times)
+        return min(runs)
+
+    assert best("postgres/runQuery", 1_000) < 10e-6
+    assert best("calendar_list_evnts", 5) < 10e-3
