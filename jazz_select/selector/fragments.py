@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 FAILURES: Final = 64
 """How many brackets may turn out not to open JSON before the search ends."""
@@ -28,9 +28,17 @@ def decoded(text: str) -> Any:
         return BROKEN
 
 
-def embedded(text: str) -> list[Any]:
-    """The arrays and objects that stand in `text`, outermost only, in order."""
-    found: list[Any] = []
+class Standing(NamedTuple):
+    """A value, and where in the text it stands."""
+
+    value: Any
+    start: int
+    end: int
+
+
+def standing(text: str) -> list[Standing]:
+    """The arrays and objects that stand in `text`, outermost only, in order, with their places."""
+    found: list[Standing] = []
     failures = position = 0
     while failures < FAILURES and (opener := _OPENER.search(text, position)):
         try:
@@ -38,8 +46,13 @@ def embedded(text: str) -> list[Any]:
         except _UNDECODABLE:
             failures, position = failures + 1, opener.end()
         else:
-            found.append(value)
+            found.append(Standing(value, opener.start(), position))
     return found
+
+
+def embedded(text: str) -> list[Any]:
+    """The arrays and objects that stand in `text`, outermost only, in order."""
+    return [each.value for each in standing(text)]
 
 
 def repaired(text: str) -> Any:

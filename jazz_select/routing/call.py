@@ -1,0 +1,119 @@
+"""One call of one tool: sync or async, within a time limit, to a JSON value or to an error as data.
+
+Only a cancellation of the caller passes.
+"""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from functools import partial
+from typing import Any, Final
+
+import orjson
+
+from jazz_select.routing.outcomes import StepError
+
+GRACE_S: Final = 0.2
+"""How long a tool that was cancelled has to end; one that does not is left behind."""
+_LONGEST_MESSAGE = 500
+
+
+async def call_tool(name: str, function: "partial[Any]", *, timeout_s: float | None) -> Any:
+    """What `function` returns, as JSON values, or a StepError that says why there is nothing.
+
+    A plain function runs in a thread of its own and so holds up nobody. Nothing can end it: after the time limit it
+    goes on unheard.
+
+    Raises:
+        CancelledError: The caller was cancelled; the tool was, too.
+    """
+    task = asyncio.ensure_future(_called(function))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=timeout_s)
+    except asyncio.CancelledError:
+        await _end(task)
+        raise
+    if not done:
+        await _end(task)
+        return StepError(fault="timeout", message=f"{name} gave no answer within {timeout_s:g} s")
+    if task.cancelled():
+        return StepError(fault="tool", message=f"{name} was cancelled from within")
+    error = task.exception()
+    if error is not None:
+        return StepError(fault="tool", message=f"{name} failed: {described(error)}", cause=error)
+    try:
+        return as_json(task.result())
+    except Exception as problem:  # noqa: BLE001 - whatever a value trips over, it is no JSON
+        message = f"{name} returned what is no JSON: {described(problem)}"
+        return StepError(fault="output", message=message, cause=problem)
+
+
+def as_json(value: object) -> Any:
+    """A value as plain JSON values, a copy. Dataclasses, pydantic models, dates and the like are understood.
+
+    Raises:
+        TypeError: It is none.
+    """
+    return orjson.loads(orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS))
+
+
+def described(error: BaseException) -> str:
+    """An exception in one line, even where its own text cannot be had."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an error's own text may fail, too
+        text = ""
+    text = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _plain(value: object) -> object:
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    raise TypeError(type(value).__name__)
+
+
+async def _called(function: "partial[Any]") -> object:
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function.func).__call__)
+    result = function() if is_async else await _in_thread(function)
+    return await result if inspect.isawaitable(result) else result
+
+
+async def _in_thread(function: "partial[Any]") -> object:
+    """What `function` returns in a thread that does not keep the process alive."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[object] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: object, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = context.run(function)
+        except Exception as raised:  # noqa: BLE001 - told to the caller
+            error = RuntimeError(described(raised)) if isinstance(raised, StopIteration) else raised
+        except BaseException as raised:  # noqa: BLE001 - a tool that exits ends itself, not its caller
+            error = RuntimeError(described(raised))
+        try:
+            loop.call_soon_threadsafe(settle, result, error)
+        except RuntimeError:  # the loop was closed meanwhile: nobody waits
+            return
+
+    threading.Thread(target=work, name="jazz-select-tool", daemon=True).start()
+    return await future
+
+
+async def _end(task: "asyncio.Task[object]") -> None:
+    """Cancel, and wait a moment for it; an error that comes later is nobody's."""
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    task.cancel()
+    await asyncio.wait({task}, timeout=GRACE_S)
