@@ -10,6 +10,7 @@ from benchmarks import (
     intents,
     latency,
     load,
+    names,
     peers,
     position,
     recall,
@@ -30,6 +31,7 @@ def main(
     ] = False,
 ) -> None:
     """Measure everything, store the rows, and make the tables of benchmarks/README.md from them."""
+    names.main()
     latency.main(data)
     load.main()
     scale.main(data, large=everything)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-_PACKAGES = ("jazz-select", "qdrant-edge-py", "wordllama", "fastembed", "onnxruntime", "numpy")
+_PACKAGES = ("jazz-select", "qdrant-edge-py", "wordllama", "fastembed", "onnxruntime", "numpy", "rapidfuzz")
 _GENERATED = (":!benchmarks/results", ":!benchmarks/README.md")
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import report_sureness, rows
+from benchmarks import report_names, report_sureness, rows
 from benchmarks.tables import by, markdown, mean_of, percent
 
 README = Path(__file__).with_name("README.md")
@@ -198,9 +198,11 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "position": ("position", position_table),
     "peers": ("peers", peers_table),
     "peers-provenance": ("peers", provenance),
+    "names": ("names", report_names.names_table),
     "recall-provenance": ("recall", provenance),
     "sureness-provenance": ("confidence", provenance),
     "latency-provenance": ("latency", provenance),
+    "names-provenance": ("names", provenance),
 }
 """Marker to the question whose rows it shows, and how."""
 
