@@ -23,8 +23,8 @@ def semantic_router(
     """semantic-router's IndexedRouter: utterances in an index, their scores combined per route.
 
     A route's utterances are the flow's name with its description, and its examples. `hybrid` adds its TF-IDF encoder,
-    the one of its sparse encoders that downloads nothing. `tuned` reads 20 utterances and takes each route's
-    best, which ranked highest of what was tried on a seed that is not reported; otherwise its defaults (five
+    the one of its sparse encoders that downloads nothing. `tuned` reads all utterances and takes each route's mean,
+    which ranked highest of what was tried on a seed that is not reported; otherwise its defaults (the five nearest
     utterances, their mean). Ranking is what `acall(limit=…)` returns.
     """
     encoders, routers = import_module("semantic_router.encoders"), import_module("semantic_router.routers")
@@ -39,10 +39,11 @@ def semantic_router(
         async def acall(self, docs: list[str]) -> list[list[float]]:
             return [embedder.embed_query(docs[0]).tolist()] if len(docs) == 1 else self(docs)
 
-    options = {"top_k": 20, "aggregation": "max"} if tuned else {}
+    utterances = [[flow["text"], *flow["examples"]] for flow in flows]
+    options = {"top_k": sum(map(len, utterances)), "aggregation": "mean"} if tuned else {}
     router = routers.IndexedRouter(
         Encoder(),
-        [route(name=flow["name"], utterances=[flow["text"], *flow["examples"]]) for flow in flows],
+        [route(name=flow["name"], utterances=its) for flow, its in zip(flows, utterances, strict=True)],
         sparse_encoder=encoders.TfidfEncoder() if hybrid else None,
         **options,
     )
