@@ -15,6 +15,9 @@ JazzSelectError
 │   ├── UnknownFlowError        the flow to update is not in the index
 │   └── StoreUnavailableError   the Qdrant server did not answer
 ├── EmbeddingError              the embedder failed
+├── ToolError                   a tool, or its schema, cannot work
+│   ├── DuplicateToolError      two tools of one name
+│   └── DecisionCallbackError   the choice between tools failed, and there is nothing to fall back to
 └── ModelError                  a call to a chat model failed; `.retryable` says whether to try again
     ├── ModelTimeoutError       it took longer than it was given
     └── ModelUnavailableError   it was not even made, since the model failed lately
@@ -204,3 +207,32 @@ class ModelUnavailableError(ModelError):
         times = "once" if failures == 1 else f"{failures} times in a row"
         problem = f"not asked, since it failed {times}; asked again in {wait_s:.1f} s"
         super().__init__(model, problem, retryable=True, retry_after=wait_s)
+
+
+class ToolError(JazzSelectError):
+    """A tool cannot work as it is described.
+
+    Attributes:
+        tool: Its name.
+        problem: What is wrong and what would be right.
+    """
+
+    def __init__(self, tool: str, problem: str) -> None:
+        self.tool = tool
+        self.problem = problem
+        super().__init__(f"tool {tool!r}: {problem}")
+
+
+class DuplicateToolError(ToolError):
+    """Two tools of one name are connected, so that a call could mean either."""
+
+    def __init__(self, tool: str, ids: tuple[str, str]) -> None:
+        self.ids = ids
+        super().__init__(tool, f"two tools have this name ({ids[0]} and {ids[1]}); rename one, or connect only one")
+
+
+class DecisionCallbackError(ToolError):
+    """A decision callback failed, was too late, or chose what was not offered; its own error is the cause."""
+
+    def __init__(self, after: str, problem: str) -> None:
+        super().__init__(after, f"the choice of what follows it failed: {problem}")
