@@ -1,0 +1,170 @@
+"""What may follow what: scores, candidates, chains and the picture of them."""
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jazz_select.errors import DuplicateToolError, ToolError
+from jazz_select.routing.analyze import ChainAnalyzer
+from jazz_select.routing.compatibility import CompatibilityIndex, compatibility_score, outputs
+from jazz_select.routing.points import GuidedDecisionPoint, ToolCandidate
+from jazz_select.routing.tool import Tool, Toolbox
+from tests.unit.routing.shop import INTEGER, STRING, obj, tools
+
+
+def tool(name: str, takes: dict[str, Any] | None = None, gives: dict[str, Any] | None = None) -> Tool:
+    return Tool(name=name, input_schema=takes or {}, output_schema=gives)
+
+
+GIVES = obj({"order_id": STRING, "amount": INTEGER}, note=STRING)
+SCORES: dict[str, tuple[dict[str, Any], float]] = {
+    "same name, same type": (obj({"order_id": STRING}), 1.0),
+    "another case": (obj({"orderId": STRING}), 0.9),
+    "another type": (obj({"order_id": INTEGER}), 0.0),
+    "may be missing": (obj({"note": STRING}), 0.5),
+    "half of it": (obj({"order_id": STRING, "weight": INTEGER}), 0.5),
+    "optional fields do not count beside required ones": (obj({"order_id": STRING}, weight=INTEGER), 1.0),
+    "optional fields alone": (obj({}, order_id=STRING, weight=INTEGER), 0.5),
+    "no fields": (obj({}), 0.0),
+}
+
+
+@pytest.mark.spec("000.5")
+@pytest.mark.parametrize(("takes", "score"), SCORES.values(), ids=SCORES)
+def test_score(takes: dict[str, Any], score: float) -> None:
+    assert compatibility_score(outputs(tool("a", gives=GIVES)), tool("b", takes)) == pytest.approx(score)
+
+
+def test_a_name_that_could_mean_two_fields_means_none() -> None:
+    gives = obj({"order_id": STRING, "orderId": STRING})
+    assert compatibility_score(outputs(tool("a", gives=gives)), tool("b", obj({"ORDER-ID": STRING}))) == 0
+
+
+names = st.sampled_from(["id", "Id", "order_id", "orderId", "x"])
+kinds: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [STRING, INTEGER, {"type": ["string", "null"]}, {}, {"enum": ["a"]}]
+)
+
+
+def _object(fields: dict[str, Any], needed: set[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": [name for name in fields if name in needed]}
+
+
+objects = st.builds(_object, st.dictionaries(names, kinds, max_size=4), st.sets(names))
+catalogues = st.lists(st.tuples(objects, objects), min_size=1, max_size=8)
+
+
+@given(catalogue=catalogues)
+@settings(max_examples=200, deadline=None)
+def test_the_index_is_equal_to_brute_force(catalogue: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    made = [tool(f"t{n}", takes, gives) for n, (takes, gives) in enumerate(catalogue)]
+    table = CompatibilityIndex(made).graph()
+    brute = [[0.0 if a is b else compatibility_score(outputs(a), b) for b in made] for a in made]
+    assert np.allclose(table, brute)
+    assert ((table >= 0) & (table <= 1)).all()
+
+
+@pytest.mark.spec("000.7")
+@pytest.mark.spec("000.9")
+def test_only_what_fits_may_follow_and_nothing_follows_itself() -> None:
+    point = ChainAnalyzer(tools()).guided_decision_points("find_order")
+    assert point == GuidedDecisionPoint(after_step="find_order", candidate_tools=["check_refund", "send_mail"])
+
+
+@pytest.mark.spec("000.8")
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({}, ["b", "c", "a"]),
+        ({"max_candidates": 2}, ["b", "c"]),
+        ({"min_compatibility": 0.51}, ["b", "c"]),
+        ({"min_compatibility": 0.0}, ["b", "c", "a"]),
+    ],
+    ids=str,
+)
+def test_best_first_ties_in_order_and_bounds_included(options: dict[str, Any], found: list[str]) -> None:
+    half, whole = obj({"order_id": STRING, "weight": INTEGER}), obj({"order_id": STRING})
+    made = [
+        tool("a", half),
+        tool("start", gives=GIVES),
+        tool("b", whole),
+        tool("c", whole),
+        tool("d", obj({"z": STRING})),
+    ]
+    assert ChainAnalyzer(made).guided_decision_points("start", **options).candidate_tools == found
+
+
+@pytest.mark.spec("000.5")
+def test_a_candidate_says_what_it_wants() -> None:
+    (first, *_) = ChainAnalyzer(tools()).successors("find_order")
+    assert first == ToolCandidate(
+        name="check_refund",
+        description="What check_refund does.",
+        input_schema_summary={"order_id": "string", "amount": "integer"},
+        compatibility_score=1.0,
+    )
+
+
+def test_chains_unreachable_ones_and_collisions() -> None:
+    analyzer = ChainAnalyzer([*tools(), tool("Send-Mail", obj({"zip": STRING}))])
+    assert list(analyzer.chains(3)) == [("find_order", "check_refund"), ("find_order", "send_mail")]
+    assert analyzer.unreachable() == ["find_order", "weigh_parcel", "Send-Mail"]
+    assert analyzer.collisions() == [("send_mail", "Send-Mail")]
+
+
+def test_the_picture() -> None:
+    picture = ChainAnalyzer([*tools(), tool('bad"]; click', obj({"q": STRING}))]).mermaid()
+    assert picture.startswith("flowchart LR\n")
+    assert "    t0 --> t1\n" in picture
+    assert "    t0 -. 0.50 .-> t2\n" in picture
+    assert 't4["bad__ click"]' in picture.replace(";", "_").replace("___", "__") or '"bad' in picture
+
+
+def test_an_unknown_tool_is_told_with_those_there_are() -> None:
+    with pytest.raises(ToolError, match="there are find_order"):
+        ChainAnalyzer(tools()).successors("nowhere")
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(DuplicateToolError, match="two tools have this name"):
+        Toolbox([*tools(), *tools()])
+
+
+def test_a_thousand_tools_are_analysed_at_once() -> None:
+    made = [
+        tool(f"t{n}", obj({f"f{n % 97}": STRING, "id": INTEGER}), obj({f"f{(n + 1) % 97}": STRING, "id": INTEGER}))
+        for n in range(1_000)
+    ]
+    analyzer = ChainAnalyzer(made)
+    began = time.perf_counter()
+    assert len(list(analyzer.edges(min_compatibility=0.9))) == pytest.approx(10_310, abs=500)
+    assert time.perf_counter() - began < 5, "bounded, whatever the machine; benchmarks say how fast"
+
+
+@pytest.mark.spec("000.4")
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"after_step": " "}, "names the step"),
+        ({"candidate_tools": "send_mail"}, "candidate_tools is a list of names"),
+        ({"candidate_tools": ["a", "a"]}, "names something twice"),
+        ({"candidate_tools": ["find_order"]}, "never follows itself"),
+        ({"context_fields": [1]}, "context_fields is a list of names"),
+    ],
+    ids=str,
+)
+def test_a_decision_point_checks_itself(changes: dict[str, Any], told: str) -> None:
+    fields: dict[str, Any] = {"after_step": "find_order", "candidate_tools": ["send_mail"]}
+    assert GuidedDecisionPoint(**fields).context_fields == []
+    with pytest.raises(ToolError, match=told):
+        GuidedDecisionPoint(**(fields | changes))
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1])
+def test_a_score_lies_from_0_to_1(score: float) -> None:
+    with pytest.raises(ToolError, match="compatibility_score lies from 0 to 1"):
+        ToolCandidate(name="a", compatibility_score=score)

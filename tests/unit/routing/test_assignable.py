@@ -1,0 +1,158 @@
+"""May a value of one schema go where another is wanted?"""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from jazz_select.routing.assignability import NEVER, PERHAPS, SURELY, assignable
+
+S, INT, N, B = ({"type": each} for each in ("string", "integer", "number", "boolean"))
+BASE = {"type": "object", "properties": {"a": INT}, "required": ["a"]}
+SUB = {"type": "object", "properties": {"a": INT, "b": S}, "required": ["a", "b"]}
+MAYBE = {"type": "object", "properties": {"a": INT}}
+LIST = {"$defs": {"n": {"type": "object", "properties": {"next": {"$ref": "#/$defs/n"}}}}, "$ref": "#/$defs/n"}
+
+
+def optional(schema: Any) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def array(schema: Any) -> dict[str, Any]:
+    return {"type": "array", "items": schema}
+
+
+CASES: dict[str, tuple[Any, Any, float]] = {
+    "int to float": (INT, N, SURELY),
+    "int to optional int": (INT, optional(INT), SURELY),
+    "optional int to int": (optional(INT), INT, PERHAPS),
+    "a list of types": ({"type": ["integer", "null"]}, INT, PERHAPS),
+    "nullable of OpenAPI": ({"type": "integer", "nullable": True}, INT, PERHAPS),
+    "str to int": (S, INT, NEVER),
+    "bool to int": (B, INT, NEVER),
+    "float to int": (N, INT, PERHAPS),
+    "list of int to list of float": (array(INT), array(N), SURELY),
+    "list of str to list of int": (array(S), array(INT), NEVER),
+    "any list to list of int": ({"type": "array"}, array(INT), PERHAPS),
+    "literal to str": ({"enum": ["a", "b"]}, S, SURELY),
+    "str to literal": (S, {"enum": ["a"]}, PERHAPS),
+    "int to literal of str": (INT, {"type": "string", "enum": ["a"]}, NEVER),
+    "literal to a wider one": ({"enum": ["a"]}, {"enum": ["a", "b"]}, SURELY),
+    "literal to a narrower one": ({"enum": ["a", "b"]}, {"enum": ["a"]}, PERHAPS),
+    "literal to another one": ({"const": "a"}, {"const": "b"}, NEVER),
+    "True is not 1": ({"const": True}, {"const": 1}, NEVER),
+    "subclass to base": (SUB, BASE, SURELY),
+    "base to subclass": (BASE, SUB, NEVER),
+    "a field that may be missing": (MAYBE, BASE, PERHAPS),
+    "any object to base": ({"type": "object"}, BASE, PERHAPS),
+    "base to any object": (BASE, {"type": "object"}, SURELY),
+    "nothing more allowed": (SUB, {**BASE, "additionalProperties": False}, NEVER),
+    "any to int": ({}, INT, PERHAPS),
+    "int to any": (INT, {}, SURELY),
+    "nothing to any": (False, {}, NEVER),
+    "a format": (S, {"type": "string", "format": "email"}, PERHAPS),
+    "a bound": (INT, {"type": "integer", "minimum": 1}, PERHAPS),
+    "a tighter bound": ({"type": "integer", "minimum": 2}, {"type": "integer", "minimum": 1}, SURELY),
+    "all of": ({"allOf": [BASE, {"properties": {"b": S}, "required": ["b"]}]}, SUB, SURELY),
+    "a circle": (LIST, LIST, SURELY),
+    "a reference to nowhere": ({"$ref": "#/nowhere"}, INT, PERHAPS),
+    "a reference to itself": ({"$ref": "#"}, INT, PERHAPS),
+    "unknown keywords": ({"type": "integer", "x-unit": "g"}, {"type": "integer", "whatever": []}, SURELY),
+    "no schema": (5, "x", PERHAPS),
+}
+
+
+@pytest.mark.spec("000.9")
+@pytest.mark.parametrize(("there", "wanted", "score"), CASES.values(), ids=CASES)
+def test_assignable(there: Any, wanted: Any, score: float) -> None:
+    assert assignable(there, wanted) == score
+
+
+def test_absurd_schemas_are_bounded() -> None:
+    deep: dict[str, Any] = {"type": "integer"}
+    for _ in range(10_000):
+        deep = {"type": "array", "items": deep}
+    assert assignable(deep, deep) == PERHAPS
+    wide = {
+        "type": "object",
+        "properties": {f"p{n}": {"type": "string", "description": "x" * 50} for n in range(60_000)},
+    }
+    assert assignable(wide, wide) in (SURELY, PERHAPS)
+    assert assignable({"anyOf": [S] * 10_000}, INT) == PERHAPS
+
+
+scalars: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [S, INT, N, B, {"type": "null"}, {"enum": ["a", 1]}, {"enum": ["a", "b"]}, {"const": 2}]
+)
+
+
+def _object(properties: dict[str, Any], needed: bool) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties) if needed else []}
+
+
+def _nested(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    properties = st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=3)
+    return st.one_of(inner.map(array), inner.map(optional), st.builds(_object, properties, st.booleans()))
+
+
+schemas = st.recursive(scalars, _nested, max_leaves=5)
+
+
+def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Values that a schema describes, none of them more than it says."""
+    if "anyOf" in schema:
+        return st.one_of(*map(values, schema["anyOf"]))
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if "const" in schema:
+        return st.just(schema["const"])
+    match schema["type"]:
+        case "object":
+            parts = {name: values(part) for name, part in schema["properties"].items()}
+            needed = {name: part for name, part in parts.items() if name in schema["required"]}
+            return st.fixed_dictionaries(needed, optional={n: p for n, p in parts.items() if n not in needed})
+        case "array":
+            return st.lists(values(schema["items"]), min_size=1, max_size=2)
+        case kind:
+            plain: dict[str, st.SearchStrategy[Any]] = {
+                "string": st.sampled_from(["a", "z"]),
+                "integer": st.integers(-3, 3),
+                "number": st.sampled_from([0.5, 2, 2.5]),
+                "boolean": st.booleans(),
+                "null": st.none(),
+            }
+            return plain[kind]
+
+
+@given(there=schemas, wanted=schemas, data=st.data())
+@settings(max_examples=400, deadline=None)
+def test_it_agrees_with_validation(there: dict[str, Any], wanted: dict[str, Any], data: st.DataObject) -> None:
+    value = data.draw(values(there))
+    fits = Draft202012Validator(wanted).is_valid(value)  # pyright: ignore[reportUnknownMemberType] - its stubs are partial
+    score = assignable(there, wanted)
+    assert score != (NEVER if fits else SURELY), value
+
+
+@given(schema=schemas)
+def test_everything_fits_itself(schema: dict[str, Any]) -> None:
+    assert assignable(schema, schema) == SURELY
+
+
+@given(there=schemas, wanted=schemas)
+def test_a_wider_consumer_takes_no_less(there: dict[str, Any], wanted: dict[str, Any]) -> None:
+    assert assignable(there, optional(wanted)) >= assignable(there, wanted)
+
+
+KEYWORDS = ["type", "anyOf", "properties", "items", "enum", "$ref", "allOf", "required", "minimum"]
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.text() | st.integers(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(KEYWORDS), inner),  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] - any JSON at all
+)
+
+
+@given(there=json_values, wanted=schemas)
+def test_no_json_is_too_odd(there: Any, wanted: dict[str, Any]) -> None:
+    assert assignable(there, wanted) in (SURELY, PERHAPS, NEVER)
+    assert assignable(wanted, there) in (SURELY, PERHAPS, NEVER)
