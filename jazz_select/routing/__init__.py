@@ -1,1 +1,64 @@
-"""Tools: what may follow what, which was meant, and running them."""
+"""Tools: what may follow what, which was meant, and running them.
+
+Names are loaded on first use, like those of `jazz_select`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jazz_select.routing.analyze import ChainAnalyzer
+    from jazz_select.routing.assignability import assignable
+    from jazz_select.routing.execute import CHOOSE, FlowExecutor
+    from jazz_select.routing.model_decision import ModelDecision
+    from jazz_select.routing.plan import Plan
+    from jazz_select.routing.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
+    from jazz_select.routing.resolution import resolve
+    from jazz_select.routing.run import run_plan
+    from jazz_select.routing.steps import StepRecord, promotions
+    from jazz_select.routing.tool import Tool, Toolbox
+
+_HOMES = {
+    "CHOOSE": "execute",
+    "ChainAnalyzer": "analyze",
+    "DecisionCallback": "points",
+    "FlowExecutor": "execute",
+    "GuidedDecisionPoint": "points",
+    "ModelDecision": "model_decision",
+    "Plan": "plan",
+    "StepRecord": "steps",
+    "Tool": "tool",
+    "ToolCandidate": "points",
+    "Toolbox": "tool",
+    "assignable": "assignability",
+    "promotions": "steps",
+    "resolve": "resolution",
+    "run_plan": "run",
+}
+
+__all__ = [
+    "CHOOSE",
+    "ChainAnalyzer",
+    "DecisionCallback",
+    "FlowExecutor",
+    "GuidedDecisionPoint",
+    "ModelDecision",
+    "Plan",
+    "StepRecord",
+    "Tool",
+    "ToolCandidate",
+    "Toolbox",
+    "assignable",
+    "promotions",
+    "resolve",
+    "run_plan",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from jazz_select.routing.resolve import Stage
+from jazz_select.routing.resolution import Stage
 
 Status = Literal["ok", "failed", "skipped"]
 Fault = Literal["name", "arguments", "reference", "tool", "timeout", "output", "dependency"]

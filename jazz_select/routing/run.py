@@ -17,7 +17,7 @@ from jazz_select.routing.names import NamedTool
 from jazz_select.routing.outcomes import Fault, PlanResult, StepError, StepOutcome
 from jazz_select.routing.plan import Plan, PlanStep, is_reference, parsed
 from jazz_select.routing.pointer import Missing, look_up
-from jazz_select.routing.resolve import NameIndex, Resolution
+from jazz_select.routing.resolution import NameIndex, Resolution
 
 TIMEOUT_S: Final = 30.0
 AT_ONCE: Final = 8

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from benchmarks.names import read
 from jazz_select.routing.names import words
-from jazz_select.routing.resolve import NameIndex, resolve
+from jazz_select.routing.resolution import NameIndex, resolve
 from jazz_select.routing.vocabulary import ACTING, LOOKING, OPPOSITE, are_opposites
 from tests.unit.routing.listed import listed
 

@@ -6,7 +6,7 @@ from time import perf_counter
 import pytest
 
 from benchmarks.names import Case, ListedTool, read
-from jazz_select.routing.resolve import NO_TOOL, NameIndex, resolve
+from jazz_select.routing.resolution import NO_TOOL, NameIndex, resolve
 from tests.unit.routing.listed import Listed, listed, needing
 
 TOOLS, CASES = read()

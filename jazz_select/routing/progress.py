@@ -1,0 +1,68 @@
+"""A run on its way: what is there so far, and what the next tool gets of it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from jazz_select.routing.compatibility import Field, available_fields, folded, outputs
+from jazz_select.routing.points import GuidedDecisionPoint, ToolCandidate
+from jazz_select.routing.schema import RESULT, fields
+from jazz_select.routing.steps import RunResult, StepRecord
+from jazz_select.routing.tool import Tool
+
+
+class Progress:
+    """What is there so far."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.context = given
+        self.records: list[StepRecord] = []
+        self.last_tool = ""
+        self._last: dict[str, Any] = dict(given)
+        self._declared: dict[str, Field] = {}
+
+    def keep(self, tool: Tool, output: Any) -> None:
+        """A tool gave this."""
+        given = dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}
+        self.context.update(given)
+        self._declared.update({each.name: replace(each, certain=True) for each in outputs(tool) if each.name in given})
+        self._declared = {name: each for name, each in self._declared.items() if name in self.context}
+        self.last_tool, self._last = tool.name, given
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All that is there, by what was declared or else by the values."""
+        return available_fields(self.context, self._declared)
+
+    def last_fields(self, tools: Mapping[str, Tool]) -> list[str]:
+        """What the last step gave, by name."""
+        tool = tools.get(self.last_tool)
+        return list(fields(tool.output_schema)) if tool and tool.output_schema else list(self._last)
+
+    def shown(self, point: GuidedDecisionPoint | None) -> dict[str, Any]:
+        """What one who chooses sees: the named fields, or the last step's; never the whole context."""
+        if point and point.context_fields:
+            return {name: self.context[name] for name in point.context_fields if name in self.context}
+        return dict(self._last)
+
+    def ended(self, status: Any, *, pending: tuple[ToolCandidate, ...] = ()) -> RunResult:
+        """The result as it stands."""
+        return RunResult(status=status, records=tuple(self.records), context=self.context, pending=pending)
+
+
+def arguments_of(tool: Tool, context: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Arguments from what is there, and the required ones that are not."""
+    alike: dict[str, list[str]] = {}
+    for name in context:
+        alike.setdefault(folded(name), []).append(name)
+    arguments: dict[str, Any] = {}
+    missing: list[str] = []
+    for name, (_, required) in fields(tool.input_schema).items():
+        same = alike.get(folded(name), [])
+        if name in context:
+            arguments[name] = context[name]
+        elif len(same) == 1:
+            arguments[name] = context[same[0]]
+        elif required:
+            missing.append(name)
+    return arguments, missing
