@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from jazz_select.routing.analyze import ChainAnalyzer
     from jazz_select.routing.assignability import assignable
     from jazz_select.routing.execute import CHOOSE, FlowExecutor
+    from jazz_select.routing.filling import fill_from_outputs
     from jazz_select.routing.model_decision import ModelDecision
     from jazz_select.routing.plan import Plan
     from jazz_select.routing.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
@@ -31,6 +32,7 @@ _HOMES = {
     "ToolCandidate": "points",
     "Toolbox": "tool",
     "assignable": "assignability",
+    "fill_from_outputs": "filling",
     "promotions": "steps",
     "resolve": "resolution",
     "run_plan": "run",
@@ -49,6 +51,7 @@ __all__ = [
     "ToolCandidate",
     "Toolbox",
     "assignable",
+    "fill_from_outputs",
     "promotions",
     "resolve",
     "run_plan",

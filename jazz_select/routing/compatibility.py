@@ -1,7 +1,7 @@
 """How well what is there fits what a tool wants: one pair by the formula, a whole catalogue by an inverted index."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -69,20 +69,30 @@ def compatibility_score(available: Iterable[Field], consumer: Tool) -> float:
     if not wanted:
         return 0.0
     there = list(available)
-    return sum(_field_score(there, each) for each in wanted) / len(wanted)
+    return sum(field_score(there, each) for each in wanted) / len(wanted)
 
 
-def _field_score(available: Sequence[Field], wanted: Field) -> float:
+def _fit(there: Field, wanted: Field) -> float:
+    return assignable(there.schema, wanted.schema, out_root=there.root, in_root=wanted.root)
+
+
+def field_score(available: Sequence[Field], wanted: Field, fit: Callable[[Field, Field], float] = _fit) -> float:
+    """How well what is there gives one wanted field, from 0 to 1; `fit` compares the schemas."""
     exact = [each for each in available if each.name == wanted.name]
-    if exact:
-        return _match(exact[-1], wanted)
-    alike = [each for each in available if each.folded == wanted.folded]
-    return FOLDED * _match(alike[0], wanted) if len(alike) == 1 else 0.0
+    alike = exact or [each for each in available if each.folded == wanted.folded]
+    if not exact and len(alike) != 1:
+        return 0.0
+    there = alike[-1]
+    return (1.0 if exact else FOLDED) * fit(there, wanted) * (1.0 if there.certain else OPTIONAL)
 
 
-def _match(there: Field, wanted: Field) -> float:
-    fit = assignable(there.schema, wanted.schema, out_root=there.root, in_root=wanted.root)
-    return fit * (1.0 if there.certain else OPTIONAL)
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A field, and the tools that want it: how much of their score it is."""
+
+    what: Field
+    consumers: list[int] = field(default_factory=list[int])
+    shares: list[float] = field(default_factory=list[float])
 
 
 class CompatibilityIndex:
@@ -94,14 +104,18 @@ class CompatibilityIndex:
     def __init__(self, tools: Iterable[Tool]) -> None:
         """Index what these tools want."""
         self.tools = tuple(tools)
-        self._wanted: dict[str, dict[tuple[str, str], tuple[Field, list[int], list[float]]]] = defaultdict(dict)
+        groups: dict[str, dict[tuple[str, str], _Wanted]] = defaultdict(dict)
         for number, tool in enumerate(self.tools):
             wanted = inputs(tool)
             for each in wanted:
-                group = self._wanted[each.folded]
-                _, consumers, shares = group.setdefault((each.name, _key(each)), (each, [], []))
-                consumers.append(number)
-                shares.append(1.0 / len(wanted))
+                asked = groups[each.folded].setdefault((each.name, _key(each)), _Wanted(each))
+                asked.consumers.append(number)
+                asked.shares.append(1.0 / len(wanted))
+        self._wanted = {
+            name: [(each.what, np.array(each.consumers), np.array(each.shares)) for each in group.values()]
+            for name, group in groups.items()
+        }
+        self._fits: dict[tuple[str, str], float] = {}
         self._rows: dict[tuple[tuple[str, str, bool], ...], Scores] = {}
 
     def scores(self, available: Iterable[Field]) -> Scores:
@@ -121,12 +135,18 @@ class CompatibilityIndex:
         row = self._rows.get(key)
         if row is None:
             row = np.zeros(len(self.tools))
-            for wanted, consumers, shares in self._wanted[name].values():
-                score = _field_score(group, wanted)
+            for wanted, consumers, shares in self._wanted[name]:
+                score = field_score(group, wanted, self._fit)
                 if score:
-                    np.add.at(row, consumers, score * np.array(shares))
+                    row[consumers] += score * shares  # no tool wants two fields of one name
             self._rows[key] = row
         return row
+
+    def _fit(self, there: Field, wanted: Field) -> float:
+        pair = (_key(there), _key(wanted))
+        if pair not in self._fits:
+            self._fits[pair] = _fit(there, wanted)
+        return self._fits[pair]
 
     def graph(self) -> Scores:
         """Every tool's outputs against every tool, shape (producers, consumers); a tool does not follow itself."""
