@@ -1,6 +1,5 @@
 """What may follow what: scores, candidates, chains and the picture of them."""
 
-import time
 from typing import Any
 
 import numpy as np
@@ -140,9 +139,7 @@ def test_a_thousand_tools_are_analysed_at_once() -> None:
         for n in range(1_000)
     ]
     analyzer = ChainAnalyzer(made)
-    began = time.perf_counter()
     assert len(list(analyzer.edges(min_compatibility=0.9))) == pytest.approx(10_310, abs=500)
-    assert time.perf_counter() - began < 5, "bounded, whatever the machine; benchmarks say how fast"
 
 
 @pytest.mark.spec("000.4")
