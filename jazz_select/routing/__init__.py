@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jazz_select.routing.analyze import ChainAnalyzer
+    from jazz_select.routing.asking import ToolAsker
     from jazz_select.routing.assignability import assignable
     from jazz_select.routing.execute import CHOOSE, FlowExecutor
     from jazz_select.routing.filling import fill_from_outputs
@@ -29,6 +30,7 @@ _HOMES = {
     "Plan": "plan",
     "StepRecord": "steps",
     "Tool": "tool",
+    "ToolAsker": "asking",
     "ToolCandidate": "points",
     "Toolbox": "tool",
     "assignable": "assignability",
@@ -48,6 +50,7 @@ __all__ = [
     "Plan",
     "StepRecord",
     "Tool",
+    "ToolAsker",
     "ToolCandidate",
     "Toolbox",
     "assignable",
