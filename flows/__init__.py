@@ -9,6 +9,10 @@ Many flows are near-twins on purpose, because that is what a real shop has:
 refund or exchange, late or lost, pause or cancel. Their conditions say where
 one ends and the next begins, and name the fact that decides.
 
+Some flows have a `chain`: the order in which their tools run, with the places where
+there is a choice. `flows/tools.py` holds those tools, and `flows/shop.py` the small
+shop that they work on, a SQLite database in memory.
+
 `flows/journeys.py` holds the composites, made of the flows next door.
 `flows/guards.py` holds the facts on which a flow may be withheld.
 `flows/seasonal.yaml` shows the same without Python.

@@ -26,6 +26,7 @@ class TrackOrder(BaseFlow):
         "When is the rest coming? Only one of the two boxes arrived so far, the other is still on the road I think",
     ]
     tools = ["lookup_order", "get_tracking"]
+    chain = tools
     aliases = ["order status", "WISMO"]
     steps = [
         "Find the order with lookup_order; a guest gives number and postcode. If several are open, ask which one.",
@@ -54,6 +55,7 @@ class CancelOrder(BaseFlow):
         "I ordered the sofa twice, one of the two can go. Neither has left the warehouse",
     ]
     tools = ["lookup_order", "cancel_order", "release_payment"]
+    chain = tools
     steps = [
         "Find the order with lookup_order and read out what is in it, so that the right one is cancelled.",
         "If the status is 'placed' or 'packed', ask for a clear yes, then call cancel_order.",

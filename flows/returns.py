@@ -1,6 +1,7 @@
 """Goods that go back: refund, exchange, label, and what arrived damaged, wrong or broke later."""
 
 from jazz_select import BaseFlow
+from jazz_select.routing import GuidedDecisionPoint
 
 
 class RefundOrder(BaseFlow):
@@ -25,14 +26,20 @@ class RefundOrder(BaseFlow):
         "Hello, my mother no longer needs the walking frame. It is unopened. Would you take it back and pay us?",
         "changed my mind after it arrived",
     ]
-    tools = ["lookup_order", "check_return_window", "create_return", "issue_refund"]
+    tools = ["lookup_order", "check_return_window", "create_return", "issue_refund", "offer_store_credit"]
+    chain = (
+        "lookup_order",
+        "check_return_window",
+        GuidedDecisionPoint(after_step="check_return_window", candidate_tools=["create_return", "offer_store_credit"]),
+        GuidedDecisionPoint(after_step="create_return", candidate_tools=["issue_refund"]),
+    )
     aliases = ["money back"]
     steps = [
         "Find the order with lookup_order and ask which items go back, if there are several.",
         "Call check_return_window: 30 days from delivery, hygiene articles only unopened.",
         "Register the return with create_return and send the label along.",
         "Say that issue_refund runs when the parcel reaches us, and that the money takes 3 to 5 working days then.",
-        "Outside the window, decline kindly and offer store credit if the item is unused.",
+        "Outside the window, decline kindly, and offer_store_credit if the item is unused.",
     ]
 
 
@@ -59,6 +66,7 @@ class ExchangeItem(BaseFlow):
         "My husband got the left-handed golf glove he asked for, but needs a right-handed one after all. Same model!",
     ]
     tools = ["lookup_order", "check_return_window", "check_stock", "create_exchange", "charge_difference"]
+    chain = tools
     aliases = ["swap"]
     steps = [
         "Find the order with lookup_order and confirm the item, and the variant that is wanted instead.",

@@ -1,0 +1,175 @@
+"""The chains of flows, and those of the support pack, run to their end on its shop."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.shop import Shop
+from flows.tools import ReturnPolicy, shop_tools
+from jazz_select import Flow, FlowRegistry
+from jazz_select.errors import FlowValidationError
+from jazz_select.flow.loading import load_flows
+from jazz_select.routing import CHOOSE, FlowExecutor, GuidedDecisionPoint, Toolbox
+from jazz_select.routing.chains import chain_of
+from jazz_select.values import Tier
+
+PACK = Path(__file__).parents[3] / "flows"
+
+
+@pytest.fixture(scope="module")
+def pack() -> FlowRegistry:
+    registry = FlowRegistry()
+    load_flows(PACK, registry)
+    return registry
+
+
+def flow_with(chain: object) -> Flow:
+    flow = Flow(name="x", tools=["a", "b"], description="d", condition="c", registry=FlowRegistry(min_examples=0))
+    if chain is not None:
+        vars(flow)["chain"] = chain
+    return flow
+
+
+POINT = GuidedDecisionPoint(after_step="a", candidate_tools=["b"])
+
+
+@pytest.mark.parametrize(
+    ("chain", "steps"),
+    [(None, ()), (["a", "b"], ("a", "b")), (("a", POINT, CHOOSE), ("a", POINT, CHOOSE))],
+    ids=["none", "names", "all kinds"],
+)
+def test_a_chain_is_what_the_author_wrote(chain: object, steps: tuple[object, ...]) -> None:
+    assert chain_of(flow_with(chain)) == steps
+
+
+@pytest.mark.parametrize(
+    ("chain", "problem"),
+    [
+        ("ab", "a list of steps"),
+        (3, "a list of steps"),
+        ([3], "a step is a tool's name"),
+        (["a", "c"], "names c"),
+        ([GuidedDecisionPoint(after_step="a", candidate_tools=["z"])], "names z"),
+        ([GuidedDecisionPoint(after_step="a", candidate_tools=["b"], fallback_tool="z")], "names z"),
+    ],
+)
+def test_a_chain_that_cannot_run_is_refused(chain: object, problem: str) -> None:
+    with pytest.raises(FlowValidationError, match=problem):
+        chain_of(flow_with(chain))
+
+
+def test_every_chain_of_the_pack_names_connected_tools(pack: FlowRegistry) -> None:
+    tools = Toolbox(shop_tools(Shop()))
+    chains = {flow.name: chain_of(flow) for flow in pack.values()}
+    named = {
+        name
+        for chain in chains.values()
+        for step in chain
+        for name in ([step] if isinstance(step, str) else getattr(step, "candidate_tools", []))
+    }
+    assert sum(map(bool, chains.values())) >= 4
+    assert named <= set(tools)
+
+
+RUNS: list[tuple[str, dict[str, Any], str, list[tuple[str, Tier]]]] = [
+    (
+        "refund_order",
+        {"email": "ada@example.org"},
+        "ok",
+        [
+            ("lookup_order", Tier.DETERMINISTIC),
+            ("check_return_window", Tier.DETERMINISTIC),
+            ("create_return", Tier.GUIDED),
+            ("issue_refund", Tier.DETERMINISTIC),
+        ],
+    ),
+    (
+        "refund_order",
+        {"email": "ben@example.org", "order_number": "60127"},
+        "open",
+        [
+            ("lookup_order", Tier.DETERMINISTIC),
+            ("check_return_window", Tier.DETERMINISTIC),
+            ("offer_store_credit", Tier.GUIDED),
+            ("", Tier.OPEN),
+        ],
+    ),
+    (
+        "refund_order",
+        {"email": "ben@example.org"},
+        "open",
+        [("lookup_order", Tier.DETERMINISTIC), ("check_return_window", Tier.DETERMINISTIC), ("", Tier.OPEN)],
+    ),
+    (
+        "exchange_item",
+        {"email": "cleo@example.org", "order_number": "60131", "wanted_sku": "JU-M"},
+        "ok",
+        [
+            (name, Tier.DETERMINISTIC)
+            for name in ("lookup_order", "check_return_window", "check_stock", "create_exchange", "charge_difference")
+        ],
+    ),
+    (
+        "cancel_order",
+        {"email": "cleo@example.org"},
+        "ok",
+        [(name, Tier.DETERMINISTIC) for name in ("lookup_order", "cancel_order", "release_payment")],
+    ),
+    (
+        "cancel_order",
+        {"email": "ada@example.org"},
+        "failed",
+        [("lookup_order", Tier.DETERMINISTIC), ("cancel_order", Tier.DETERMINISTIC)],
+    ),
+    (
+        "track_order",
+        {"email": "ben@example.org"},
+        "ok",
+        [("lookup_order", Tier.DETERMINISTIC), ("get_tracking", Tier.DETERMINISTIC)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "inputs", "status", "steps"), RUNS)
+async def test_the_pack_runs_to_its_end(
+    pack: FlowRegistry, name: str, inputs: dict[str, Any], status: str, steps: list[tuple[str, Tier]]
+) -> None:
+    flow = pack.by_name(name)
+    assert flow is not None
+    result = await FlowExecutor(shop_tools(Shop()), ReturnPolicy()).run(chain_of(flow), inputs)
+    assert (result.status, [(record.tool, record.tier) for record in result.records]) == (status, steps)
+
+
+async def test_the_refund_is_what_the_article_cost(pack: FlowRegistry) -> None:
+    flow = pack.by_name("refund_order")
+    assert flow is not None
+    result = await FlowExecutor(shop_tools(Shop()), ReturnPolicy()).run(chain_of(flow), {"email": "ada@example.org"})
+    assert result.context["refunded_cents"] == 12_900
+    assert result.context["account"] == "Visa ending in 4242"
+    assert result.context["refund_expected_on"] == "2025-06-16"
+
+
+REFUSALS: list[tuple[Callable[[Shop], object], str]] = [
+    (lambda shop: shop.lookup_order("nobody@example.org"), "nobody@example.org has no order"),
+    (lambda shop: shop.create_return("60127", 1), "cannot go back: too_late"),
+    (lambda shop: shop.offer_store_credit("60112", 1), "was used"),
+    (lambda shop: shop.create_exchange("60131", "JU-L"), "sold out"),
+    (lambda shop: shop.get_tracking(None), "not been handed to a carrier"),
+    (lambda shop: shop.lookup_refund("R-1"), "nothing was refunded"),
+    (lambda shop: shop.lookup_return("60112"), "has no return"),
+]
+
+
+@pytest.mark.parametrize(("call", "problem"), REFUSALS)
+def test_the_shop_says_what_its_rules_forbid(call: Callable[[Shop], object], problem: str) -> None:
+    with pytest.raises((LookupError, ValueError), match=problem):
+        call(Shop())
+
+
+def test_every_shop_starts_anew() -> None:
+    first, second = Shop(), Shop()
+    first.cancel_order("60144")
+    assert first.lookup_order("cleo@example.org", "60144").status == "cancelled"
+    assert second.lookup_order("cleo@example.org", "60144").status == "placed"
