@@ -160,6 +160,10 @@ def demo(  # noqa: PLR0913 - one per option
     requests: Annotated[
         Path, typer.Option("--requests", metavar="FILE", help="The requests, as YAML.", show_default=True)
     ] = Path("examples/requests.yaml"),
+    runs: Annotated[
+        Path | None,
+        typer.Option("--runs", metavar="FILE", help="Requests whose flows are run. (default: runs.yaml beside them)"),
+    ] = None,
     flows: FlowsOption = None,
     top_k: TopKOption = None,
     rrf_k: RrfKOption = None,
@@ -169,7 +173,7 @@ def demo(  # noqa: PLR0913 - one per option
     ] = Path(".jazz/demo"),
     embedder: EmbedderOption = None,
 ) -> None:
-    """Sync the flows into an index of its own and route the example requests. Run it in a clone of the repository."""
+    """Index the flows, route the example requests, and run some flows to their end. For a clone of the repository."""
     settings = settings_with(
         {
             "flows": flows,
@@ -185,7 +189,7 @@ def demo(  # noqa: PLR0913 - one per option
     )
     from jazz_select.cli.demo import run
 
-    run(settings, requests)
+    run(settings, requests, runs or requests.with_name("runs.yaml"))
 
 
 @app.command(name="eval")
@@ -219,3 +223,20 @@ def eval_(  # noqa: PLR0913 - one per option
     from jazz_select.cli.evaluation import run
 
     run(settings, file, as_json=json)
+
+
+@app.command()
+def graph(
+    source: Annotated[
+        str, typer.Argument(metavar="PATH|PACKAGE", help="A folder, package or .py file with TOOLS, or a JSON listing.")
+    ] = "flows",
+    *,
+    min_compatibility: Annotated[
+        float, typer.Option("--min-compatibility", min=0, max=1, help="How well two tools must fit to be joined.")
+    ] = 0.5,
+    json: JsonFlag = False,
+) -> None:
+    """Show which tool can follow which, as a mermaid flowchart."""
+    from jazz_select.cli.graphing import run
+
+    run(source, min_compatibility=min_compatibility, as_json=json)

@@ -6,6 +6,7 @@
 | `select --json` | `Selection` |
 | `list --json` | `Listing` |
 | `eval --json` | `Evaluation` |
+| `graph --json` | `Graph` |
 
 Keys may be added; none is renamed or removed without a major version. Times are
 seconds. `null` stands for what is not known.
@@ -20,6 +21,7 @@ from jazz_select.values import Candidate, Decision
 
 if TYPE_CHECKING:
     from jazz_select.memory.sync import SyncReport
+    from jazz_select.routing.analyze import ChainAnalyzer
     from jazz_select.selector.result import FlowSelectionResult
 
 
@@ -227,3 +229,39 @@ class Evaluation:
     p50_s: float
     misses: tuple[Miss, ...]
     choices: Choices | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """The second tool can run on what the first gives; a score below 1 may fail at run time."""
+
+    producer: str
+    consumer: str
+    compatibility: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """Which tool can follow which."""
+
+    source: str
+    min_compatibility: float
+    tools: tuple[str, ...]
+    edges: tuple[Edge, ...]
+    unreachable: tuple[str, ...]
+    """Tools that want something which no other tool gives."""
+    collisions: tuple[tuple[str, ...], ...]
+    """Names that differ in case and separators alone."""
+
+    @classmethod
+    def of(cls, analyzer: "ChainAnalyzer", *, source: str, min_compatibility: float) -> "Graph":
+        """From the analysis."""
+        edges = analyzer.edges(min_compatibility=min_compatibility)
+        return cls(
+            source=encodable(source),
+            min_compatibility=min_compatibility,
+            tools=tuple(encodable(name) for name in analyzer.toolbox),
+            edges=tuple(Edge(producer=encodable(a), consumer=encodable(b), compatibility=c) for a, b, c in edges),
+            unreachable=tuple(map(encodable, analyzer.unreachable(min_compatibility=min_compatibility))),
+            collisions=tuple(tuple(map(encodable, names)) for names in analyzer.collisions()),
+        )
