@@ -25,6 +25,10 @@ class Case(BaseModel):
     """Summaries of earlier turns."""
     context: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     """What guards look at."""
+    inputs: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    """What the flow's tools are given to begin with, where it is run."""
+    tools: tuple[str, ...] = ()
+    """The tools that are to run, in order."""
     why: str = ""
     """What the case shows."""
 

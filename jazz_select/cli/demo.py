@@ -47,15 +47,15 @@ class Routed:
         return set(self.case.expect) <= {candidate.flow_name for candidate in self.result.decision.candidates}
 
 
-def run(settings: "Settings", requests: Path) -> None:
-    """Sync, route, sum up."""
+def run(settings: "Settings", requests: Path, runs: Path) -> None:
+    """Sync, route, sum up; then run the flows that the requests of `runs` choose."""
     if not requests.is_file():
         msg = f"there is no {requests} here: run the demo in a clone of the repository, or pass --requests FILE"
         raise ConfigError(msg)
-    asyncio.run(_demo(settings, requests))
+    asyncio.run(_demo(settings, requests, runs if runs.is_file() else None))
 
 
-async def _demo(settings: "Settings", requests: Path) -> None:
+async def _demo(settings: "Settings", requests: Path, runs: Path | None) -> None:
     console = stdout()
     registry = catalogue(settings.flows)
     cases = load_cases(requests, registry, flows=settings.flows)
@@ -71,7 +71,11 @@ async def _demo(settings: "Settings", requests: Path) -> None:
                 result = await selector.select(case.request, episode_summaries=case.episodes, context=case.context)
                 routed.append(Routed(case=case, result=result))
                 console.print(_entry(console, number, routed[-1]))
-    _sum_up(console, routed, settings, synced_s)
+            _sum_up(console, routed, settings, synced_s)
+            if runs is not None:
+                from jazz_select.cli.running import run_flows
+
+                await run_flows(console, load_cases(runs, registry, flows=settings.flows), selector, settings)
 
 
 def _announce(console: Console, report: "SyncReport", settings: "Settings", synced_s: float) -> None:
