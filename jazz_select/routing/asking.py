@@ -11,6 +11,7 @@ from jazz_select.ports import ChatModel
 from jazz_select.routing.plan import Plan
 from jazz_select.routing.replies import ToolReply, read_tool_reply
 from jazz_select.routing.tool import Tool, Toolbox
+from jazz_select.telemetry import Span, span
 from jazz_select.values import Message
 
 _log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class ToolAsker:
             model: Whom to ask.
             tools: What is connected.
             redact: Applied to a record before anyone gets it; one that fails leaves nothing but the tools' names.
-            on_record: Gets each record, beside the log (logger `jazz_select.routing.asking`, level DEBUG).
+            on_record: Gets each record, beside the trace (`jazz_select.telemetry`), which logs it at level DEBUG.
 
         Raises:
             DuplicateToolError: Two tools have one name.
@@ -104,22 +105,25 @@ class ToolAsker:
 
         What a model raises passes as it is; what it says is read as far as it is clear, and nothing is run here.
         """
-        reply = await self._model.complete(tool_messages(user_input, self._tools.values()))
-        read = read_tool_reply(reply.text)
-        record = ToolRecord(
-            user_input=user_input,
-            tools_shown=tuple(self._tools),
-            raw_reply=reply.text,
-            reply=read,
-            chosen=tuple(call.tool for call in read.calls),
-        )
-        self._tell(record)
+        with span("ask_tools", "decision") as traced:
+            # The record's own `redact` decides what of the question is told, so the call is no span of its own.
+            reply = await self._model.complete(tool_messages(user_input, self._tools.values()))
+            read = read_tool_reply(reply.text)
+            record = ToolRecord(
+                user_input=user_input,
+                tools_shown=tuple(self._tools),
+                raw_reply=reply.text,
+                reply=read,
+                chosen=tuple(call.tool for call in read.calls),
+            )
+            self._tell(record, traced)
         return ToolChoice(plan=read.plan, text=read.text, record=record)
 
-    def _tell(self, record: ToolRecord) -> None:
+    def _tell(self, record: ToolRecord, traced: Span | None) -> None:
         told = self._redacted(record)
-        if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("%s", orjson.dumps(told.as_json(), default=str, option=orjson.OPT_NON_STR_KEYS).decode())
+        if traced is not None:
+            traced.note({"tools_shown": len(told.tools_shown), "chosen": list(told.chosen), "answer": told.reply.kind})
+            traced.hold(told.as_json())
         if self._on_record is not None:
             self._on_record(told)
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 
 from jazz_select.routing.outcomes import StepError
+from jazz_select.telemetry import span
 
 GRACE_S: Final = 0.2
 """How long a tool that was cancelled has to end; one that does not is left behind."""
@@ -28,6 +29,18 @@ async def call_tool(name: str, function: "partial[Any]", *, timeout_s: float | N
     Raises:
         CancelledError: The caller was cancelled; the tool was, too.
     """
+    with span(name, "tool") as traced:
+        output = await _within(name, function, timeout_s)
+        if traced is not None:
+            traced.hold({"arguments": dict(function.keywords)})
+            if isinstance(output, StepError):
+                traced.error = output.message
+            else:
+                traced.hold({"output": output})
+        return output
+
+
+async def _within(name: str, function: "partial[Any]", timeout_s: float | None) -> Any:
     task = asyncio.ensure_future(_called(function))
     try:
         done, _ = await asyncio.wait({task}, timeout=timeout_s)

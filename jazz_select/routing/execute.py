@@ -20,6 +20,8 @@ from jazz_select.routing.progress import Progress, arguments_of
 from jazz_select.routing.prompting import decision_prompt
 from jazz_select.routing.steps import RunResult, StepRecord
 from jazz_select.routing.tool import Tool
+from jazz_select.routing.tracing import note_step
+from jazz_select.telemetry import span
 from jazz_select.values import Tier
 
 OpenRouter = Callable[[dict[str, Any], list[ToolCandidate]], "Awaitable[str | None] | str | None"]
@@ -91,7 +93,10 @@ class FlowExecutor:
         self._check(steps, inputs or {})
         run = Progress(dict(inputs or {}))
         for step in steps:
-            ended = await self._step(run, step)
+            with span("step", "decision") as traced:
+                ended = await self._step(run, step)
+                if traced is not None:
+                    note_step(traced, run.records[-1])
             if ended is not None:
                 return ended
         return run.ended("ok")

@@ -18,6 +18,8 @@ from jazz_select.routing.outcomes import Fault, PlanResult, StepError, StepOutco
 from jazz_select.routing.plan import Plan, PlanStep, is_reference, parsed
 from jazz_select.routing.pointer import Missing, look_up
 from jazz_select.routing.resolution import NameIndex, Resolution
+from jazz_select.routing.tracing import note_plan
+from jazz_select.telemetry import span
 
 TIMEOUT_S: Final = 30.0
 AT_ONCE: Final = 8
@@ -72,11 +74,15 @@ async def run_plan(
         return PlanResult(problems=checked.problems)
     index = tools if isinstance(tools, NameIndex) else NameIndex(tools)
     running = _Running(checked, index, fill=fill, timeout_s=timeout_s, at_once=at_once)
-    async with asyncio.TaskGroup() as group:
-        for step in running.order:
-            running.begin(step, group)
-    steps = tuple(running.outcomes[step.id] for step in checked.steps)
-    return PlanResult(steps=steps, duration_s=perf_counter() - started)
+    with span("run_plan", "node") as traced:
+        async with asyncio.TaskGroup() as group:
+            for step in running.order:
+                running.begin(step, group)
+        steps = tuple(running.outcomes[step.id] for step in checked.steps)
+        result = PlanResult(steps=steps, duration_s=perf_counter() - started)
+        if traced is not None:
+            note_plan(traced, result)
+        return result
 
 
 @dataclass(frozen=True, slots=True)

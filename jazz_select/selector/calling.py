@@ -16,6 +16,7 @@ from jazz_select.selector.answer import Answer, answer_of
 from jazz_select.selector.breaker import Breaker
 from jazz_select.selector.gate import Gate
 from jazz_select.selector.sharing import InFlight
+from jazz_select.telemetry import complete
 from jazz_select.values import Message
 
 _log = logging.getLogger(__name__)
@@ -140,9 +141,7 @@ class Caller:
         raise AssertionError  # pragma: no cover - reraise=True leaves the loop by an answer or by the last error
 
     async def _once(self, question: Question) -> Answer:
-        if takes_schema(self._model):
-            return answer_of(await self._model.complete(question.messages, schema=question.schema))
-        return answer_of(await self._model.complete(question.messages))
+        return answer_of(await complete(self._model, question.messages, schema=question.schema))
 
     def _log_retry(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None

@@ -10,6 +10,8 @@ from jazz_select.errors import EmbeddingError, StoreError
 from jazz_select.ports import FlowMemory
 from jazz_select.selector.guards import Closed, Guards
 from jazz_select.selector.narrow import Narrowed, Request, narrow
+from jazz_select.selector.tracing import note_recall
+from jazz_select.telemetry import span
 
 _log = logging.getLogger(__name__)
 _Found = Sequence[Mapping[str, Any]]
@@ -52,7 +54,10 @@ class Narrower:
             missing = "no candidates were given, and without a memory and an agent_id none are recalled"
             return [Narrowed(notes=(*closed.notes, missing)) for _ in requests]
         try:
-            found = await self._ask(self.memory, requests, closed)
+            with span("recall", "recall") as traced:
+                found = await self._ask(self.memory, requests, closed)
+                if traced is not None and len(found) == 1:
+                    note_recall(traced, list(found[0]))
         except (StoreError, EmbeddingError) as error:
             if not self.fallback:
                 raise

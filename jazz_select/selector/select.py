@@ -22,6 +22,8 @@ from jazz_select.selector.ordering import CandidateOrder
 from jazz_select.selector.prompt import PROMPT_TOKENS
 from jazz_select.selector.recalling import Narrower
 from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.selector.tracing import note_selection
+from jazz_select.telemetry import span
 from jazz_select.values import Candidate, Decision, Latency, Reason, Tier
 
 _log = logging.getLogger(__name__)
@@ -169,11 +171,15 @@ class FlowSelector:
         surroundings: Mapping[str, Any] = {} if context is None else context
 
         began = perf_counter()
-        if candidates is None:
-            (narrowed,) = await self._narrower.recalled((request,), surroundings)
-        else:
-            narrowed = self._narrower.given(candidates, surroundings)
-        return await self._chosen(request, narrowed, surroundings, began)
+        with span("select", "decision") as traced:
+            if candidates is None:
+                (narrowed,) = await self._narrower.recalled((request,), surroundings)
+            else:
+                narrowed = self._narrower.given(candidates, surroundings)
+            result = await self._chosen(request, narrowed, surroundings, began)
+            if traced is not None:
+                note_selection(traced, enhanced_query, result)
+            return result
 
     async def select_many(
         self, requests: Sequence[str | SelectRequest], *, context: Mapping[str, Any] | None = None

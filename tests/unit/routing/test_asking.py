@@ -48,13 +48,14 @@ def test_no_text_can_begin_a_section_of_its_own() -> None:
 @pytest.mark.spec("004.11")
 async def test_the_record_holds_all_of_it(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[ToolRecord] = []
-    with caplog.at_level(logging.DEBUG, logger="jazz_select.routing.asking"):
+    with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"):
         choice = await ToolAsker(ScriptedModel(CALLS), tools(), on_record=seen.append).ask("mail me A1")
     record = seen[0]
     assert (record.user_input, record.raw_reply, record.reply.kind) == ("mail me A1", CALLS, "calls")
     assert record.tools_shown == ("find_order", "check_refund", "send_mail", "weigh_parcel")
     assert record.chosen == ("find_order", "send_mail")
-    assert orjson.loads(caplog.messages[0]) == record.as_json()
+    logged = orjson.loads(caplog.messages[0].partition(" | ")[2])
+    assert logged["content"] == record.as_json()
     result = await run_plan(choice.plan, tools())
     assert result.outputs["s2"] == "sent to a@example.org"
 
@@ -62,7 +63,7 @@ async def test_the_record_holds_all_of_it(caplog: pytest.LogCaptureFixture) -> N
 @pytest.mark.spec("004.11")
 async def test_what_must_not_be_logged_is_taken_out_first(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[ToolRecord] = []
-    with caplog.at_level(logging.DEBUG, logger="jazz_select.routing.asking"):
+    with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"):
         asker = ToolAsker(
             ScriptedModel(CALL), tools(), redact=lambda record: replace(record, user_input="***"), on_record=seen.append
         )
@@ -77,7 +78,7 @@ async def test_a_redaction_that_fails_lets_nothing_out(caplog: pytest.LogCapture
         raise ValueError
 
     seen: list[ToolRecord] = []
-    with caplog.at_level(logging.DEBUG, logger="jazz_select.routing.asking"):
+    with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"):
         await ToolAsker(ScriptedModel(CALL), tools(), redact=broken, on_record=seen.append).ask("my secret")
     assert "secret" not in caplog.text
     assert "A1" not in caplog.text

@@ -1,0 +1,284 @@
+"""Traces: every narrowing, decision and call as a span, told to hooks.
+
+Work is traced while a `Trace` is open, and costs next to nothing while none is:
+
+```python
+with Trace() as trace:
+    await selector.select("refund my order")
+print(trace)
+```
+
+A span holds `attributes` (names, counts, tiers, scores: nothing that a user or a tool said) and `content` (what they
+said, which a `redact` hook may take out before anyone gets it).
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self
+
+import orjson
+
+from jazz_select.ports import ChatModel, takes_schema
+from jazz_select.values import Message, Reply
+
+_log = logging.getLogger("jazz_select.trace")
+Kind = Literal["turn", "node", "recall", "decision", "chat", "tool"]
+"""What a span is: a turn, a node of its graph, a narrowing, a decision, a call of a model, a call of a tool."""
+_LONGEST_LINE = 20_000
+_LONGEST_VALUE = 120
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Span:
+    """Something that took time.
+
+    Attributes:
+        name: What it is called: `select`, `recall`, a model's, tool's or node's name.
+        kind: What it is.
+        depth: How many spans it lies in.
+        parent: The one it lies in, if any.
+        started_s: Seconds from the beginning of the trace.
+        duration_s: Seconds it took; None while it has not ended.
+        attributes: What is known of it and says nothing of what anyone said; JSON values.
+        content: What was said: requests, replies, arguments, outputs.
+        error: What it failed with, if it did.
+    """
+
+    name: str
+    kind: Kind
+    depth: int = 0
+    parent: "Span | None" = None
+    started_s: float = 0.0
+    duration_s: float | None = None
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+    content: dict[str, Any] = field(default_factory=dict[str, Any])
+    error: str = ""
+
+    def note(self, attributes: Mapping[str, Any]) -> None:
+        """Add attributes."""
+        self.attributes.update(attributes)
+
+    def hold(self, content: Mapping[str, Any]) -> None:
+        """Add content."""
+        self.content.update(content)
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain JSON values, without its parent."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "depth": self.depth,
+            "started_s": self.started_s,
+            "duration_s": self.duration_s,
+            "attributes": _plain(self.attributes),
+            "content": _plain(self.content),
+            "error": self.error,
+        }
+
+
+class TraceHook(Protocol):
+    """Hears of spans. One that fails is logged, and disturbs nothing."""
+
+    def started(self, span: Span) -> None:
+        """A span began; its attributes may not be there yet."""
+        ...
+
+    def ended(self, span: Span) -> None:
+        """A span ended, with all that is to be known of it."""
+        ...
+
+
+Redact = Callable[[str, dict[str, Any]], Mapping[str, Any]]
+"""A span's name and content, to the content that may be kept. Where it fails, none is."""
+
+
+class Trace:
+    """All spans of what happens while it is open, in order of their beginning. It may be opened once."""
+
+    def __init__(self, hooks: Iterable[TraceHook] = (), *, redact: Redact | None = None) -> None:
+        """Take who listens, beside the log.
+
+        Args:
+            hooks: Who else hears of spans.
+            redact: Applied to each span's content when it ends, before anyone gets it.
+        """
+        self.spans: list[Span] = []
+        self._hooks: tuple[TraceHook, ...] = (*hooks, LoggingHook())
+        self._redact = redact
+        self._began = perf_counter()
+        self._token: Token[_Place] | None = None
+
+    def __enter__(self) -> Self:
+        self._began = perf_counter()
+        self._token = _place.set(_Place(self, None))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            _place.reset(self._token)
+            self._token = None
+
+    def started(self, span: Span) -> None:
+        """Keep a span that begins."""
+        span.started_s = perf_counter() - self._began
+        self.spans.append(span)
+        self._tell("started", span)
+
+    def ended(self, span: Span) -> None:
+        """A span ended."""
+        span.duration_s = perf_counter() - self._began - span.started_s
+        if self._redact is not None and span.content:
+            try:
+                span.content = dict(self._redact(span.name, span.content))
+            except Exception:  # noqa: BLE001 - whatever it trips over, nothing may get out that it should have taken out
+                span.content = {}
+                _log.warning("span=<%s> | redact failed, so its content is left out", span.name)
+        self._tell("ended", span)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """All spans as plain JSON values."""
+        return [span.as_json() for span in self.spans]
+
+    def __str__(self) -> str:
+        return "\n".join(line_of(span) for span in self.spans)
+
+    def __iter__(self) -> Iterator[Span]:
+        return iter(self.spans)
+
+    def _tell(self, what: Literal["started", "ended"], span: Span) -> None:
+        for hook in self._hooks:
+            try:
+                getattr(hook, what)(span)
+            except Exception:  # noqa: BLE001 - whatever a hook fails with
+                _log.exception("hook=<%s> | it failed, and is passed over", type(hook).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in which trace the running code is."""
+
+    trace: Trace | None = None
+    span: Span | None = None
+
+
+_NOWHERE = _Place()
+_place: ContextVar[_Place] = ContextVar("jazz_select_trace", default=_NOWHERE)
+
+
+class _Scope(AbstractContextManager[Span | None]):
+    """Opens a span and closes it."""
+
+    __slots__ = ("_span", "_token", "_trace")
+
+    def __init__(self, trace: Trace, span: Span) -> None:
+        self._trace = trace
+        self._span = span
+        self._token: Token[_Place] | None = None
+
+    def __enter__(self) -> Span:
+        self._token = _place.set(_Place(self._trace, self._span))
+        self._trace.started(self._span)
+        return self._span
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None and not self._span.error:
+            self._span.error = described(error)
+        self._trace.ended(self._span)
+        if self._token is not None:
+            _place.reset(self._token)
+
+
+class _Nobody(AbstractContextManager[None]):
+    """Where nobody listens."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+_NOBODY = _Nobody()
+
+
+def span(name: str, kind: Kind) -> AbstractContextManager[Span | None]:
+    """A span around the block; None is what the block gets where nobody listens, so that nothing is put together."""
+    here = _place.get()
+    trace = here.trace
+    if trace is None:
+        if not _log.isEnabledFor(logging.DEBUG):
+            return _NOBODY
+        trace = Trace()
+    depth = 0 if here.span is None else here.span.depth + 1
+    return _Scope(trace, Span(name=name, kind=kind, depth=depth, parent=here.span))
+
+
+async def complete(model: ChatModel, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None) -> Reply:
+    """What the model answers, as a span. The schema goes along where the model takes one."""
+    name = str(getattr(model, "name", "") or type(model).__name__)
+    with span(name, "chat") as chat:
+        if schema is not None and takes_schema(model):
+            reply = await model.complete(messages, schema=schema)
+        else:
+            reply = await model.complete(messages)
+        if chat is not None:
+            note_reply(chat, messages, reply)
+        return reply
+
+
+def note_reply(chat: Span, messages: Sequence[Message], reply: object) -> None:
+    """What was asked and answered; a model may answer with anything."""
+    chat.hold({"messages": [{"role": each.role, "content": each.content} for each in messages]})
+    if isinstance(reply, Reply):
+        chat.hold({"reply": reply.text})
+        chat.note({"model": reply.model, "finish_reason": reply.finish_reason})
+        if reply.usage is not None:
+            chat.note({"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens})
+
+
+class LoggingHook:
+    """Every span that ends as a line of the logger `jazz_select.trace`, at level DEBUG, with its JSON."""
+
+    def started(self, span: Span) -> None:
+        """Nothing yet."""
+
+    def ended(self, span: Span) -> None:
+        """One line."""
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug("%s | %s", line_of(span), orjson.dumps(span.as_json()).decode()[:_LONGEST_LINE])
+
+
+def line_of(span: Span) -> str:
+    """A span in one line, indented by its depth: name, kind, time, attributes. No content."""
+    took = "…" if span.duration_s is None else f"{1000 * span.duration_s:.2f} ms"
+    known = " ".join(f"{name}={_short(value)}" for name, value in span.attributes.items() if value not in ("", None))
+    failed = f" error={_short(span.error)}" if span.error else ""
+    return f"{'  ' * span.depth}{span.kind} {_short(span.name)} {took} {known}".rstrip() + failed
+
+
+def described(error: BaseException) -> str:
+    """An exception in one line, even where its own text cannot be had."""
+    try:
+        said = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 - an error whose text fails is still an error
+        said = ""
+    return f"{type(error).__name__}: {said[:500]}".removesuffix(": ")
+
+
+def _short(value: object) -> str:
+    text = f"{value:.3g}" if isinstance(value, float) else " ".join(str(value).split())
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def _plain(value: object) -> Any:
+    try:
+        return orjson.loads(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS))
+    except (TypeError, ValueError):
+        return str(value)[:1_000].encode(errors="replace").decode()

@@ -1,0 +1,280 @@
+"""Traces: what they hold, who hears of them, and what they leave out."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from jazz_select import FlowSelector
+from jazz_select.errors import ModelError
+from jazz_select.otel import OpenTelemetryHook
+from jazz_select.routing import FlowExecutor, GuidedDecisionPoint, Plan, run_plan
+from jazz_select.routing.plan import PlanStep
+from jazz_select.telemetry import Span, Trace, complete, span
+from jazz_select.testing import ListMemory, ScriptedModel
+from jazz_select.values import Message, Reply, Usage
+from tests.unit.routing.shop import tools
+from tests.unit.selector.shop import EXCHANGE, metadata, shop
+
+
+def selector(model: ScriptedModel) -> FlowSelector:
+    return FlowSelector(model, shop(), ListMemory(metadata()), "support")
+
+
+def shape(trace: Trace) -> list[tuple[int, str, str]]:
+    return [(each.depth, each.kind, each.name) for each in trace]
+
+
+CHOICE = Reply(
+    text=f'["{EXCHANGE}"]', model="small", finish_reason="stop", usage=Usage(input_tokens=310, output_tokens=12)
+)
+
+
+async def test_a_selection_is_one_decision_with_what_led_there() -> None:
+    with Trace() as trace:
+        await selector(ScriptedModel(CHOICE)).select("another size please")
+    assert shape(trace) == [(0, "decision", "select"), (1, "recall", "recall"), (1, "chat", "ScriptedModel")]
+    select, recall, chat = trace.spans
+    assert select.attributes | {"candidates": None} == {
+        "tier": "guided",
+        "reason": "llm",
+        "chosen": ["exchange_order"],
+        "candidates": None,
+        "attempts": 1,
+        "input_tokens": 310,
+        "output_tokens": 12,
+    }
+    assert list(select.attributes["candidates"]) == list(recall.attributes["candidates"])
+    assert select.content["request"] == "another size please"
+    assert chat.attributes == {"model": "small", "finish_reason": "stop", "input_tokens": 310, "output_tokens": 12}
+    assert chat.content["reply"] == CHOICE.text
+    assert all(each.duration_s is not None and each.duration_s >= 0 for each in trace)
+    assert select.duration_s is not None
+    assert chat.duration_s is not None
+    assert select.duration_s >= chat.duration_s
+
+
+async def test_a_model_that_fails_is_in_the_trace() -> None:
+    with Trace() as trace:
+        await selector(ScriptedModel(ModelError("m", "gone", retryable=False))).select("money")
+    select, _, chat = trace.spans
+    assert "gone" in chat.error
+    assert (select.error, select.attributes["reason"]) == ("", "fallback_error")
+    assert "gone" in select.attributes["problem"]
+
+
+async def test_steps_and_their_tools_are_in_the_trace() -> None:
+    point = GuidedDecisionPoint(after_step="find_order", candidate_tools=["send_mail", "check_refund"])
+
+    class First:
+        def decide(self, context: dict[str, Any], candidates: list[Any], prompt: str) -> str:
+            return candidates[0].name
+
+    with Trace() as trace:
+        await FlowExecutor(tools(), First()).run(["find_order", point], {"order_id": "A1"})
+    assert shape(trace) == [
+        (0, "decision", "step"),
+        (1, "tool", "find_order"),
+        (0, "decision", "step"),
+        (1, "tool", "send_mail"),
+    ]
+    assert [each.attributes["tier"] for each in trace if each.name == "step"] == ["deterministic", "guided"]
+    assert trace.spans[1].content == {
+        "arguments": {"order_id": "A1"},
+        "output": {"order_id": "A1", "amount": 20, "email": "a@example.org"},
+    }
+
+
+@pytest.mark.spec("004.11")
+async def test_a_plan_is_in_the_trace_in_planned_order_and_failures_with_it() -> None:
+    def fails(email: str) -> str:
+        raise ValueError(email)
+
+    plan = Plan.of(
+        [
+            PlanStep(id="s1", tool="find_order", arguments={"order_id": "A1"}),
+            PlanStep(id="s2", tool="send_mail", arguments={"email": {"$ref": "s1#/email"}}),
+        ]
+    )
+    with Trace() as trace:
+        await run_plan(plan, tools(send_mail=fails))
+    assert shape(trace) == [(0, "node", "run_plan"), (1, "tool", "find_order"), (1, "tool", "send_mail")]
+    assert trace.spans[0].attributes["steps"] == {"s1": "find_order", "s2": "send_mail"}
+    assert trace.spans[0].attributes["status"] == {"s1": "ok", "s2": "failed"}
+    assert "a@example.org" in trace.spans[2].error
+
+
+async def test_spans_of_tasks_lie_in_the_span_that_started_them() -> None:
+    async def work(name: str) -> None:
+        with span(name, "node"):
+            await asyncio.sleep(0)
+
+    with Trace() as trace:
+        with span("outer", "turn"):
+            await asyncio.gather(work("a"), work("b"))
+        await work("after")
+    parents = {each.name: each.parent.name if each.parent else None for each in trace}
+    assert parents == {"outer": None, "a": "outer", "b": "outer", "after": None}
+
+
+async def test_cancellation_passes_and_ends_the_span() -> None:
+    with Trace() as trace, pytest.raises(asyncio.CancelledError), span("x", "node"):
+        raise asyncio.CancelledError
+    assert trace.spans[0].error == "CancelledError"
+    assert trace.spans[0].duration_s is not None
+
+
+def test_where_nobody_listens_there_is_no_span() -> None:
+    with span("x", "node") as nothing:
+        assert nothing is None
+    with Trace() as trace:
+        pass
+    with span("x", "node") as nothing:
+        assert nothing is None
+    assert trace.spans == []
+
+
+async def test_redaction_comes_before_everyone() -> None:
+    heard: list[dict[str, Any]] = []
+
+    class Hook:
+        def started(self, span: Span) -> None:
+            heard.append(dict(span.content))
+
+        def ended(self, span: Span) -> None:
+            heard.append(dict(span.content))
+
+    def redact(name: str, content: dict[str, Any]) -> Mapping[str, Any]:
+        return {} if name == "recall" else dict.fromkeys(content, "***")
+
+    with Trace([Hook()], redact=redact) as trace:
+        await selector(ScriptedModel(CHOICE)).select("my secret")
+    assert "secret" not in str(heard)
+    assert "secret" not in str(trace.as_json())
+    assert trace.spans[0].content["request"] == "***"
+
+
+async def test_a_redaction_that_fails_lets_nothing_out(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(name: str, content: dict[str, Any]) -> Mapping[str, Any]:
+        raise ValueError
+
+    with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"), Trace(redact=broken) as trace:
+        await selector(ScriptedModel(CHOICE)).select("my secret")
+    assert "secret" not in str(trace.as_json())
+    assert "secret" not in caplog.text
+
+
+async def test_a_hook_that_fails_disturbs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        def started(self, span: Span) -> None:
+            raise ValueError
+
+        def ended(self, span: Span) -> None:
+            raise ValueError
+
+    with Trace([Broken()]):
+        result = await selector(ScriptedModel(CHOICE)).select("another size")
+    assert result.names == ["exchange_order"]
+    assert "hook=<Broken>" in caplog.text
+
+
+async def test_the_log_has_every_span_even_without_a_trace(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"):
+        await selector(ScriptedModel(CHOICE)).select("another size")
+    lines = [record.message for record in caplog.records if record.name == "jazz_select.trace"]
+    logged = [orjson.loads(line.partition(" | ")[2]) for line in lines]
+    assert [each["name"] for each in logged] == ["recall", "ScriptedModel", "select"]
+    assert logged[2]["content"]["request"] == "another size"
+
+
+@pytest.mark.parametrize("value", [{1: object()}, "\ud800", 2**80, float("nan")], ids=["object", "lone", "big", "nan"])
+def test_whatever_is_noted_can_be_written(value: object) -> None:
+    with Trace() as trace, span("x", "node") as noted:
+        assert noted is not None
+        noted.note({"value": value})
+    assert orjson.dumps(trace.as_json())
+    assert str(trace)
+
+
+async def test_a_trace_prints_as_a_tree_without_content() -> None:
+    with Trace() as trace:
+        await selector(ScriptedModel(CHOICE)).select("my secret")
+    lines = str(trace).splitlines()
+    assert lines[0].startswith("decision select ")
+    assert "tier=guided" in lines[0]
+    assert lines[2].startswith("  chat ScriptedModel ")
+    assert "secret" not in str(trace)
+
+
+def exported(*, with_content: bool) -> tuple[OpenTelemetryHook, InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return OpenTelemetryHook(provider, with_content=with_content), exporter
+
+
+def known(found: ReadableSpan) -> dict[str, Any]:
+    return dict(found.attributes or {})
+
+
+async def test_opentelemetry_gets_spans_by_its_conventions() -> None:
+    hook, exporter = exported(with_content=False)
+    with Trace([hook]), span("support", "turn") as turn:
+        assert turn is not None
+        turn.note({"conversation_id": "c1"})
+        await selector(ScriptedModel(CHOICE)).select("my secret")
+        await FlowExecutor(tools()).run(["find_order"], {"order_id": "A1"})
+    spans = {each.name: each for each in exporter.get_finished_spans()}
+    assert set(spans) == {
+        "invoke_agent support",
+        "decision select",
+        "recall recall",
+        "chat ScriptedModel",
+        "decision step",
+        "execute_tool find_order",
+    }
+    assert known(spans["invoke_agent support"]) == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "support",
+        "gen_ai.conversation.id": "c1",
+    }
+    assert known(spans["chat ScriptedModel"]) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "ScriptedModel",
+        "gen_ai.response.model": "small",
+        "gen_ai.response.finish_reasons": ("stop",),
+        "gen_ai.usage.input_tokens": 310,
+        "gen_ai.usage.output_tokens": 12,
+    }
+    assert known(spans["execute_tool find_order"])["gen_ai.tool.name"] == "find_order"
+    assert known(spans["decision select"])["jazz_select.tier"] == "guided"
+    parents = {each.name: each.parent.span_id if each.parent else None for each in spans.values()}
+    assert parents["invoke_agent support"] is None
+    assert parents["chat ScriptedModel"] == _id(spans["decision select"])
+    assert parents["decision select"] == _id(spans["invoke_agent support"])
+    assert "secret" not in str([known(each) for each in spans.values()])
+
+
+def _id(found: ReadableSpan) -> int:
+    context = found.get_span_context()
+    assert context is not None
+    return context.span_id
+
+
+async def test_opentelemetry_gets_content_where_it_is_wanted_and_errors_always() -> None:
+    hook, exporter = exported(with_content=True)
+    with Trace([hook]):
+        await complete(ScriptedModel(CHOICE), [Message(role="user", content="hello")])
+    with Trace([hook]), pytest.raises(ModelError):
+        await complete(ScriptedModel(ModelError("m", "gone", retryable=False)), [])
+    first, second = exporter.get_finished_spans()
+    assert orjson.loads(known(first)["gen_ai.input.messages"]) == [{"role": "user", "content": "hello"}]
+    assert known(second)["error.type"] == "ModelError"
+    assert second.status.status_code is StatusCode.ERROR
