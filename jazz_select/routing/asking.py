@@ -153,6 +153,7 @@ def _metadata(tool: Tool) -> Mapping[str, Any]:
         "description": tool.description,
         "capabilities": list(tool.capabilities),
         "parameters": dict(tool.input_schema),
+        **({} if tool.output_schema is None else {"returns": dict(tool.output_schema)}),
     }
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from jazz_select.errors import ConfigError
 from jazz_select.routing.call import call_tool, described
+from jazz_select.routing.foresight import doomed
 from jazz_select.routing.names import NamedTool
 from jazz_select.routing.outcomes import Fault, PlanResult, StepError, StepOutcome
 from jazz_select.routing.plan import Plan, PlanStep, is_reference, parsed
@@ -55,7 +56,8 @@ async def run_plan(
     inputs are missing gets them from `fill`, which sees what the steps before it returned.
 
     Args:
-        plan: The calls. With problems in it nothing is run.
+        plan: The calls. With problems in it nothing is run; nor where a reference leads nowhere, as far as the output
+            schemas of the tools tell.
         tools: The connected tools; a `NameIndex` where many plans run on the same ones.
         fill: Where missing inputs come from; by default they are an error of the step.
         timeout_s: The most that one step may take; None for no limit.
@@ -73,6 +75,8 @@ async def run_plan(
     if checked.problems:
         return PlanResult(problems=checked.problems)
     index = tools if isinstance(tools, NameIndex) else NameIndex(tools)
+    if problems := doomed(checked, index):
+        return PlanResult(problems=problems)
     running = _Running(checked, index, fill=fill, timeout_s=timeout_s, at_once=at_once)
     with span("run_plan", "node") as traced:
         async with asyncio.TaskGroup() as group:

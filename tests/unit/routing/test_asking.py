@@ -30,7 +30,7 @@ def test_the_request_all_tools_and_the_question_with_three_shapes() -> None:
     assert title == "AVAILABLE TOOLS:"
     assert [orjson.loads(line)["name"] for line in lines] == [tool.name for tool in tools()]
     assert list(orjson.loads(lines[0])) == [
-        "id", "name", "provider", "operation", "description", "capabilities", "parameters"
+        "id", "name", "provider", "operation", "description", "capabilities", "parameters", "returns"
     ]  # fmt: skip
     assert question.startswith("QUESTION:\n")
     for shape in ('{"tool_call":', '{"tool_calls":', '{"natural_language_response":'):
