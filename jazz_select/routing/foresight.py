@@ -54,14 +54,15 @@ def _lost(pointer: str, root: Schema) -> str:
     return ""
 
 
-def _below(schema: Schema, kind: str, key: str) -> Any:
+def _below(schema: Schema, kind: str, key: str) -> object:
     """The schema of one part: True where it may be anything, None where there is no such part."""
     if kind == "object":
-        properties: Any = schema.get("properties")
-        if not isinstance(properties, Mapping) or "patternProperties" in schema:
+        given: object = schema.get("properties")
+        if not isinstance(given, Mapping) or "patternProperties" in schema:
             return True
+        properties = cast("Schema", given)
         for spelling in (key, unquote(key)):
-            if spelling in cast("Schema", properties):
+            if spelling in properties:
                 return properties[spelling]
         more = schema.get("additionalProperties", False)
         return None if more is False else more

@@ -26,7 +26,8 @@ class Progress:
         given = dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}
         self.context.update(given)
         self._declared.update({each.name: replace(each, certain=True) for each in outputs(tool) if each.name in given})
-        self._declared = {name: each for name, each in self._declared.items() if name in self.context}
+        # Of a value that is null no more is to be hoped for, whatever was declared.
+        self._declared = {name: each for name, each in self._declared.items() if self.context.get(name) is not None}
         self.last_tool, self._last = tool.name, given
 
     @property

@@ -240,6 +240,14 @@ async def test_a_policy_says_when_a_tool_is_called_again() -> None:
     assert (result.status, result.records[0].attempts, len(calls)) == ("ok", 3, 3)
 
 
+async def test_a_value_that_is_null_is_not_hoped_for() -> None:
+    found = {"order_id": "A1", "amount": 20, "email": None}
+    result = await FlowExecutor(tools(find_order=lambda order_id: found)).run(
+        ["find_order", CHOOSE], {"order_id": "A1"}
+    )
+    assert [(each.tool, each.tier) for each in result.records][1] == ("check_refund", Tier.DETERMINISTIC)
+
+
 async def test_cancelled_it_ends_the_tool() -> None:
     ended = asyncio.Event()
 
