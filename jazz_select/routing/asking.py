@@ -9,6 +9,7 @@ import orjson
 
 from jazz_select.ports import ChatModel
 from jazz_select.routing.plan import Plan
+from jazz_select.routing.prompting import schema_shown
 from jazz_select.routing.replies import ToolReply, read_tool_reply
 from jazz_select.routing.tool import Tool, Toolbox
 from jazz_select.telemetry import Span, span
@@ -152,8 +153,8 @@ def _metadata(tool: Tool) -> Mapping[str, Any]:
         "operation": tool.operation,
         "description": tool.description,
         "capabilities": list(tool.capabilities),
-        "parameters": dict(tool.input_schema),
-        **({} if tool.output_schema is None else {"returns": dict(tool.output_schema)}),
+        "parameters": schema_shown(tool.input_schema),
+        **({} if tool.output_schema is None else {"returns": schema_shown(tool.output_schema)}),
     }
 
 

@@ -82,6 +82,7 @@ class _Comparison:
         return _all_of([max(self._one(own, other, depth) for other in theirs) for own in ours])
 
     def _one(self, own: Alternative, other: Alternative, depth: int) -> float:
+        self._steps += 1
         values = own.schema.get("enum")
         if isinstance(values, list) and own.certain:
             return _all_of([self._value(value, other) for value in cast("list[Any]", values)])

@@ -18,6 +18,7 @@ FOLDED: Final = 0.9
 """What a name is worth that is the same but for case and separators."""
 OPTIONAL: Final = 0.5
 """What a field is worth that may be missing."""
+_DIGITS: Final = 12
 
 Scores = npt.NDArray[np.float64]
 
@@ -127,7 +128,8 @@ class CompatibilityIndex:
         for name, group in groups.items():
             if name in self._wanted:
                 total += self._row(name, group)
-        return np.minimum(total, 1.0)
+        # A sum of shares may miss a round number by a last digit, and with it a bound that includes it.
+        return np.minimum(np.round(total, _DIGITS), 1.0)
 
     def _row(self, name: str, group: Sequence[Field]) -> Scores:
         """What fields of one folded name give to each tool."""

@@ -9,6 +9,9 @@ Schema = Mapping[str, Any]
 TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 MOST_ALTERNATIVES: Final = 64
 _MOST_HOPS: Final = 32
+_MOST_PARTS: Final = 2_000
+"""References and alternatives that are followed for one question: circles of alternatives grow without end."""
+_ELSEWHERE: Final = frozenset(("$dynamicRef", "$recursiveRef"))
 _SPREADING: Final = ("anyOf", "oneOf")
 
 
@@ -33,25 +36,34 @@ ANYTHING: Final = Alternative("", {})
 def alternatives(schema: object, root: Schema) -> list[Alternative]:
     """The kinds of value that a schema admits; none for `false`. What is no schema admits who knows what."""
     found: list[Alternative] = []
-    for alternative in _spread(schema, root, 0):
+    for alternative in _spread(schema, _Root(root), 0):
         found.append(alternative)
         if len(found) > MOST_ALTERNATIVES:
             return [Alternative("", {}, certain=False)]
     return found
 
 
-def _spread(schema: object, root: Schema, hops: int) -> Iterator[Alternative]:
+@dataclass(slots=True)
+class _Root:
+    """Where references point, and how many parts may still be looked at."""
+
+    schema: Schema
+    left: int = _MOST_PARTS
+
+
+def _spread(schema: object, root: _Root, hops: int) -> Iterator[Alternative]:
     if schema is True or schema == {}:
         yield ANYTHING
         return
     if schema is False:
         return
-    if not isinstance(schema, Mapping) or hops > _MOST_HOPS:
+    root.left -= 1
+    if not isinstance(schema, Mapping) or hops > _MOST_HOPS or root.left < 0:
         yield Alternative("", {}, certain=False)
         return
     known = cast("Schema", schema)
     if "$ref" in known:
-        target = referred(known["$ref"], root)
+        target = referred(known["$ref"], root.schema)
         rest = {key: value for key, value in known.items() if key != "$ref"}
         yield from _merged([target, rest] if _says_more(rest) else [target], root, hops)
         return
@@ -82,7 +94,7 @@ def _typed(schema: Schema) -> Iterator[Alternative]:
         types.append("null")
     if not types:
         guessed = "object" if "properties" in schema else "array" if "items" in schema else ""
-        yield Alternative(guessed, schema, certain=not named)
+        yield Alternative(guessed, schema, certain=said is None and not _ELSEWHERE & schema.keys())
     for each in types:
         if values is None:
             yield Alternative(each, schema)
@@ -90,7 +102,7 @@ def _typed(schema: Schema) -> Iterator[Alternative]:
             yield Alternative(each, {**schema, "enum": fitting})
 
 
-def _merged(parts: Sequence[object], root: Schema, hops: int) -> Iterator[Alternative]:
+def _merged(parts: Sequence[object], root: _Root, hops: int) -> Iterator[Alternative]:
     """What all parts admit together: keywords joined, where that is plain; else the first part, not for certain."""
     spread = [list(_spread(part, root, hops + 1)) for part in parts]
     if any(not part for part in spread):

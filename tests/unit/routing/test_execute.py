@@ -241,10 +241,10 @@ async def test_a_policy_says_when_a_tool_is_called_again() -> None:
 
 
 async def test_a_value_that_is_null_is_not_hoped_for() -> None:
-    found = {"order_id": "A1", "amount": 20, "email": None}
-    result = await FlowExecutor(tools(find_order=lambda order_id: found)).run(
-        ["find_order", CHOOSE], {"order_id": "A1"}
-    )
+    def nameless(order_id: str) -> dict[str, Any]:
+        return {"order_id": order_id, "amount": 20, "email": None}
+
+    result = await FlowExecutor(tools(find_order=nameless)).run(["find_order", CHOOSE], {"order_id": "A1"})
     assert [(each.tool, each.tier) for each in result.records][1] == ("check_refund", Tier.DETERMINISTIC)
 
 
