@@ -15,6 +15,7 @@ from benchmarks import (
     position,
     recall,
     report,
+    routing,
     scale,
     scope,
 )
@@ -32,6 +33,7 @@ def main(
 ) -> None:
     """Measure everything, store the rows, and make the tables of benchmarks/README.md from them."""
     names.main()
+    routing.main(data)
     latency.main(data)
     load.main()
     scale.main(data, large=everything)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import report_names, report_sureness, rows
+from benchmarks import report_names, report_routing, report_sureness, rows
 from benchmarks.tables import by, markdown, mean_of, percent
 
 README = Path(__file__).with_name("README.md")
@@ -199,10 +199,15 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "peers": ("peers", peers_table),
     "peers-provenance": ("peers", provenance),
     "names": ("names", report_names.names_table),
+    "routing-time": ("routing", report_routing.time_table),
+    "routing-narrowing": ("routing", report_routing.narrowing_table),
+    "routing-links": ("routing", report_routing.links_table),
+    "routing-tokens": ("routing", report_routing.tokens_table),
     "recall-provenance": ("recall", provenance),
     "sureness-provenance": ("confidence", provenance),
     "latency-provenance": ("latency", provenance),
     "names-provenance": ("names", provenance),
+    "routing-provenance": ("routing", provenance),
 }
 """Marker to the question whose rows it shows, and how."""
 
