@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jazz_select.routing.model_decision import ModelDecision
     from jazz_select.routing.plan import Plan
     from jazz_select.routing.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
+    from jazz_select.routing.recalled import RecalledTools, ToolRecall, sync_tools, tool_card
     from jazz_select.routing.resolution import resolve
     from jazz_select.routing.run import run_plan
     from jazz_select.routing.steps import StepRecord, promotions
@@ -28,16 +29,20 @@ _HOMES = {
     "GuidedDecisionPoint": "points",
     "ModelDecision": "model_decision",
     "Plan": "plan",
+    "RecalledTools": "recalled",
     "StepRecord": "steps",
     "Tool": "tool",
     "ToolAsker": "asking",
     "ToolCandidate": "points",
+    "ToolRecall": "recalled",
     "Toolbox": "tool",
     "assignable": "assignability",
     "fill_from_outputs": "filling",
     "promotions": "steps",
     "resolve": "resolution",
     "run_plan": "run",
+    "sync_tools": "recalled",
+    "tool_card": "recalled",
 }
 
 __all__ = [
@@ -48,16 +53,20 @@ __all__ = [
     "GuidedDecisionPoint",
     "ModelDecision",
     "Plan",
+    "RecalledTools",
     "StepRecord",
     "Tool",
     "ToolAsker",
     "ToolCandidate",
+    "ToolRecall",
     "Toolbox",
     "assignable",
     "fill_from_outputs",
     "promotions",
     "resolve",
     "run_plan",
+    "sync_tools",
+    "tool_card",
 ]
 
 

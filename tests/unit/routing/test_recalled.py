@@ -1,0 +1,209 @@
+"""Many tools: indexed like flows, and only those that are recalled are shown to a model."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jazz_select.errors import ConfigError, DuplicateToolError, StoreUnavailableError
+from jazz_select.memory.procedural import ProceduralMemory
+from jazz_select.routing import Tool, ToolAsker, ToolRecall, sync_tools, tool_card
+from jazz_select.testing import ListMemory, ScriptedModel
+from jazz_select.values import FlowCard, flow_id
+
+AGENT = "support"
+VERBS = {
+    "create": "Make a new {0}.",
+    "delete": "Remove a {0} for good.",
+    "list": "Show every {0} there is.",
+    "rename": "Give a {0} another name.",
+    "share": "Let somebody else use a {0}.",
+    "archive": "Put a {0} away.",
+}
+THINGS = ("folder", "playlist", "invoice", "meeting", "contact", "ticket", "photo", "branch", "budget", "survey")
+TOOLS = [
+    Tool(name=f"{verb}_{thing}", description=text.format(thing)) for verb, text in VERBS.items() for thing in THINGS
+] + [
+    Tool(
+        name="forecast",
+        description="What the weather will be.",
+        provider="meteo",
+        capabilities=("weather.predict",),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "city": {"type": "string", "description": "The town to look at"},
+                "humidity": {"type": "boolean", "description": "Whether moisture of the air is wanted"},
+            },
+        },
+    ),
+]
+SHARE = "share the playlist with my sister"
+
+
+@pytest.fixture
+async def memory() -> AsyncGenerator[ProceduralMemory]:
+    async with await ProceduralMemory.open(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def filled(memory: ProceduralMemory) -> ProceduralMemory:
+    await sync_tools(memory, AGENT, TOOLS)
+    return memory
+
+
+async def test_syncing_twice_does_nothing(memory: ProceduralMemory) -> None:
+    planned = await sync_tools(memory, AGENT, TOOLS, dry_run=True)
+    first = await sync_tools(memory, AGENT, TOOLS)
+    again = await sync_tools(memory, AGENT, reversed(TOOLS))
+    assert len(planned.created) == len(first.created) == len(again.skipped) == len(TOOLS)
+    changed = replace(TOOLS[0], description="Make a box for files.")
+    third = await sync_tools(memory, AGENT, [changed, *TOOLS[2:]])
+    assert (third.updated, third.deleted) == ((TOOLS[0].name,), (TOOLS[1].name,))
+
+
+def test_what_nobody_asks_for_changes_nothing() -> None:
+    tool = TOOLS[-1]
+    assert tool_card(replace(tool, output_schema={"type": "string"}, destructive=True)) == tool_card(tool)
+    for word in ("meteo", "weather predict", "humidity: Whether moisture"):
+        assert word in tool_card(tool).text
+
+
+def test_a_book_of_a_description_is_cut() -> None:
+    schema = {"type": "object", "properties": {"x": {"description": "word " * 1_000}, "y": {"description": 7}}}
+    text = tool_card(replace(TOOLS[0], description="", input_schema=schema)).text
+    assert (len(text) < 400, text.endswith("; y")) == (True, True)
+    assert len(tool_card(replace(TOOLS[0], description="x" * 100_000)).text) < 10_000
+
+
+async def test_a_tool_and_a_flow_of_one_name_are_two(memory: ProceduralMemory) -> None:
+    flow = FlowCard(id=flow_id("forecast"), name="forecast", description="A flow.", text="forecast")
+    assert tool_card(TOOLS[-1]).id != flow.id
+    await memory.sync(AGENT, [flow])
+    await sync_tools(memory, AGENT, TOOLS)
+    report = await memory.sync(AGENT, [flow])
+    assert (report.skipped, report.deleted) == (("forecast",), ())
+    assert [each["flow_type"] for each in await memory.list_flows(AGENT)] == ["flow"]
+    again = await sync_tools(memory, AGENT, TOOLS)
+    assert (len(again.skipped), again.deleted) == (len(TOOLS), ())
+
+
+@pytest.mark.parametrize(
+    ("request_", "right"),
+    [
+        (SHARE, "share_playlist"),
+        ("get rid of that invoice", "delete_invoice"),
+        ("which meetings are there?", "list_meeting"),
+        ("will it rain in Oslo tomorrow?", "forecast"),
+        ("how humid, I mean moist, is the air?", "forecast"),
+        ("rename_branch", "rename_branch"),
+    ],
+)
+async def test_the_right_tool_is_among_those_recalled(filled: ProceduralMemory, request_: str, right: str) -> None:
+    found = await ToolRecall(filled, AGENT, top_k=8).recall(request_, TOOLS)
+    assert (right in [tool.name for tool in found], len(found), found.notes) == (True, 8, ())
+
+
+@pytest.mark.spec("004.3")
+async def test_the_order_of_connecting_changes_nothing_in_what_is_shown(filled: ProceduralMemory) -> None:
+    model = ScriptedModel('{"natural_language_response": "ok"}', repeat=True)
+    records = [
+        (await ToolAsker(model, tools, memory=filled, agent_id=AGENT, top_k=8).ask(SHARE)).record
+        for tools in (TOOLS, TOOLS[::-1])
+    ]
+    assert model.calls[0] == model.calls[1]
+    shown = records[0].tools_shown
+    assert (len(shown), "share_playlist" in shown, list(shown)) == (8, True, sorted(shown))
+    assert all(f'"name":"{name}"' in model.calls[0][1].content for name in shown)
+    assert model.calls[0][1].content.count('"name":') == 8
+
+
+async def test_few_tools_are_shown_as_they_are() -> None:
+    recall = ListMemory(error=AssertionError("not to be asked"))
+    model = ScriptedModel('{"natural_language_response": "ok"}')
+    choice = await ToolAsker(model, TOOLS[19::-1], memory=recall, agent_id=AGENT).ask(SHARE)
+    assert choice.record.tools_shown == tuple(tool.name for tool in TOOLS[19::-1])
+    assert recall.calls == []
+
+
+async def test_a_tool_that_is_gone_is_never_shown_and_takes_no_place(filled: ProceduralMemory) -> None:
+    left = [tool for tool in TOOLS if not tool.name.endswith("_playlist")]
+    found = await ToolRecall(filled, AGENT, top_k=8).recall(SHARE, left)
+    names = {tool.name for tool in found}
+    assert (len(found), names <= {tool.name for tool in left}) == (8, True)
+    assert "sync_tools is due" in found.notes[-1]
+    assert not any("only" in note for note in found.notes)
+
+
+async def test_places_that_recall_leaves_empty_are_filled(memory: ProceduralMemory) -> None:
+    await sync_tools(memory, AGENT, TOOLS[:3])
+    found = await ToolRecall(memory, AGENT, top_k=8).recall("create a folder", TOOLS[::-1])
+    names = [tool.name for tool in found]
+    assert (len(names), {tool.name for tool in TOOLS[:3]} < set(names)) == (8, True)
+    assert found.notes == ("only 3 tools were recalled; 5 others are shown beside them",)
+
+
+@pytest.mark.parametrize(
+    ("memory_", "note"),
+    [
+        (ListMemory(error=StoreUnavailableError("http://x", "down")), "recall failed, so all 61 tools are shown"),
+        (ListMemory(notes=("by BM25 alone",)), "by BM25 alone"),
+        (ListMemory([{"flow_id": flow_id("forecast")}, {}]), "2 tools are indexed and not connected"),
+    ],
+    ids=["it fails", "it finds nothing", "it finds no tool"],
+)
+async def test_without_recall_all_tools_are_shown_with_a_note(memory_: ListMemory, note: str) -> None:
+    model = ScriptedModel('{"natural_language_response": "ok"}')
+    record = (await ToolAsker(model, TOOLS, memory=memory_, agent_id=AGENT).ask("hi")).record
+    assert set(record.tools_shown) == {tool.name for tool in TOOLS}
+    assert note in record.notes[0]
+    assert record.as_json()["notes"] == list(record.notes)
+    assert memory_.calls[0].agent_id != AGENT
+
+
+async def test_an_index_that_was_never_filled_hides_nothing(memory: ProceduralMemory) -> None:
+    found = await ToolRecall(memory, AGENT).recall(SHARE, TOOLS)
+    assert (len(found), "sync_tools" in found.notes[-1]) == (len(TOOLS), True)
+
+
+class _Cancelled:
+    async def recall(self, *_: object, **__: object) -> list[dict[str, Any]]:
+        raise asyncio.CancelledError
+
+
+async def test_being_cancelled_is_no_failure() -> None:
+    model = ScriptedModel()
+    with pytest.raises(asyncio.CancelledError):
+        await ToolAsker(model, TOOLS, memory=_Cancelled(), agent_id=AGENT).ask("hi")
+    assert model.calls == []
+
+
+async def test_a_call_to_a_tool_that_was_not_shown_stands_and_is_noted(filled: ProceduralMemory) -> None:
+    model = ScriptedModel('{"tool_call": {"tool": "forecast", "arguments": {}}}')
+    asker = ToolAsker(model, TOOLS, memory=filled, agent_id=AGENT, top_k=3)
+    choice = await asker.ask(SHARE)
+    assert "forecast" not in choice.record.tools_shown
+    assert [step.tool for step in choice.plan.steps] == ["forecast"]
+    assert choice.record.notes == ("called without having been shown: forecast",)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"agent_id": ""}, {"agent_id": AGENT, "top_k": 0}, {"agent_id": AGENT, "top_k": True}],
+    ids=["no agent", "none", "a flag"],
+)
+def test_what_cannot_work_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        ToolAsker(ScriptedModel(), TOOLS, memory=ListMemory(), **options)
+
+
+async def test_no_tools_are_a_mistake_unless_they_are_meant(filled: ProceduralMemory) -> None:
+    with pytest.raises(ConfigError, match="forget all 61"):
+        await sync_tools(filled, AGENT, [])
+    with pytest.raises(DuplicateToolError):
+        await sync_tools(filled, AGENT, [*TOOLS, *TOOLS])
+    report = await sync_tools(filled, AGENT, [], allow_empty=True)
+    assert len(report.deleted) == len(TOOLS)
