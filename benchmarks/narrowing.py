@@ -24,7 +24,6 @@ Scorer = Callable[[Sequence[Field]], Scores]
 """What is there, to a score for every tool."""
 LIMIT = 10
 """The most that one who chooses is shown."""
-_DIGITS = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,19 +131,17 @@ def _point(catalogue: Catalogue, calls: Sequence[GoldCall], place: int, telling:
 def counted(points: Sequence[Point], tools: Sequence[Tool], scorer: Scorer) -> dict[str, float]:
     """How many tools remain, and whether the right one is among them.
 
-    `lost_free` are right ones that do not remain and require no argument; `rounded` are pairs that the last digits of
-    a sum keep below .5 or 1.
+    `lost_free` are right ones that do not remain and require no argument.
     """
     names = [tool.name for tool in tools]
     free = {tool.name for tool in tools if not any(each.certain for each in inputs(tool))}
-    most, certain, rounded, sizes = 0, 0, 0, list[int]()
+    most, certain, sizes = 0, 0, list[int]()
     found = {"gold": 0, "first_10": 0, "first": 0, "gold_sure": 0, "single": 0, "single_right": 0, "lost_free": 0}
     for point in points:
         scores = scorer(point.fields)
         left = narrowed(scores, names, point.last, 0.5)
         sure = narrowed(scores, names, point.last, 1.0)
         sizes.append(len(left))
-        rounded += sum(int(((scores < least) & (scores > least - _DIGITS)).sum()) for least in (0.5, 1.0))
         most, certain = most + len(left), certain + len(sure)
         found["single"] += len(left) == 1
         if point.gold:
@@ -166,7 +163,6 @@ def counted(points: Sequence[Point], tools: Sequence[Tool], scorer: Scorer) -> d
         "p50_shown": percentile([min(size, LIMIT) for size in sizes], 0.5),
         "p90_shown": percentile([min(size, LIMIT) for size in sizes], 0.9),
         "none": sum(not size for size in sizes),
-        "rounded": rounded,
         **found,
     }
 

@@ -36,7 +36,7 @@ def narrowing_table(found: Sequence[rows.Row]) -> str:
     header = (
         *("catalogue", "what is there", "method", "points", "pairs ≥ .5 / = 1, %", "left p50 / p90 / most", "none, %"),
         *("right one left", "among 10", "first", "left at 1", "one left", "and right"),
-        *("lost", "of these require nothing", "rounded"),
+        *("lost", "of these require nothing"),
     )
     body: list[tuple[str, ...]] = []
     for row in _part(found, "narrowing"):
@@ -54,7 +54,6 @@ def narrowing_table(found: Sequence[rows.Row]) -> str:
                 *shares,
                 f"{row['single']}",
                 *((f"{row['single_right']}", f"{gold - row['gold']}", f"{row['lost_free']}") if gold else ("", "", "")),
-                f"{row['rounded']}",
             )
         )
     return markdown(header, body, words=(0, 1, 2))
