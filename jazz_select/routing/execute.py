@@ -132,7 +132,9 @@ class FlowExecutor:
         candidates = self._candidates(run, point)
         if not candidates:
             return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="none", status="open")
-        if len(candidates) == 1:
+        # That only one fits is a finding of schemas, no author's word: it is not enough to destroy something.
+        destroys = point is None and any(self._tools[each.name].destructive for each in candidates)
+        if len(candidates) == 1 and not destroys:
             return StepRecord(
                 step=number,
                 tool=candidates[0].name,

@@ -10,7 +10,9 @@ from jazz_select.errors import DecisionCallbackError, ModelError, ToolError
 from jazz_select.routing.execute import CHOOSE, FlowExecutor
 from jazz_select.routing.model_decision import ModelDecision
 from jazz_select.routing.points import GuidedDecisionPoint, ToolCandidate
+from jazz_select.routing.sources import tool_from_function
 from jazz_select.routing.steps import promotions
+from jazz_select.routing.tool import Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Tier
 from tests.unit.routing.shop import tools
@@ -238,6 +240,23 @@ async def test_a_policy_says_when_a_tool_is_called_again() -> None:
     policy = AsyncRetrying(stop=stop_after_attempt(3), wait=wait_none())
     result = await FlowExecutor(tools(find_order=flaky), retry=policy).run(["find_order"], ORDER)
     assert (result.status, result.records[0].attempts, len(calls)) == ("ok", 3, 3)
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["found by schema", "named by the author"])
+async def test_what_destroys_runs_unasked_only_where_its_author_named_it(*, named: bool) -> None:
+    ran: list[str] = []
+
+    def find() -> dict[str, str]:
+        return {"key": "k"}
+
+    def drop(key: str) -> None:
+        ran.append(key)
+
+    found = Tool(name="find", function=find)
+    taken = tool_from_function(drop, destructive=True)
+    step = GuidedDecisionPoint(after_step="find", candidate_tools=["drop"]) if named else CHOOSE
+    result = await FlowExecutor([found, taken]).run(["find", step])
+    assert (result.status, ran) == (("ok", ["k"]) if named else ("open", []))
 
 
 async def test_a_value_that_is_null_is_not_hoped_for() -> None:
