@@ -188,11 +188,14 @@ def tools_scope(agent_id: str) -> str:
     Raises:
         ConfigError: It is no name of an agent.
     """
-    given: object = agent_id
-    if not isinstance(given, str) or not given.strip():
-        msg = f"agent_id must be a name such as 'support', not {given!r:.80}"
+    if not _is_name(agent_id):
+        msg = f"agent_id must be a name such as 'support', not {agent_id!r:.80}"
         raise ConfigError(msg)
     return f"{agent_id}{_SCOPE}"
+
+
+def _is_name(agent_id: object) -> bool:
+    return isinstance(agent_id, str) and bool(agent_id.strip())
 
 
 def _details(tool: Tool) -> Iterable[str]:

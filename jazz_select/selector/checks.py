@@ -36,11 +36,20 @@ def check_options(*, top_k: object, rrf_k: object, timeout_s: object, on_empty: 
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             msg = f"{name} is a whole number from 1, not {value!r:.80}"
             raise ConfigError(msg)
-    if timeout_s is not None and not (_is_number(timeout_s) and 0 < timeout_s < math.inf):
-        msg = f"timeout_s is a number of seconds above 0, or None for no limit, not {timeout_s!r:.80}"
-        raise ConfigError(msg)
+    check_timeout(timeout_s)
     if on_empty not in ("top1", "none"):
         msg = f'on_empty is "top1" or "none", not {on_empty!r:.80}'
+        raise ConfigError(msg)
+
+
+def check_timeout(timeout_s: object) -> None:
+    """Refuse a limit that is no time.
+
+    Raises:
+        ConfigError: It is neither a number of seconds nor None.
+    """
+    if timeout_s is not None and not (_is_number(timeout_s) and 0 < timeout_s < math.inf):
+        msg = f"timeout_s is a number of seconds above 0, or None for no limit, not {timeout_s!r:.80}"
         raise ConfigError(msg)
 
 
@@ -68,6 +77,15 @@ def check_asking(*, candidate_order: object, examples_shown: object, **counts: o
     if not _is_count(examples_shown) or not 0 <= examples_shown <= _MOST_EXAMPLES:
         msg = f"examples_shown is a whole number from 0 to {_MOST_EXAMPLES}, not {examples_shown!r:.80}"
         raise ConfigError(msg)
+    check_counts(**counts)
+
+
+def check_counts(**counts: object) -> None:
+    """Refuse counts that are none.
+
+    Raises:
+        ConfigError: One of them is no whole number, or too small.
+    """
     for name, value in counts.items():
         least = 1 if name in ("prompt_tokens", "max_concurrency") else 0
         if not _is_count(value) or value < least:

@@ -8,12 +8,13 @@ from functools import cache
 from heapq import nlargest
 from typing import Protocol
 
+from jazz_select.selector.again import asked_again, why_unusable
 from jazz_select.selector.answer import Answer, total
 from jazz_select.selector.calling import Caller, Deadline, Question
 from jazz_select.selector.choose import OnEmpty, Verdict, judge, top
 from jazz_select.selector.narrow import Request
 from jazz_select.selector.ordering import CandidateOrder, ordered
-from jazz_select.selector.prompt import PROMPT_TOKENS, Prompt, ask_again, build_prompt
+from jazz_select.selector.prompt import PROMPT_TOKENS, Prompt, build_prompt
 from jazz_select.selector.reply import read_reply
 from jazz_select.selector.trimming import cut
 from jazz_select.values import Candidate, Reason
@@ -115,9 +116,10 @@ class ModelChoice:
         deadline: Deadline,
     ) -> Choice:
         """The reply could not be used: the model is told so. If that fails too, what was there before stands."""
-        before, why = choice.answer, _unusable(choice, shown)
+        before, why = choice.answer, why_unusable(choice.answer, choice.parsed_ids, {each.flow_id for each in shown})
+        wanted = f"a JSON array of ids from <candidates>: {', '.join(prompt.ids[:20])}; or [] if none fits"
         try:
-            question = Question(ask_again(prompt, before.text, why), prompt.schema)
+            question = Question(asked_again(prompt.messages, before.text, why, wanted=wanted), prompt.schema)
             answer = await self._caller.ask(lambda: question, deadline)
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
             return replace(
@@ -174,21 +176,6 @@ def _agreed(first: Choice, second: Choice, candidates: Sequence[Candidate]) -> C
         answer=replace(answer, text=better.answer.text),
         notes=(*better.notes, "a second reading disagreed; the choice that recall ranks higher was taken"),
     )
-
-
-def _unusable(choice: Choice, shown: Sequence[Candidate]) -> str:
-    """Why a reply could not be used, as its writer is told."""
-    if choice.answer.text is None:
-        return "it was no text"
-    if choice.answer.truncated:
-        return "it was cut off before it ended"
-    offered = {each.flow_id for each in shown}
-    strange = [each for each in choice.parsed_ids if each not in offered]
-    if strange:
-        return f"not among the candidates: {', '.join(cut(each, 60) for each in strange[:3])}"
-    if choice.parsed_ids:
-        return "what it chose can not be run any more"
-    return "no ids were found in it"
 
 
 def _problem(error: Exception) -> str:

@@ -20,7 +20,6 @@ SUMMARY_LIMIT: Final = 1_000
 SUMMARIES_LIMIT: Final = 20
 PROMPT_TOKENS: Final = 700
 """What the candidates may take, by estimate. What is over it is shortened where it can be."""
-_REPLY_LIMIT: Final = 500
 
 SYSTEM_PROMPT: Final = """\
 You choose which flows fit a user's request. A flow is a procedure that an agent can follow.
@@ -96,16 +95,6 @@ def build_prompt(
         Message(role="user", content=ET.tostring(root, encoding="unicode")),
     )
     return Prompt(messages, tuple(card.id for card in cards), tuple(notes))
-
-
-def ask_again(prompt: Prompt, reply: str | None, problem: str) -> tuple[Message, ...]:
-    """The same question once more, with the reply that could not be used and why."""
-    said = (reply or "").strip()[:_REPLY_LIMIT] or "(no text)"
-    correction = (
-        f"That could not be used: {problem}. Answer again, with nothing but a JSON array of ids from <candidates>: "
-        f"{', '.join(prompt.ids[:20])}; or [] if none fits."
-    )
-    return (*prompt.messages, Message(role="assistant", content=said), Message(role="user", content=correction))
 
 
 def _add(parent: ET.Element, tag: str, text: str) -> None:

@@ -299,7 +299,7 @@ async def test_cancelled_it_ends_the_tool() -> None:
     ],
 )
 async def test_a_model_chooses(reply: str, tool: str, status: str) -> None:
-    model = ScriptedModel(reply)
+    model = ScriptedModel(reply, repeat=True)
     result = await FlowExecutor(tools(), ModelDecision(model)).run(["find_order", POINT], ORDER)
     assert (result.records[1].tool, result.status) == (tool, status)
     assert '"amount":20' in model.calls[0][1].content
