@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jazz_select.errors import ConfigError
+from jazz_select.errors import MissingExtraError
 from jazz_select.telemetry import Span
 
 if TYPE_CHECKING:
@@ -56,13 +56,12 @@ class OpenTelemetryHook:
             with_content: Whether what users, models and tools say goes along; the conventions leave it out by default.
 
         Raises:
-            ConfigError: OpenTelemetry is not installed.
+            MissingExtraError: OpenTelemetry is not installed.
         """
         try:
             from opentelemetry import trace
         except ImportError as error:
-            msg = "OpenTelemetry is not installed: pip install 'jazz-select[otel]'"
-            raise ConfigError(msg) from error
+            raise MissingExtraError("opentelemetry", extra="otel", purpose="OpenTelemetryHook") from error
         self._tracer = trace.get_tracer(_NAMESPACE, tracer_provider=tracer_provider)
         self._with_content = with_content
         self._open: dict[int, tuple[OtelSpan, Token[Context]]] = {}
