@@ -18,6 +18,9 @@ JazzSelectError
 ├── ToolError                   a tool, or its schema, cannot work
 │   ├── DuplicateToolError      two tools of one name
 │   └── DecisionCallbackError   the choice between tools failed, and there is nothing to fall back to
+├── AgentError                  something about an agent's turn
+│   ├── RouterError             a graph of guards and actions cannot work
+│   └── SnapshotError           a paused turn does not fit the graph that is to resume it
 └── ModelError                  a call to a chat model failed; `.retryable` says whether to try again
     ├── ModelTimeoutError       it took longer than it was given
     └── ModelUnavailableError   it was not even made, since the model failed lately
@@ -165,6 +168,28 @@ class EmbeddingError(JazzSelectError):
         self.embedder = embedder
         self.problem = problem
         super().__init__(f"the embedder {embedder} failed: {problem}")
+
+
+class AgentError(JazzSelectError):
+    """Something about an agent's turn."""
+
+
+class RouterError(AgentError):
+    """A graph of guards and actions cannot work; the message names the edge, tag or node."""
+
+
+class SnapshotError(AgentError):
+    """A paused turn does not fit what is to resume it.
+
+    Attributes:
+        problem: What does not fit.
+        missing: The names of what is missing, where something is.
+    """
+
+    def __init__(self, problem: str, *, missing: tuple[str, ...] = ()) -> None:
+        self.problem = problem
+        self.missing = missing
+        super().__init__(f"the snapshot cannot be resumed: {problem}")
 
 
 class ModelError(JazzSelectError):

@@ -1,0 +1,89 @@
+"""Guards: pure checks before anything is decided. They ask no model, and say where the turn goes instead."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic
+
+from jazz_select.agent.state import FINISH, ActionDecision, StateT, TurnState, updated
+from jazz_select.telemetry import described
+
+CONTINUE = "continue"
+"""The tag of a turn that goes on."""
+GUARD_FAILED = "finish_guard_failed"
+"""The tag of a turn that ends since a guard failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a turn goes: a tag that has an edge in the graph.
+
+    Attributes:
+        tag: The edge; `continue` lets the next guard have its say.
+        updates: Fields of the state that change.
+        decision: What is to be done, where the tag leads to an action.
+    """
+
+    tag: str = CONTINUE
+    updates: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    decision: ActionDecision | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guard(Generic[StateT]):
+    """A check with a name and the tags it may answer with, so that each can be given an edge.
+
+    Attributes:
+        name: For traces and messages.
+        check: Looks at the state; None where it has nothing to say.
+        tags: The tags it may answer with, beside `continue`.
+    """
+
+    name: str
+    check: Callable[[StateT], Route | None]
+    tags: tuple[str, ...]
+
+
+def guard(*tags: str) -> Callable[[Callable[[StateT], Route | None]], Guard[StateT]]:
+    """Make a guard of a function: `@guard("finish_aborted")`."""
+
+    def made(check: Callable[[StateT], Route | None]) -> Guard[StateT]:
+        return Guard(check.__name__, check, tags)
+
+    return made
+
+
+def iteration_cap(limit: int, tag: str = "finish_iteration_cap") -> Guard[TurnState]:
+    """A guard that ends a turn after so many rounds; the round that is one too many does nothing else."""
+
+    def check(state: TurnState) -> Route | None:
+        return Route(tag) if state.iterations > limit else None
+
+    return Guard(f"iteration_cap({limit})", check, (tag,))
+
+
+def through(guards: Sequence[Guard[StateT]], state: StateT) -> Route:
+    """What the guards come to, in their order: the first tag that is not `continue`, with all updates so far.
+
+    A guard that raises, answers with a tag that is not its own, or updates what is not there, ends the turn: what was
+    to be kept out must not get in because the keeper fell.
+    """
+    updates: dict[str, Any] = {}
+    for each in guards:
+        try:
+            route = each.check(state)
+            if route is None:
+                continue
+            if route.tag not in (CONTINUE, *each.tags):
+                return _failed(each.name, f"it answered {route.tag!r}, which is not among its tags", updates)
+            state = updated(state, route.updates)
+        except Exception as error:  # noqa: BLE001 - whatever a guard fails with
+            return _failed(each.name, described(error), updates)
+        updates |= route.updates
+        if route.tag != CONTINUE:
+            return Route(route.tag, updates, route.decision)
+    return Route(CONTINUE, updates)
+
+
+def _failed(name: str, problem: str, updates: Mapping[str, Any]) -> Route:
+    reason = f"guard {name} failed: {problem}"
+    return Route(GUARD_FAILED, updates, ActionDecision(action=FINISH, reason=reason))

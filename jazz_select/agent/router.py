@@ -1,0 +1,260 @@
+"""The turn of an agent as a graph: guards first, then one decision, then an action, and the guards again."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from time import perf_counter
+from typing import Any, Final, Generic
+
+from jazz_select.agent.actions import (
+    PRE_CHECK,
+    Acquire,
+    Action,
+    Plan,
+    Rewrite,
+    Run,
+    Updates,
+    decided,
+    ended,
+    rewritten,
+)
+from jazz_select.agent.guards import CONTINUE, GUARD_FAILED, Guard, Route, through
+from jazz_select.agent.snapshot import Snapshot
+from jazz_select.agent.state import FINISH, ActionDecision, NodeRecord, StateT, TurnState, changed, updated
+from jazz_select.agent.topology import FAILED, Topology, build_graph, mermaid
+from jazz_select.agent.walking import Progress, walk
+from jazz_select.errors import RouterError
+from jazz_select.telemetry import described, span
+from jazz_select.values import Tier
+
+DECIDE: Final = "acquire_or_plan"
+
+ATIONS: Final = "finish_too_many_iterations"
+
+
+class Router(Generic[StateT]):
+    """A turn as a graph. It is built once, checked when it is built, and runs any number of turns at a time."""
+
+    def __init__(  # noqa: PLR0913 - what a turn is made of
+        self,
+        state_type: type[StateT],
+        *,
+        guards: Sequence[Guard[StateT]],
+        routes: Mapping[str, str],
+        actions: Mapping[str, Action[StateT]],
+        plan: Plan[StateT],
+        acquire: Acquire[StateT] | None = None,
+        rewrites: Sequence[Rewrite[StateT]] = (),
+        validators: Mapping[str, Rewrite[StateT]] | None = None,
+        finish: Callable[[StateT], Updates | None] | None = None,
+        max_iterations: int = 100,
+        name: str = "turn",
+    ) -> None:
+        """Put a turn together.
+
+        Args:
+            state_type: The type of its state.
+            guards: Checked in this order whenever the turn begins a round.
+            routes: The node for each tag of the guards.
+            actions: What can be done, by name; `finish` is there already.
+            plan: Asks a model what to do, once in a round.
+            acquire: Decides without a model where that is possible.
+            rewrites: Applied to a model's decision, in this order.
+            validators: Nodes of their own between the decision and the action, in this order.
+            finish: What a turn's end changes.
+            max_iterations: The most rounds of any turn, whatever the guards say.
+            name: For traces and pictures.
+
+        Raises:
+            RouterError: A tag has no edge, an edge leads nowhere, or a loop passes no guard.
+        """
+        self.name = name
+        self._state_type = state_type
+        self._guards = tuple(guards)
+        self._actions = dict(actions)
+        self._plan, self._acquire = plan, acquire
+        self._rewrites = tuple(rewrites)
+        self._validators = dict(validators or {})
+        self._finish = finish
+        self._max_iterations = max_iterations
+        self._topology = self._laid_out(routes)
+        self._topology.check(PRE_CHECK, FINISH)
+        self._graph = build_graph(self._topology, self._passed, name=name)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Their names."""
+        return self._topology.nodes
+
+    def mermaid(self) -> str:
+        """The graph as a mermaid flowchart."""
+        return mermaid(self._topology)
+
+    def pre_check(self, state: StateT) -> Route:
+        """What the guards come to, with the updates of the state; no model is asked, nothing else happens."""
+        entered = updated(state, {"iterations": state.iterations + 1})
+        counted: dict[str, Any] = {"iterations": entered.iterations}
+        if entered.iterations > self._max_iterations:
+            reason = f"more than {self._max_iterations} rounds"
+            return Route(ATIONS, counted, ActionDecision(action=FINISH, reason=reason))
+        found = through(self._guards, entered)
+        updates = {**counted, **changed(entered, found.updates)}
+        return Route(found.tag, updates, found.decision)
+
+    async def run(self, state: StateT, *, most_nodes: int | None = None) -> Run[StateT]:
+        """Run a turn to its end, or to where an action pauses it.
+
+        Args:
+            state: What is known.
+            most_nodes: Pause after so many nodes.
+        """
+        return await self._from(PRE_CHECK, Progress(state), most_nodes)
+
+    async def resume(
+        self,
+        snapshot: Snapshot,
+        updates: Updates | None = None,
+        *,
+        aliases: Mapping[str, str] | None = None,
+        most_nodes: int | None = None,
+    ) -> Run[StateT]:
+        """Go on with a turn that was paused.
+
+        Args:
+            snapshot: Where it stands.
+            updates: What is known beside, such as the answer that was waited for.
+            aliases: Names of nodes as they were to names as they are.
+            most_nodes: Pause again after so many nodes.
+
+        Raises:
+            SnapshotError: It does not fit this router.
+            RouterError: The state has no such fields.
+        """
+        node = snapshot.node_of(self.nodes, aliases or {})
+        state = snapshot.state_of(self._state_type)
+        try:
+            state = updated(state, updates or {})
+        except LookupError as error:
+            raise RouterError(str(error)) from error
+        return await self._from(node, Progress(state, [*snapshot.trace]), most_nodes)
+
+    async def _from(self, node: str, progress: Progress[StateT], most_nodes: int | None) -> Run[StateT]:
+        with span(self.name, "turn") as traced:
+            following = await walk(self._graph, node, progress, nodes=self.nodes, most_nodes=most_nodes)
+            if traced is not None:
+                status = "paused" if following else "finished"
+                traced.note({"status": status, "iterations": progress.state.iterations})
+        trace = tuple(progress.trace)
+        if following:
+            return Run(status="paused", state=progress.state, trace=trace, node=following)
+        return Run(status="finished", state=progress.state, trace=trace)
+
+    async def _passed(self, node: str, progress: Progress[StateT]) -> str:
+        """Pass one node, and say by which tag it is left."""
+        began = perf_counter()
+        with span(node, "node") as traced:
+            route = await self._at(node, progress.state)
+            try:
+                made = {} if route.decision is None else {"decision": route.decision}
+                # Why a turn ended is what led to its end, so that is what stays.
+                left_by = {} if node == FINISH else {"route": route.tag}
+                progress.state = updated(progress.state, {**route.updates, **made, **left_by})
+            except LookupError as error:
+                route = ended(f"{node}: {error}")
+                progress.state = updated(progress.state, {"decision": route.decision, "route": route.tag})
+            state = progress.state
+            progress.paused = node in self._actions and self._actions[node].pauses and route.tag != FAILED
+            record = NodeRecord(
+                node=node,
+                iteration=state.iterations,
+                route=route.tag,
+                action=state.decision.action if state.decision else "",
+                duration_s=perf_counter() - began,
+            )
+            progress.trace.append(record)
+            if traced is not None:
+                _note(traced, record, state)
+        return route.tag
+
+    async def _at(self, node: str, state: StateT) -> Route:
+        if node == PRE_CHECK:
+            return self.pre_check(state)
+        if node == DECIDE:
+            return decided(await self._decision(state), self._planned)
+        if node in self._validators:
+            return self._validated(node, state)
+        if node == FINISH:
+            return await self._acted(node, self._finish or _nothing, state)
+        return await self._acted(node, self._actions[node].run, state)
+
+    async def _decision(self, state: StateT) -> ActionDecision:
+        """Without a model where that is possible, else by one call."""
+        try:
+            acquired = self._acquire(state) if self._acquire else None
+        except Exception as error:  # noqa: BLE001 - whatever an author's function fails with
+            return ActionDecision(action=FINISH, reason=f"acquisition failed: {described(error)}")
+        if acquired is not None:
+            return acquired.model_copy(update={"tier": Tier.DETERMINISTIC})
+        try:
+            planned = (await self._plan(state)).model_copy(update={"tier": Tier.GUIDED})
+        except Exception as error:  # noqa: BLE001 - whatever a model fails with
+            return ActionDecision(action=FINISH, reason=f"planning failed: {described(error)}", tier=Tier.OPEN)
+        for each in self._rewrites:
+            planned = rewritten(each, getattr(each, "__name__", "a rewrite"), state, planned)
+        return planned
+
+    def _validated(self, node: str, state: StateT) -> Route:
+        decision = state.decision or ActionDecision(action=FINISH, reason=f"{node}: there is no decision")
+        return decided(rewritten(self._validators[node], node, state, decision), self._planned)
+
+    async def _acted(self, node: str, run: Callable[[StateT], Any], state: StateT) -> Route:
+        try:
+            given = run(state)
+            if inspect.isawaitable(given):
+                given = await given
+        except Exception as error:  # noqa: BLE001 - whatever an action fails with
+            return ended(f"{node} failed: {described(error)}")
+        route = given if isinstance(given, Route) else Route("", given or {})
+        ways = self._topology.edges.get(node, {})
+        if node != FINISH and len(ways) > 2 and route.tag not in ways:  # noqa: PLR2004 - one way, and the one of failure
+            return ended(f"{node} answered {route.tag!r}, for which there is no edge")
+        only = next(iter(ways), "")
+        return route if route.tag in ways else Route(only, route.updates, route.decision)
+
+    @cached_property
+    def _planned(self) -> frozenset[str]:
+        return frozenset({FINISH, *(name for name, action in self._actions.items() if action.planned)})
+
+    def _laid_out(self, routes: Mapping[str, str]) -> Topology:
+        own = (PRE_CHECK, DECIDE, *self._validators, FINISH)
+        taken = [name for name in self._actions if name in own]
+        if taken or len(set(own)) < len(own):
+            raise RouterError(f"two nodes have one name: {', '.join(taken) or ', '.join(self._validators)}")  # noqa: EM102, TRY003
+        for each in self._guards:
+            for tag in each.tags:
+                if tag not in routes:
+                    raise RouterError(f"the tag {tag!r} of guard {each.name} has no edge; add it to routes")  # noqa: EM102, TRY003
+        edges: dict[str, dict[str, str]] = {
+            PRE_CHECK: {CONTINUE: DECIDE, **routes, ATIONS: FINISH, GUARD_FAILED: FINISH}
+        }
+        between = (DECIDE, *self._validators)
+        for node, following in pairwise(between):
+            edges[node] = {"": following}
+        edges[between[-1]] = {name: name for name in (*self._actions, FINISH) if name in self._planned}
+        for name, action in self._actions.items():
+            then = {"": action.then} if isinstance(action.then, str) else dict(action.then)
+            edges[name] = {**then, FAILED: FINISH}
+        return Topology((PRE_CHECK, DECIDE, *self._validators, *self._actions, FINISH), edges)
+
+
+def _nothing(state: TurnState) -> None:  # noqa: ARG001 - the signature of `finish`
+    return None
+
+
+def _note(traced: Any, record: NodeRecord, state: TurnState) -> None:
+    decision = state.decision
+    traced.note({"route": record.route, "action": record.action, "iteration": record.iteration})
+    if decision is not None and record.node == DECIDE:
+        traced.note({"tier": decision.tier.value, "notes": list(decision.notes)})
+        traced.hold({"reason": decision.reason, "arguments": dict(decision.arguments)})

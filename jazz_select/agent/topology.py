@@ -1,0 +1,107 @@
+"""The graph of a router, checked and drawn: which node comes after which, by which tag."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pydantic_graph import Graph, GraphBuilder, StepContext, TypeExpression
+
+from jazz_select.errors import RouterError
+
+FAILED: Final = "failed"
+"""The tag of an action that raised: the turn ends."""
+Edges = Mapping[str, Mapping[str, str]]
+"""Node to tag to the node that comes then. One tag alone needs no name: `{"": node}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Nodes in their order, the first of which is entered first, and the edges between them."""
+
+    nodes: tuple[str, ...]
+    edges: Edges
+
+    def check(self, home: str, last: str) -> None:
+        """See that every edge leads somewhere and every loop through `home`, and that `last` is the end.
+
+        Raises:
+            RouterError: One does not.
+        """
+        for node, ways in self.edges.items():
+            for tag, target in ways.items():
+                if target not in self.nodes:
+                    raise RouterError(f"the edge {tag or '(always)'!r} of {node} leads to {target!r}, which is no node")  # noqa: EM102, TRY003 - said once
+        for node in self.nodes:
+            if node != last and not self.edges.get(node):
+                raise RouterError(f"{node} has no way out; give it an edge, to {home} as a rule")  # noqa: EM102, TRY003
+        loop = self._loop_without(home)
+        if loop:
+            told = " → ".join(loop)
+            raise RouterError(f"{told} is a loop that no guard sees; lead it back to {home}")  # noqa: EM102, TRY003
+
+    def _loop_without(self, home: str) -> list[str]:
+        """A way round that does not pass `home`; none where there is none."""
+        done: set[str] = set()
+        for start in self.nodes:
+            path: list[str] = []
+            stack = [(start, 0)] if start != home else []
+            while stack:
+                node, depth = stack.pop()
+                del path[depth:]
+                if node in path:
+                    return [*path[path.index(node) :], node]
+                if node in done or node == home:
+                    continue
+                path.append(node)
+                following = [each for each in self.edges.get(node, {}).values() if each != home]
+                if not following:
+                    done.add(node)
+                stack += [(each, len(path)) for each in following]
+            done.update(path)
+        return []
+
+
+def build_graph(
+    topology: Topology, run: Callable[[str, Any], Awaitable[str]], *, name: str
+) -> "Graph[Any, Any, Any, str]":
+    """The topology as a pydantic-graph; `run` passes a node and says by which tag it is left."""
+    builder: GraphBuilder[Any, Any, Any, str] = GraphBuilder(name=name, state_type=object, output_type=str)
+
+    def step(node: str) -> Any:
+        async def call(ctx: StepContext[Any, Any, Any]) -> str:
+            return await run(node, ctx.state)
+
+        return builder.step(call, node_id=node, label=node)
+
+    steps = {node: step(node) for node in topology.nodes}
+    builder.add(builder.edge_from(builder.start_node).to(steps[topology.nodes[0]]))
+    for node, step_ in steps.items():
+        ways = topology.edges.get(node, {})
+        if not ways:
+            builder.add(builder.edge_from(step_).to(builder.end_node))
+        elif len(ways) == 1:
+            builder.add(builder.edge_from(step_).to(steps[next(iter(ways.values()))]))
+        else:
+            choice: Any = builder.decision(node_id=f"after {node}")
+            for tag, target in ways.items():
+                choice = choice.branch(builder.match(TypeExpression[Literal[tag]]).label(tag).to(steps[target]))  # pyright: ignore[reportInvalidTypeForm, reportInvalidTypeArguments] - a tag is a value of this very run
+            builder.add(builder.edge_from(step_).to(choice))
+    return builder.build()
+
+
+def mermaid(topology: Topology) -> str:
+    """A mermaid flowchart: tags on the edges, those to one node together."""
+    ids = {node: f"n{number}" for number, node in enumerate(topology.nodes)}
+    lines = ["flowchart TD", f"    start([START]) --> {ids[topology.nodes[0]]}"]
+    lines += [f'    {ids[node]}["{node}"]' for node in topology.nodes]
+    for node in topology.nodes:
+        ways: dict[str, list[str]] = {}
+        for tag, target in topology.edges.get(node, {}).items():
+            ways.setdefault(target, []).append(tag)
+        for target, tags in ways.items():
+            label = f"|{' · '.join(tags)}|" if any(tags) else ""
+            arrow = "-.->" if tags == [FAILED] else "-->"
+            lines.append(f"    {ids[node]} {arrow}{label} {ids[target]}")
+        if not ways:
+            lines.append(f"    {ids[node]} --> stop([END])")
+    return "\n".join(lines) + "\n"
