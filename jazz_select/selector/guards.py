@@ -1,7 +1,7 @@
 """Guards: flows that say themselves whether they may be offered in a context. A guard that fails closes its flow."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from inspect import isawaitable
 from typing import Any, NamedTuple
 
@@ -28,9 +28,10 @@ class Guards:
         self._registry = registry
         self._seen: tuple[object, tuple[BaseFlow, ...]] = (None, ())
 
-    def closed(self, context: Mapping[str, Any]) -> Closed:
-        """The flows that are not available in `context`."""
-        return self.closed_among(self._guarded(), context)
+    def closed(self, context: Mapping[str, Any], *, only: Collection[str] | None = None) -> Closed:
+        """The flows that are not available in `context`, and all but those of the ids in `only`, where it is given."""
+        closed = self.closed_among(self._guarded(), context)
+        return closed if only is None else Closed(closed.ids | (set(self._registry) - set(only)), closed.notes)
 
     @staticmethod
     def closed_among(flows: Iterable[BaseFlow], context: Mapping[str, Any]) -> Closed:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,14 +42,16 @@ class Narrower:
         closed = self.guards.closed(context)
         return narrow(candidates, closed=closed.ids, notes=closed.notes)
 
-    async def recalled(self, requests: Sequence[Request], context: Mapping[str, Any]) -> list[Narrowed]:
-        """What is recalled for requests that share a context, in their order.
+    async def recalled(
+        self, requests: Sequence[Request], context: Mapping[str, Any], *, only: Collection[str] | None = None
+    ) -> list[Narrowed]:
+        """What is recalled for requests that share a context, in their order; `only` among flows of these ids.
 
         Raises:
             StoreError: The memory failed, and there are no fallback candidates.
             EmbeddingError: Likewise.
         """
-        closed = self.guards.closed(context)
+        closed = self.guards.closed(context, only=only)
         if self.memory is None or not self.agent_id:
             missing = "no candidates were given, and without a memory and an agent_id none are recalled"
             return [Narrowed(notes=(*closed.notes, missing)) for _ in requests]

@@ -1,7 +1,7 @@
 """`FlowSelector`: narrow what there is, decide among what is left, record how."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -138,6 +138,16 @@ class FlowSelector:
             )
             self._model = ModelChoice(caller, manner, flow_registry)
 
+    @property
+    def flow_registry(self) -> Mapping[str, BaseFlow]:
+        """Flow id to live flow."""
+        return self._registry
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model chooses where there is a choice."""
+        return self._model is not None
+
     async def select(
         self,
         enhanced_query: str,
@@ -145,6 +155,7 @@ class FlowSelector:
         episode_summaries: Sequence[str] | None = None,
         *,
         context: Mapping[str, Any] | None = None,
+        only: Collection[str] | None = None,
     ) -> FlowSelectionResult:
         """Find the flows for a request.
 
@@ -153,6 +164,7 @@ class FlowSelector:
             candidates: Metadata dicts to choose from, best first, instead of recall; missing keys count as empty.
             episode_summaries: What was said before; helps to find what a vague request is about.
             context: What guards (`BaseFlow.available`) look at.
+            only: Recall among the flows of these ids alone, such as the branches of a conditional flow.
 
         Returns:
             The chosen flows, or none with the reason `none`. A failing model is no exception: the top candidate
@@ -173,7 +185,7 @@ class FlowSelector:
         began = perf_counter()
         with span("select", "decision") as traced:
             if candidates is None:
-                (narrowed,) = await self._narrower.recalled((request,), surroundings)
+                (narrowed,) = await self._narrower.recalled((request,), surroundings, only=only)
             else:
                 narrowed = self._narrower.given(candidates, surroundings)
             result = await self._chosen(request, narrowed, surroundings, began)

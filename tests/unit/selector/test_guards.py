@@ -167,3 +167,10 @@ async def test_a_composite_may_be_guarded() -> None:
     selector = FlowSelector(None, registry)
     assert (await selector.select("x", metadata(), context=GUEST)).names == ["exchange_order"]
     assert (await selector.select("x", metadata(), context=MEMBER)).names == ["refund_order"]
+
+
+async def test_recall_may_be_held_to_some_flows() -> None:
+    memory = ListMemory(metadata())
+    result = await FlowSelector(None, members_shop(), memory, "support").select("x", context=GUEST, only=[EXCHANGE])
+    assert memory.calls[0].exclude == {REFUND, CANCEL}
+    assert (result.names, result.decision.reason) == (["exchange_order"], Reason.SINGLE)
