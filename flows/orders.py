@@ -27,6 +27,7 @@ class TrackOrder(BaseFlow):
     ]
     tools = ["lookup_order", "get_tracking"]
     chain = tools
+    reply = "Your order {order_number}, {title}: {last_place} on {last_seen_on}. We expect it on {expected_on}."
     aliases = ["order status", "WISMO"]
     steps = [
         "Find the order with lookup_order; a guest gives number and postcode. If several are open, ask which one.",

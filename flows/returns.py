@@ -33,6 +33,10 @@ class RefundOrder(BaseFlow):
         GuidedDecisionPoint(after_step="check_return_window", candidate_tools=["create_return", "offer_store_credit"]),
         GuidedDecisionPoint(after_step="create_return", candidate_tools=["issue_refund"]),
     )
+    reply = (
+        "The return {return_number} is registered, and {label} is on its way to you. "
+        "{refunded} will be back on {account} by {refund_expected_on}."
+    )
     aliases = ["money back"]
     steps = [
         "Find the order with lookup_order and ask which items go back, if there are several.",
@@ -123,6 +127,8 @@ class ReturnStatus(BaseFlow):
         "Could you confirm that the warehouse has my parcel? I returned a tablet and I'm a little nervous about it.",
     ]
     tools = ["lookup_return", "get_tracking", "lookup_refund"]
+    chain = ("lookup_return", "lookup_refund")
+    reply = "{refunded} for the return {return_number} will be on {account} by {refund_expected_on}."
     aliases = ["refund status"]
     steps = [
         "Find the return with lookup_return, and follow the parcel with get_tracking if it has not arrived.",

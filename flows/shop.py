@@ -141,6 +141,7 @@ class Shop:
         return Refund(
             refund_number=row["number"],
             refunded_cents=row["amount"],
+            refunded=f"{row['amount'] / 100:.2f} EUR",
             account=row["account"],
             refund_expected_on=row["expected_on"],
         )

@@ -52,6 +52,7 @@ class Refund:
 
     refund_number: str
     refunded_cents: int
+    refunded: str
     account: str
     refund_expected_on: str
 
