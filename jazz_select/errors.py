@@ -19,6 +19,8 @@ JazzSelectError
 │   ├── DuplicateToolError      two tools of one name
 │   └── DecisionCallbackError   the choice between tools failed, and there is nothing to fall back to
 ├── AgentError                  something about an agent's turn
+│   ├── ChainError              a chain of tool calls could not go on; `.chain` is what there is of it
+│   ├── FormatError             a finished chain could not be put into the schema that was asked for
 │   ├── RouterError             a graph of guards and actions cannot work
 │   └── SnapshotError           a paused turn does not fit the graph that is to resume it
 └── ModelError                  a call to a chat model failed; `.retryable` says whether to try again
@@ -31,7 +33,8 @@ data and a reader gets the same words everywhere. The vendor's own error, where
 there is one, is the cause (`__cause__`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 
 class JazzSelectError(Exception):
@@ -172,6 +175,55 @@ class EmbeddingError(JazzSelectError):
 
 class AgentError(JazzSelectError):
     """Something about an agent's turn."""
+
+
+class ChainError(AgentError):
+    """A chain of tool calls could not go on, or was cut short where that is not allowed.
+
+    Attributes:
+        chain: What there is of it (a `jazz_select.agent.transcript.Chain`).
+        problem: What happened; where a model failed, its error is the cause.
+    """
+
+    def __init__(self, chain: Any, problem: str) -> None:
+        self.chain = chain
+        self.problem = problem
+        super().__init__(f"the chain of tool calls did not end: {problem}")
+
+
+class FormatError(AgentError):
+    """An answer could not be put into the schema that was asked for. What led there is not lost.
+
+    Attributes:
+        phase: `call` where the model could not be asked, `reply` where what it said is not valid.
+        problem: What is wrong.
+        prompt: What the model was asked, as one text.
+        attempts: How often it was asked.
+        last_text: What it said last; empty where it said nothing.
+        schema: The JSON Schema that was wanted.
+        chain: The finished chain: `finalize` can be called on it again.
+    """
+
+    def __init__(  # noqa: PLR0913 - data with a name
+        self,
+        problem: str,
+        *,
+        phase: Literal["call", "reply"],
+        prompt: str,
+        attempts: int,
+        last_text: str,
+        schema: Mapping[str, Any],
+        chain: Any,
+    ) -> None:
+        self.phase = phase
+        self.problem = problem
+        self.prompt = prompt
+        self.attempts = attempts
+        self.last_text = last_text
+        self.schema = schema
+        self.chain = chain
+        times = "one attempt" if attempts == 1 else f"{attempts} attempts"
+        super().__init__(f"no answer of the schema after {times} ({phase}): {problem}")
 
 
 class RouterError(AgentError):

@@ -1,6 +1,6 @@
 """The ports: what the core asks of the outside. Adapters implement them; no adapter is imported here."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
@@ -49,6 +49,24 @@ class StructuredChatModel(ChatModel, Protocol):
 def takes_schema(model: ChatModel) -> TypeGuard[StructuredChatModel]:
     """Whether this model may be sent a schema; False for all that never heard of one."""
     return getattr(model, "takes_schema", False) is True
+
+
+@runtime_checkable
+class StreamingChatModel(ChatModel, Protocol):
+    """A chat model whose reply can be had while it is written. Every `ChatModel` may be one; none has to be."""
+
+    def stream(self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None) -> AsyncIterator[str]:
+        """The text of the reply, piece by piece; the schema as for `complete`, and only where `takes_schema`.
+
+        Raises:
+            ModelError: While it is read, as `complete` does.
+        """
+        ...
+
+
+def streams(model: ChatModel) -> TypeGuard[StreamingChatModel]:
+    """Whether this model's reply can be had while it is written."""
+    return callable(getattr(model, "stream", None))
 
 
 class FlowMemory(Protocol):

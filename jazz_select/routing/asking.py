@@ -168,9 +168,13 @@ class ToolAsker:
 
 def tool_messages(user_input: str, tools: Iterable[Tool]) -> tuple[Message, ...]:
     """The request and these tools, as JSON lines so that no description can pass for an instruction of ours. Pure."""
-    listed = "\n".join(orjson.dumps(_metadata(tool), default=str).decode() for tool in tools)
-    content = f"USER INPUT:\n{_quoted(user_input)}\n\nAVAILABLE TOOLS:\n{listed}\n\nQUESTION:\n{_QUESTION}"
+    content = f"USER INPUT:\n{_quoted(user_input)}\n\nAVAILABLE TOOLS:\n{listed(tools)}\n\nQUESTION:\n{_QUESTION}"
     return (Message(role="system", content=SYSTEM_PROMPT), Message(role="user", content=content))
+
+
+def listed(tools: Iterable[Tool]) -> str:
+    """A JSON line for each tool: all that a model is told of it."""
+    return "\n".join(orjson.dumps(_metadata(tool), default=str).decode() for tool in tools)
 
 
 def _metadata(tool: Tool) -> Mapping[str, Any]:

@@ -111,7 +111,7 @@ class _Running(Generic[ToolT]):
         timeout_s: float | None,
         at_once: int,
     ) -> None:
-        self.order = _in_order(plan)
+        self.order = in_order(plan)
         self.outcomes: dict[str, StepOutcome] = {}
         self._needs = plan.needs
         self._index = index
@@ -226,7 +226,7 @@ class _Running(Generic[ToolT]):
         return value
 
 
-def _in_order(plan: Plan) -> tuple[PlanStep, ...]:
+def in_order(plan: Plan) -> tuple[PlanStep, ...]:
     """The order of running: as planned, but what a step needs goes before it."""
     left = list(plan.steps)
     done: set[str] = set()

@@ -44,10 +44,10 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a model is asked, and the JSON schema of its answer."""
+    """What a model is asked, and the JSON schema of its answer, if it is to have one."""
 
     messages: tuple[Message, ...]
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any] | None
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -1,0 +1,204 @@
+"""A chain of tool calls as a frozen value: what was said, called and returned, in order. It survives a restart."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from jazz_select.errors import ConfigError
+from jazz_select.selector.answer import total
+from jazz_select.values import Message, Usage
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+Status = Literal["answered", "limit", "failed"]
+"""How a chain ended: with an answer, at its limit of model calls, or with an error of the model's."""
+Purpose = Literal["chain", "answer", "format"]
+"""What a model was asked for: the next step, the answer at once, or a finished chain put into a schema."""
+DEEPEST: Final = 64
+_LARGEST: Final = 2**63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantText:
+    """What the model said, beside calls or as its answer."""
+
+    text: str
+    kind: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRequest:
+    """One call as the model asked for it.
+
+    Attributes:
+        id: What the call is known by within its round.
+        round: Which call of the model asked for it, from 1.
+        tool: The tool that is run; where none was found, the name that the model gave.
+        requested: The name that the model gave.
+        arguments: JSON values; references to other calls are replaced where they lead somewhere.
+    """
+
+    id: str
+    round: int
+    tool: str
+    requested: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    kind: Literal["call"] = "call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What became of a call.
+
+    Attributes:
+        id: Which call.
+        round: Of which round.
+        tool: The tool's name.
+        ok: Whether there is an output.
+        output: What the tool returned, as JSON values.
+        error: Why there is none.
+        details: What else may help the model, such as the tools that there are.
+    """
+
+    id: str
+    round: int
+    tool: str
+    ok: bool
+    output: Any = None
+    error: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    kind: Literal["result"] = "result"
+
+
+Entry = AssistantText | ToolRequest | ToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """One call of the model.
+
+    Attributes:
+        purpose: What it was for.
+        conversation_id: To which conversation it belongs.
+        reply: What the model said, cut visibly where it was long.
+        model: Which model, as it says.
+        usage: The tokens it took, where they were counted.
+        truncated: Whether the reply was cut off by a limit on its length.
+    """
+
+    purpose: Purpose
+    conversation_id: str = ""
+    reply: str = ""
+    model: str = ""
+    usage: Usage | None = None
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """What a model and its tools did with a request.
+
+    Attributes:
+        conversation_id: The caller's name for the conversation.
+        messages: What the chain began with: system, user, and what was said before.
+        entries: What followed, in order.
+        answer: The chain's own closing text; empty where it has none.
+        status: How it ended.
+        final: The JSON text of the answer, where the loop itself gave one of the schema (`native`, `tool`).
+        records: The calls of the model, in order.
+        notes: What was degraded on the way, one sentence each.
+    """
+
+    conversation_id: str = ""
+    messages: tuple[Message, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    answer: str = ""
+    status: Status = "answered"
+    final: str | None = None
+    records: tuple[CallRecord, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether it was cut short."""
+        return self.status != "answered"
+
+    @property
+    def text(self) -> str:
+        """The closing answer; where there is none, what the model said last."""
+        said = (entry.text for entry in reversed(self.entries) if isinstance(entry, AssistantText))
+        return self.answer or next(said, "")
+
+    @property
+    def model_calls(self) -> int:
+        """How often the model was asked."""
+        return len(self.records)
+
+    @property
+    def usage(self) -> Usage | None:
+        """All tokens together; None where nobody counted."""
+        return summed(self.records)
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain JSON values, which `from_json` reads."""
+        return cast("dict[str, Any]", _adapter().dump_python(self, mode="json"))
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Chain":
+        """The chain that `as_json` wrote.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        from pydantic import ValidationError
+
+        try:
+            return _adapter().validate_python({**value})
+        except (ValidationError, TypeError, ValueError, RecursionError) as error:
+            msg = f"this is no chain that as_json wrote: {str(error)[:500]}"
+            raise ConfigError(msg) from error
+
+
+def summed(records: tuple[CallRecord, ...]) -> Usage | None:
+    """The tokens of all calls together; None where nobody counted."""
+    whole: Usage | None = None
+    for record in records:
+        whole = total(whole, record.usage)
+    return whole
+
+
+def written(text: str) -> str:
+    """`text` as it can be stored anywhere: without halves of surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="replace").decode()
+    return text
+
+
+def storable(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one way for each kind of value
+    """JSON values as they can be stored anywhere: texts in Unicode, finite numbers, nothing nested too deep."""
+    if isinstance(value, str):
+        return written(value)
+    if isinstance(value, Mapping | list | tuple) and depth >= DEEPEST:
+        return f"[… nested deeper than {DEEPEST} levels …]"
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[Any, Any]", value)
+        return {written(str(key)): storable(each, depth + 1) for key, each in fields.items()}
+    if isinstance(value, list | tuple):
+        return [storable(each, depth + 1) for each in cast("list[Any]", value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+        return f"{value:.17g}" if abs(value) < 10**300 else "a number beyond all bounds"
+    return value
+
+
+@lru_cache(1)
+def _adapter() -> "TypeAdapter[Chain]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Chain)
