@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
 from pydantic_graph import EndMarker, Graph, GraphTaskRequest
 from pydantic_graph.id_types import NodeID
@@ -19,10 +19,19 @@ class Progress(Generic[StateT]):
     paused: bool = False
 
 
+class Pausable(Protocol):
+    """The state of a walk."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether to stop before the next node."""
+        ...
+
+
 async def walk(
     graph: "Graph[Any, Any, Any, str]",
     start: str,
-    progress: "Progress[Any]",
+    progress: Pausable,
     *,
     nodes: Collection[str],
     most_nodes: int | None = None,

@@ -77,6 +77,11 @@ class FlowExecutor:
         self._max_candidates = max_candidates
         self._min_compatibility = min_compatibility
 
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """What there is, by name."""
+        return self._tools
+
     async def run(self, steps: Sequence[Step], inputs: Mapping[str, Any] | None = None) -> RunResult:
         """Run the steps in order.
 

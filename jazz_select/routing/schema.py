@@ -200,7 +200,7 @@ def fields(schema: object) -> dict[str, tuple[object, bool]]:
     own = found[0].schema
     properties = own.get("properties")
     if not isinstance(properties, Mapping):
-        return {RESULT: (known, True)} if found[0].type == "object" else {}
+        return {}  # an object of fields that are not told: what it holds is known when it is there
     required = own.get("required")
     needed = (
         {each for each in cast("list[Any]", required) if isinstance(each, str)}

@@ -1,0 +1,242 @@
+"""An agent: a message comes in, guards look at it, flows are found and run, and an answer leaves."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from jazz_select.agent.actions import PRE_CHECK
+from jazz_select.agent.answers import Answers
+from jazz_select.agent.conversation import Conversation
+from jazz_select.agent.guards import CONTINUE, Guard, through
+from jazz_select.agent.loops import Loops
+from jazz_select.agent.running import Running
+from jazz_select.agent.schemas import OutputSchema, SchemaLike
+from jazz_select.agent.shifting import SHIFT_ABOVE, after_selection, is_decisive
+from jazz_select.agent.slots import single_word
+from jazz_select.agent.state import FINISH
+from jazz_select.agent.toolcalls import AfterCall, BeforeCall
+from jazz_select.agent.topology import Topology, build_graph, mermaid
+from jazz_select.agent.turn import TurnInput, TurnResult, Work
+from jazz_select.agent.walking import walk
+from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.llm.adapt import as_chat_model
+from jazz_select.llm.callable import ChatCallable
+from jazz_select.ports import ChatModel
+from jazz_select.routing.call import as_json
+from jazz_select.routing.execute import FlowExecutor, OpenRouter
+from jazz_select.routing.model_decision import ModelDecision
+from jazz_select.routing.points import DecisionCallback
+from jazz_select.routing.tool import Tool, Toolbox
+from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.selector.select import FlowSelector
+from jazz_select.telemetry import Redact, Trace, TraceHook, described, span
+from jazz_select.values import Message
+
+_SELECT, _RUN, _CONVERSE, _ANSWER = "select", "run_flows", "converse", "answer"
+_EDGES: Final[Mapping[str, Mapping[str, str]]] = {
+    PRE_CHECK: {CONTINUE: _SELECT, "blocked": FINISH},
+    _SELECT: {"run": _RUN, "open": _CONVERSE},
+    _RUN: {"": _ANSWER},
+    _CONVERSE: {"": _ANSWER},
+    _ANSWER: {"": FINISH},
+}
+_TOPOLOGY: Final = Topology((PRE_CHECK, _SELECT, _RUN, _CONVERSE, _ANSWER, FINISH), _EDGES)
+
+
+class Agent:
+    """Answers messages with flows and their tools. It keeps nothing between turns: the conversation is a value."""
+
+    def __init__(  # noqa: PLR0913 - what an agent is made of
+        self,
+        selector: FlowSelector,
+        tools: Iterable[Tool] = (),
+        model: ChatModel | ChatCallable | str | None = None,
+        guards: Sequence[Guard[TurnInput]] = (),
+        *,
+        decision_callback: DecisionCallback | None = None,
+        open_router: OpenRouter | None = None,
+        system: str = "You are a helpful agent. Follow the procedure you are given, and call tools where it says so.",
+        schema: SchemaLike | None = None,
+        chain_limit: int = 8,
+        before_call: BeforeCall | None = None,
+        after_call: AfterCall | None = None,
+        shift_above: float = SHIFT_ABOVE,
+        name: str = "agent",
+        hooks: Iterable[TraceHook] = (),
+        redact: Redact | None = None,
+    ) -> None:
+        """Put an agent together.
+
+        Args:
+            selector: Finds flows, with a model of its own or without one.
+            tools: What is connected.
+            model: Goes on where flows are open, chooses between tools, finds facts in what the user says, and puts
+                answers into a schema; as `FlowSelector` takes it. Without one, all of that is the caller's.
+            guards: Checked first, in this order, without a model; whatever tag one answers with ends the turn.
+            decision_callback: Who chooses between tools at guided steps, instead of the model.
+            open_router: Who chooses among all tools where nothing narrows them.
+            system: What the model is told of its task.
+            schema: A JSON Schema or a pydantic class that answers are to have.
+            chain_limit: How often the model may be asked in one chain of tool calls.
+            before_call: Asked before each call that a model makes; may say no.
+            after_call: Told after each.
+            shift_above: How sure recall has to be, without a model, that a message is about another flow.
+            name: For traces.
+            hooks: Who hears of spans, beside the log.
+            redact: Applied to what is said in each span, before anyone gets it.
+
+        Raises:
+            ConfigError: An argument cannot work.
+            DuplicateToolError: Two tools have one name.
+        """
+        self.name = name
+        self._selector = selector
+        self._tools = Toolbox(tools)
+        self._guards = tuple(guards)
+        self._schema = OutputSchema(schema) if schema is not None else None
+        self._shift_above = shift_above
+        self._hooks, self._redact = tuple(hooks), redact
+        chat = as_chat_model(model)
+        if decision_callback is None and chat is not None:
+            decision_callback = ModelDecision(chat)
+        executor = FlowExecutor(self._tools.values(), decision_callback, open_router)
+        loops = None
+        if chat is not None:
+            loops = Loops(chat, self._tools, system, chain_limit, before_call=before_call, after_call=after_call)
+        self._running = Running(selector, executor, chat, loops)
+        self._answers = Answers(chat, self._running)
+        self._graph = build_graph(_TOPOLOGY, self._passed, name=name)
+
+    def mermaid(self) -> str:
+        """A turn as a mermaid flowchart."""
+        return mermaid(_TOPOLOGY)
+
+    async def turn(
+        self,
+        message: str,
+        history: Conversation | Sequence[Message] | None = None,
+        *,
+        context: Mapping[str, Any] | None = None,
+        schema: SchemaLike | None = None,
+    ) -> TurnResult:
+        """Answer one message.
+
+        Args:
+            message: What the user says.
+            history: What was before: the last result's `conversation`, or messages.
+            context: What is known beside: guards and tools see it, models do not unless a tool returns it.
+            schema: What the answer is to have, instead of the agent's own.
+
+        Returns:
+            What to say and what to go on with. What fails on the way is in it, as data.
+
+        Raises:
+            ConfigError: An argument is of the wrong kind, or the schema cannot be used; nothing was done.
+            CancelledError: The caller was cancelled.
+        """
+        if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
+            msg = f"message is a text, not {type(message).__name__}"
+            raise ConfigError(msg)
+        wanted = OutputSchema(schema) if schema is not None else self._schema
+        conversation = Conversation.of(history)
+        known = dict(context or {})
+        facts = {**conversation.facts, **_storable(known)}
+        work = Work(message=message, conversation=conversation, context=known, facts=facts, schema=wanted)
+        work.flows = conversation.flows
+        with Trace(self._hooks, redact=self._redact) as trace, span(self.name, "turn") as traced:
+            await walk(self._graph, PRE_CHECK, work, nodes=_TOPOLOGY.nodes)
+            if traced is not None:
+                traced.note({"status": work.status, "flows": [run.flow for run in work.runs], "reason": work.reason})
+                traced.hold({"message": message, "text": work.text})
+        return work.result(self._after(work), prompt=self._running.prompts(work), trace=trace)
+
+    async def _passed(self, node: str, work: Work) -> str:
+        steps: Mapping[str, Callable[[Work], Awaitable[str]]] = {
+            PRE_CHECK: self._checked,
+            _SELECT: self._selected,
+            _RUN: self._ran,
+            _CONVERSE: self._conversed,
+            _ANSWER: self._answered,
+        }
+        with span(node, "node") as traced:
+            tag = await steps[node](work) if node in steps else ""
+            if traced is not None and tag:
+                traced.note({"route": tag})
+        return tag
+
+    async def _checked(self, work: Work) -> str:
+        """The guards, without a model."""
+        if not self._guards:
+            return CONTINUE
+        state = TurnInput(message=work.message, conversation=work.conversation, context=work.context)
+        route = through(self._guards, state)
+        if route.tag == CONTINUE:
+            return CONTINUE
+        work.blocked(route)
+        return "blocked"
+
+    async def _selected(self, work: Work) -> str:
+        """Which flow is under way: the one that waits for this answer, or what the message is about."""
+        active = work.conversation.active
+        if active is not None and active.status == "waiting":
+            work.given = single_word([each for each in active.asks if each not in work.facts], work.message)
+            if work.given:
+                return "run"
+        try:
+            work.selection = found = await self._found(work)
+        except JazzSelectError as error:
+            work.error, work.reason = error, f"no flow could be looked for: {described(error)}"
+            return "run" if work.flows else "open"
+        above, names = self._shift_above, found.names
+        if active is not None:
+            work.flows = after_selection(
+                work.flows, names, decisive=is_decisive(found, above=above, unknown=False), request=work.message
+            )
+        elif is_decisive(found, above=above, unknown=not set(names) & set(work.conversation.done)):
+            work.flows = after_selection((), names, decisive=True, request=work.message)
+        elif names:
+            work.reason = f"it is not sure enough that {names[0]} is meant"
+        return "run" if work.flows else "open"
+
+    async def _found(self, work: Work) -> FlowSelectionResult:
+        """By the message alone where that says enough; else with what was said before.
+
+        A model reads both at once. Recall alone would find what was just done for every "thanks" that follows, so what
+        earlier turns are needed for does not count where it was done in them.
+        """
+        context, episodes = {**work.facts, **work.context}, work.conversation.episodes
+        if self._selector.has_model or not episodes:
+            return await self._selector.select(work.message, episode_summaries=episodes, context=context)
+        alone = await self._selector.select(work.message, context=context)
+        if is_decisive(alone, above=self._shift_above, unknown=False):
+            return alone
+        found = await self._selector.select(work.message, episode_summaries=episodes, context=context)
+        return alone if set(found.names) & set(work.conversation.done) else found
+
+    async def _ran(self, work: Work) -> str:
+        await self._running.run(work)
+        return ""
+
+    async def _conversed(self, work: Work) -> str:
+        await self._running.converse(work)
+        return ""
+
+    async def _answered(self, work: Work) -> str:
+        await self._answers.give(work)
+        return ""
+
+    def _after(self, work: Work) -> Conversation:
+        """What to go on with."""
+        ran = [run.flow for run in work.runs]
+        done = [run.flow for run in work.runs if run.status == "done"]
+        return work.conversation.after(work.message, work.text, flows=work.flows, facts=work.facts, ran=ran, done=done)
+
+
+def _storable(context: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a context can be kept: JSON values. Guards see the rest for this turn alone."""
+    kept: dict[str, Any] = {}
+    for name, value in context.items():
+        try:
+            kept[name] = as_json(value)
+        except (TypeError, ValueError):
+            continue
+    return kept

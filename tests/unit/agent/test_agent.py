@@ -1,0 +1,440 @@
+"""Whole turns on the support pack and its shop."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from flows.shop import Shop
+from flows.tools import ReturnPolicy, shop_tools
+from jazz_select import ConditionalFlow, FlowRegistry, FlowSelector, ParallelFlow, ProceduralMemory, SequentialFlow
+from jazz_select.agent import Conversation, Route, guard
+from jazz_select.agent.agent import Agent
+from jazz_select.agent.turn import TurnInput
+from jazz_select.errors import ConfigError, FormatError, ModelError, SnapshotError, StoreError
+from jazz_select.routing import Tool
+from jazz_select.testing import ListMemory, ScriptedModel
+from jazz_select.values import Message, flow_id
+from tests.unit.selector.shop import metadata, shop
+
+ADA, BEN = {"email": "ada@example.org"}, {"email": "ben@example.org"}
+REFUND = "Process a refund for my last order"
+Made = Callable[..., Agent]
+
+
+@pytest.fixture
+def made(memory: ProceduralMemory, pack: FlowRegistry) -> Made:
+    def make(model: Any = None, *, llm: Any = None, **options: Any) -> Agent:
+        options = {"decision_callback": ReturnPolicy()} | options
+        return Agent(FlowSelector(llm, pack, memory, "support"), shop_tools(Shop()), model, **options)
+
+    return make
+
+
+class Refund(BaseModel):
+    refunded_cents: int
+    account: str
+
+
+async def test_a_turn_of_certain_decisions_asks_no_model(made: Made) -> None:
+    model = ScriptedModel()
+    result = await made(model).turn(REFUND, context=ADA, schema=Refund)
+    assert (result.status, result.flows, result.model_calls, model.calls) == ("done", ["refund_order"], 0, [])
+    assert result.value == Refund(refunded_cents=12_900, account="Visa ending in 4242")
+    assert result.text == '{"refunded_cents":12900,"account":"Visa ending in 4242"}'
+    assert [step.tool for step in result.runs[0].steps][-1] == "issue_refund"
+    assert result.conversation.flows == ()
+
+
+async def test_without_a_schema_the_flow_has_its_own_words(made: Made) -> None:
+    result = await made().turn(REFUND, context=ADA)
+    assert result.text.startswith("The return R-40002 is registered")
+    assert "129.00 EUR will be back on Visa ending in 4242 by 2025-06-16." in result.text
+
+
+async def test_the_trace_has_every_node_narrowing_decision_and_tool(made: Made) -> None:
+    result = await made().turn(REFUND, context=ADA)
+    spans = [(span.kind, span.name) for span in result.trace]
+    assert spans[0] == ("turn", "agent")
+    assert [name for kind, name in spans if kind == "node"] == [
+        "pre_check", "select", "run_flows", "refund_order", "answer", "finish",
+    ]  # fmt: skip
+    assert ("recall", "recall") in spans
+    assert [span.attributes["tier"] for span in result.trace if span.name == "step"] == [
+        "deterministic", "deterministic", "guided", "deterministic",
+    ]  # fmt: skip
+    assert all(span.duration_s is not None for span in result.trace)
+
+
+async def test_a_flow_asks_for_what_its_first_tool_wants_and_goes_on_with_it(made: Made) -> None:
+    agent = made()
+    first = await agent.turn(REFUND)
+    assert (first.status, first.text) == ("waiting", "To go on, I need: email.")
+    stored = first.conversation.to_json()
+    second = await agent.turn("ada@example.org", Conversation.from_json(stored))
+    assert (second.status, second.flows, second.selection) == ("done", ["refund_order"], None)
+    assert second.runs[0].facts["refunded_cents"] == 12_900
+
+
+async def test_a_change_of_subject_parks_a_flow_and_brings_it_back(made: Made) -> None:
+    agent = made()
+    first = await agent.turn(REFUND)
+    second = await agent.turn("what about my other order, has it been shipped?", first.conversation, context=BEN)
+    assert second.flows == ["track_order"]
+    assert (second.status, second.resumed) == ("done", "refund_order")
+    assert second.text.endswith("Back to: refund order.")
+    active = second.conversation.active
+    assert active is not None
+    assert (active.name, active.status, active.asks) == ("refund_order", "waiting", ("email",))
+
+
+async def test_a_parked_flow_stays_parked_for_as_long_as_the_other_waits(made: Made) -> None:
+    agent = made()
+    first = await agent.turn(REFUND)
+    second = await agent.turn("what about my other order, has it been shipped?", first.conversation)
+    assert [each.name for each in second.conversation.flows] == ["refund_order", "track_order"]
+    assert [each.name for each in second.conversation.parked] == ["refund_order"]
+    assert second.prompt.index("track_order") < second.prompt.index("refund_order")
+    third = await agent.turn("ben@example.org", second.conversation)
+    assert (third.flows, third.resumed) == (["track_order"], "refund_order")
+
+
+@pytest.mark.parametrize("message", ["thanks", "yes please", "great!"])
+async def test_what_is_done_is_not_done_again_for_a_thank_you(made: Made, message: str) -> None:
+    agent = made()
+    first = await agent.turn(REFUND, context=ADA)
+    second = await agent.turn(message, first.conversation)
+    assert (second.status, second.flows) == ("open", [])
+
+
+async def test_what_is_not_sure_is_not_run(made: Made) -> None:
+    result = await made().turn("thanks")
+    assert (result.status, result.flows) == ("open", [])
+    assert "not sure enough" in result.reason
+
+
+async def test_a_flow_without_a_chain_is_open_with_its_prompt(made: Made) -> None:
+    result = await made().turn("The parcel is marked as delivered but it is not here, nobody has it")
+    assert (result.status, result.flows) == ("open", ["lost_parcel"])
+    assert result.prompt.startswith("<flow")
+    assert "lost_parcel" in result.prompt
+
+
+CALL = '{"tool_call": {"tool": "lookup_order", "arguments": {"email": "ben@example.org"}}}'
+
+
+async def test_a_model_goes_on_where_a_flow_is_open_and_keeps_its_prompt(made: Made) -> None:
+    model = ScriptedModel(CALL, "It was handed over on Monday. Shall I open a case?", "The case is open.")
+    agent = made(model)
+    first = await agent.turn("The parcel is marked as delivered but it is not here, nobody has it", context=BEN)
+    assert (first.status, first.text) == ("active", "It was handed over on Monday. Shall I open a case?")
+    assert "lost_parcel" in model.calls[0][0].content
+    assert first.model_calls == 2
+    assert first.chain is not None
+    second = await agent.turn("yes please", first.conversation)
+    assert (second.status, second.flows, second.text) == ("active", ["lost_parcel"], "The case is open.")
+    asked = model.calls[2]
+    assert "lost_parcel" in asked[0].content
+    assert [each.content for each in asked if each.role == "assistant"][-1].startswith("It was handed over")
+
+
+async def test_a_model_gets_the_tools_of_the_flow_alone(made: Made) -> None:
+    model = ScriptedModel("Sorry.")
+    await made(model).turn("The parcel is marked as delivered but it is not here, nobody has it")
+    shown = "\n".join(each.content for each in model.calls[0])
+    assert '"lookup_order"' in shown
+    assert '"cancel_order"' not in shown
+
+
+async def test_where_no_flow_fits_a_model_has_every_tool(made: Made) -> None:
+    model = ScriptedModel('{"natural_language_response": "Lima."}')
+    result = await made(model).turn("what is the capital of Peru")
+    assert (result.status, result.text, result.flows) == ("done", "Lima.", [])
+    assert '"cancel_order"' in "\n".join(each.content for each in model.calls[0])
+
+
+async def test_a_model_finds_what_was_said_and_may_make_nothing_up(made: Made) -> None:
+    said = ScriptedModel('{"email": "ada@example.org"}')
+    found = await made(said).turn("Process a refund for my last order, I am ada@example.org")
+    assert (found.status, found.model_calls) == ("done", 1)
+    made_up = ScriptedModel('{"email": "eve@example.org"}')
+    asked = await made(made_up).turn(REFUND)
+    assert (asked.status, asked.runs[0].asks) == ("waiting", ("email",))
+
+
+async def test_several_chosen_flows_run_in_order(made: Made) -> None:
+    chosen = f'["{flow_id("track_order")}", "{flow_id("refund_order")}"]'
+    agent = made(llm=ScriptedModel(chosen))
+    result = await agent.turn("where is my order, and I want a refund for it", context=ADA)
+    assert result.flows == ["track_order", "refund_order"]
+    assert result.text.index("We expect it on") < result.text.index("is registered")
+
+
+async def test_the_second_of_several_waits_until_the_first_has_what_it_needs(made: Made) -> None:
+    chosen = f'["{flow_id("track_order")}", "{flow_id("refund_order")}"]'
+    agent = made(llm=ScriptedModel(chosen))
+    first = await agent.turn("where is my order, and I want a refund for it")
+    assert (first.flows, first.status) == (["track_order"], "waiting")
+    assert [(each.name, each.status) for each in first.conversation.flows] == [
+        ("refund_order", "queued"),
+        ("track_order", "waiting"),
+    ]
+    second = await agent.turn("ok", first.conversation.model_copy(update={"facts": ADA}), context=ADA)
+    assert second.flows == ["track_order", "refund_order"]
+
+
+async def test_a_chain_that_ended_open_is_not_run_again(made: Made) -> None:
+    agent = made()
+    first = await agent.turn("Process a refund for my last order", context={**BEN, "order_number": "60127"})
+    assert first.status == "open"
+    assert "credit code: C-40001" in first.text
+    second = await agent.turn("Process a refund for my last order", first.conversation)
+    assert (second.flows, second.runs[0].records) == (["refund_order"], ())
+
+
+@guard("closed")
+def closed(state: TurnInput) -> Route | None:
+    return Route("closed") if state.context.get("closed") else None
+
+
+@guard("broken")
+def broken(state: TurnInput) -> Route | None:
+    raise ValueError(state.message)
+
+
+@pytest.mark.parametrize(
+    ("each", "context", "reason"),
+    [(closed, {"closed": True}, "closed"), (broken, {}, "guard broken failed: ValueError: " + REFUND)],
+    ids=["blocked", "raises"],
+)
+async def test_a_guard_ends_a_turn_before_anything_else(
+    made: Made, each: Any, context: dict[str, Any], reason: str
+) -> None:
+    result = await made(guards=[each]).turn(REFUND, context={**ADA, **context})
+    assert (result.status, result.reason, result.runs, result.selection) == ("blocked", reason, (), None)
+    assert [span.name for span in result.trace] == ["agent", "pre_check", "finish"]
+
+
+async def test_a_guard_that_has_nothing_to_say_lets_it_through(made: Made) -> None:
+    assert (await made(guards=[closed]).turn(REFUND, context=ADA)).status == "done"
+
+
+async def test_what_fails_in_a_flow_is_told_and_the_flow_is_over(made: Made) -> None:
+    result = await made().turn("please cancel the order I placed", context=ADA)
+    assert (result.status, result.flows) == ("failed", ["cancel_order"])
+    assert "is delivered and can no longer be cancelled" in result.text
+    assert result.conversation.flows == ()
+
+
+async def test_a_memory_that_fails_is_told_and_the_flow_under_way_goes_on(pack: FlowRegistry) -> None:
+    selector = FlowSelector(None, pack, ListMemory(error=StoreError("gone")), "support")
+    result = await Agent(selector, shop_tools(Shop())).turn(REFUND)
+    assert (result.status, result.flows) == ("open", [])
+    assert isinstance(result.error, StoreError)
+
+
+async def test_a_model_that_fails_is_told_as_data(made: Made) -> None:
+    result = await made(ScriptedModel(ModelError("m", "gone", retryable=False))).turn("what is the capital of Peru")
+    assert result.status == "failed"
+    assert "gone" in str(result.error)
+    assert result.conversation.turns == 1
+
+
+async def test_what_is_known_does_not_fill_the_schema_and_a_model_does(made: Made) -> None:
+    class Answer(BaseModel):
+        mood: str
+
+    model = ScriptedModel('{"mood": "good"}')
+    result = await made(model).turn(REFUND, context=ADA, schema=Answer)
+    assert (result.value, result.model_calls) == (Answer(mood="good"), 1)
+    assert "issue_refund" in model.calls[0][-1].content
+
+
+async def test_a_format_that_fails_loses_nothing(made: Made) -> None:
+    from jazz_select.agent.finalize import finalize
+
+    schema = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
+    result = await made(ScriptedModel("no", "no")).turn(REFUND, context=ADA, schema=schema)
+    assert result.status == "done"
+    assert result.value is None
+    assert result.text.startswith("The return R-40002 is registered")
+    assert isinstance(result.error, FormatError)
+    again = await finalize(ScriptedModel('{"mood": "fine"}'), result.error.chain, schema)
+    assert again.value == {"mood": "fine"}
+    without = await made().turn(REFUND, context=ADA, schema=schema)
+    assert isinstance(without.error, FormatError)
+
+
+async def test_tools_called_for_ever_end_at_the_limit_with_a_flagged_answer(made: Made) -> None:
+    schema = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
+
+    def forever(messages: Any) -> str:
+        return '{"mood": "tired"}' if "mood" in str(messages[-1].content) + str(messages[0].content) else CALL
+
+    result = await made(ScriptedModel(forever, repeat=True), chain_limit=3).turn(
+        "what is the capital of Peru", schema=schema
+    )
+    assert (result.incomplete, result.value, result.model_calls) == (True, {"mood": "tired"}, 4)
+
+
+@pytest.mark.parametrize("wrong", [{"type": 7}, {"$ref": "#/nowhere"}, 3], ids=["type", "reference", "no schema"])
+async def test_a_schema_that_cannot_be_used_is_an_error_before_anything(made: Made, wrong: Any) -> None:
+    model = ScriptedModel()
+    with pytest.raises(ConfigError, match="schema"):
+        await made(model).turn(REFUND, context=ADA, schema=wrong)
+    with pytest.raises(ConfigError, match="schema"):
+        made(model, schema=wrong)
+    with pytest.raises(ConfigError, match="message is a text"):
+        await made(model).turn(3)  # pyright: ignore[reportArgumentType] - a caller without a type checker
+
+
+async def test_cancellation_passes(made: Made) -> None:
+    agent = made(ScriptedModel("x", delay_s=30))
+    task = asyncio.create_task(agent.turn("what is the capital of Peru"))
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_turns_at_the_same_time_do_not_mix(made: Made) -> None:
+    agent = made()
+    results = await asyncio.gather(*(agent.turn(REFUND, context=each) for each in (ADA, BEN) * 5))
+    accounts = [result.runs[0].facts.get("title") for result in results]
+    assert accounts == ["Headphones Aria 200", "Electric toothbrush"] * 5
+
+
+# --- composites -------------------------------------------------------------------------------------------------
+
+
+def tools_for(*names: str, log: list[str], wants: str = "") -> list[Tool]:
+    def tool(name: str) -> Tool:
+        def run(**given: Any) -> dict[str, Any]:
+            log.append(name)
+            return {f"{name}_done": True, **given}
+
+        wanted = {"properties": {wants: {"type": "string"}}, "required": [wants]} if wants and name == names[-1] else {}
+        return Tool(name=name, input_schema={"type": "object", **wanted}, function=run)
+
+    return [tool(name) for name in names]
+
+
+def composed(kind: type[SequentialFlow | ParallelFlow]) -> tuple[FlowSelector, FlowRegistry]:
+    registry = shop("first", "second")
+    for name in ("first", "second"):
+        part = registry.by_name(name)
+        assert part is not None
+        vars(part).update(tools=(f"do_{name}",), chain=(f"do_{name}",))
+    kind(name="both", description="d", condition="c", flows=["first", "second"], examples=[], registry=registry)
+    return FlowSelector(None, registry, ListMemory(metadata("both")), "support"), registry
+
+
+@pytest.mark.parametrize("kind", [SequentialFlow, ParallelFlow])
+async def test_composites_run_their_parts(kind: type[SequentialFlow | ParallelFlow]) -> None:
+    selector, _ = composed(kind)
+    log: list[str] = []
+    result = await Agent(selector, tools_for("do_first", "do_second", log=log)).turn("both")
+    assert (result.status, sorted(log)) == ("done", ["do_first", "do_second"])
+    assert [part.flow for part in result.runs[0].parts] == ["first", "second"]
+    assert {"do_first_done", "do_second_done"} <= set(result.runs[0].facts)
+
+
+async def test_a_sequence_stops_where_a_part_waits_and_goes_on_there() -> None:
+    selector, _ = composed(SequentialFlow)
+    log: list[str] = []
+    agent = Agent(selector, tools_for("do_first", "do_second", log=log, wants="colour"))
+    first = await agent.turn("both")
+    assert (first.status, log, first.text) == ("waiting", ["do_first"], "To go on, I need: colour.")
+    second = await agent.turn("blue", Conversation.from_json(first.conversation.to_json()))
+    assert (second.status, log) == ("done", ["do_first", "do_second"])
+    assert second.runs[0].facts["colour"] == "blue"
+
+
+async def test_a_sequence_stops_where_a_part_fails() -> None:
+    selector, _ = composed(SequentialFlow)
+    log: list[str] = []
+
+    def fails() -> None:
+        raise ValueError("no")
+
+    failing = [Tool(name="do_first", function=fails), *tools_for("do_second", log=log)]
+    result = await Agent(selector, failing).turn("both")
+    assert (result.status, log) == ("failed", [])
+    assert "ValueError: no" in result.text
+
+
+@pytest.mark.parametrize(
+    ("replies", "confidence", "otherwise", "branch"),
+    [
+        ((), 0.9, "second", "first"),
+        ((), 0.2, "second", "second"),
+        ((), 0.2, None, ""),
+        ((f'["{flow_id("first")}"]',), 0.2, "second", "first"),
+        (("[]",), 0.9, "second", "second"),
+        (("[]",), 0.9, None, ""),
+    ],
+    ids=["recall is sure", "otherwise", "nothing", "a model", "a model: otherwise", "a model: nothing"],
+)
+async def test_a_conditional_flow_runs_the_branch_that_fits(
+    replies: tuple[str, ...], confidence: float, otherwise: str | None, branch: str
+) -> None:
+    registry = shop("first", "second", "third")
+    ConditionalFlow(
+        name="either",
+        description="d",
+        condition="c",
+        branches=[("it is the first", "first"), ("it is the third", "third")],
+        otherwise=otherwise,
+        examples=[],
+        registry=registry,
+    )
+    model = ScriptedModel(f'["{flow_id("either")}"]', *replies) if replies else None
+    memory = ListMemory([*metadata("either", confidence=0.9), *metadata("first", "third", confidence=confidence)])
+    result = await Agent(FlowSelector(model, registry, memory, "support")).turn("hm")
+    assert result.flows == ["either"]
+    assert [part.flow for part in result.runs[0].parts] == ([branch] if branch else [])
+    assert result.status == "open"
+    if model is not None:
+        assert "it is the first" in model.calls[1][-1].content
+
+
+# --- conversations ----------------------------------------------------------------------------------------------
+
+
+def test_a_conversation_goes_to_json_and_back() -> None:
+    history = [
+        Message(role="user", content="hi"),
+        Message(role="assistant", content="hello"),
+        Message(role="system", content="x"),
+    ]
+    conversation = Conversation.of(history)
+    assert [each.role for each in conversation.messages] == ["user", "assistant"]
+    assert conversation.episodes == ("The user said: hi",)
+    assert Conversation.from_json(conversation.to_json()) == conversation
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("{", "the text"), ('{"version": 9}', "version 9"), ('{"flows": [{}]}', "flows.0.name"), ("[]", "the text")],
+)
+def test_what_is_no_conversation_is_said(text: str, problem: str) -> None:
+    with pytest.raises(SnapshotError, match=problem):
+        Conversation.from_json(text)
+
+
+async def test_a_conversation_stays_bounded(pack: FlowRegistry) -> None:
+    agent = Agent(FlowSelector(None, pack))
+    conversation = Conversation()
+    for number in range(30):
+        conversation = (await agent.turn(f"message {number} " + "x" * 500, conversation)).conversation
+    assert (len(conversation.messages), len(conversation.episodes), conversation.turns) == (30, 5, 30)
+    assert max(map(len, conversation.episodes)) < 400
+
+
+async def test_a_flow_that_is_gone_is_passed_over(made: Made) -> None:
+    history = Conversation.model_validate({"flows": [{"name": "no_such_flow", "status": "waiting", "asks": ["a b"]}]})
+    result = await made().turn("thanks", history)
+    assert (result.flows, result.conversation.flows) == ([], ())
+    assert "no_such_flow" in result.reason
