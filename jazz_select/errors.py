@@ -178,12 +178,7 @@ class AgentError(JazzSelectError):
 
 
 class ChainError(AgentError):
-    """A chain of tool calls could not go on, or was cut short where that is not allowed.
-
-    Attributes:
-        chain: What there is of it (a `jazz_select.agent.transcript.Chain`).
-        problem: What happened; where a model failed, its error is the cause.
-    """
+    """A chain of tool calls could not go on, or was cut short where that is not allowed; `.chain` is what there is."""
 
     def __init__(self, chain: Any, problem: str) -> None:
         self.chain = chain
@@ -196,11 +191,7 @@ class FormatError(AgentError):
 
     Attributes:
         phase: `call` where the model could not be asked, `reply` where what it said is not valid.
-        problem: What is wrong.
-        prompt: What the model was asked, as one text.
-        attempts: How often it was asked.
-        last_text: What it said last; empty where it said nothing.
-        schema: The JSON Schema that was wanted.
+        problem: What is wrong; beside it `prompt`, `attempts`, `last_text` and `schema`, as they were.
         chain: The finished chain: `finalize` can be called on it again.
     """
 
@@ -222,21 +213,15 @@ class FormatError(AgentError):
         self.last_text = last_text
         self.schema = schema
         self.chain = chain
-        times = "one attempt" if attempts == 1 else f"{attempts} attempts"
-        super().__init__(f"no answer of the schema after {times} ({phase}): {problem}")
+        super().__init__(f"no answer of the schema, attempts: {attempts} ({phase}): {problem}")
 
 
 class RouterError(AgentError):
-    """A graph of guards and actions cannot work; the message names the edge, tag or node."""
+    """A graph of guards and actions cannot work."""
 
 
 class SnapshotError(AgentError):
-    """A paused turn does not fit what is to resume it.
-
-    Attributes:
-        problem: What does not fit.
-        missing: The names of what is missing, where something is.
-    """
+    """A paused turn does not fit what is to resume it; `.missing` names what is missing, where something is."""
 
     def __init__(self, problem: str, *, missing: tuple[str, ...] = ()) -> None:
         self.problem = problem

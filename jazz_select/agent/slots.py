@@ -23,8 +23,9 @@ did not say. Never guess.\
 _WORD: Final = re.compile(r"\w+")
 _LONGEST_WORD: Final = 100
 _SMALL_TALK: Final = frozenset(
-    "ok okay yes yep yeah no nope none thanks thx please hi hello hey great cool fine sure what why how help stop cancel "
-    "wait nothing bye sorry".split()
+    ("ok", "okay", "yes", "yep", "yeah", "no", "nope", "none", "thanks", "thx", "please", "hi", "hello", "hey", "great")
+) | frozenset(
+    ("cool", "fine", "sure", "what", "why", "how", "help", "stop", "cancel", "wait", "nothing", "bye", "sorry", "again")
 )
 
 
