@@ -45,8 +45,8 @@ def counted(text: str, tokens: int) -> Reply:
 class StreamingModel(ScriptedModel):
     """A scripted model that can be read while it writes, three characters at a time; it fails where told to."""
 
-    def __init__(self, *replies: ScriptedReply, fail_after: int | None = None, takes_schema: bool = False) -> None:
-        super().__init__(*replies, takes_schema=takes_schema)
+    def __init__(self, *replies: ScriptedReply, fail_after: int | None = None, delay_s: float = 0.0) -> None:
+        super().__init__(*replies, delay_s=delay_s)
         self.streamed = self.closed = 0
         self._fail_after = fail_after
 

@@ -205,7 +205,7 @@ async def test_a_call_uses_the_output_of_another_of_the_same_reply() -> None:
         }
     )
     chain = await run_chain(ScriptedModel(reply, SAID), ASK, tools())
-    assert [result.output for result in results(chain)][0] == "sent to a@example.org"
+    assert results(chain)[0].output == "sent to a@example.org"
     broken = tools(find_order=explode)
     chain = await run_chain(ScriptedModel(reply, SAID), ASK, broken)
     assert "uses the output of a, which failed" in results(chain)[0].error
