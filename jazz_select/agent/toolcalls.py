@@ -97,11 +97,14 @@ class ToolRunner:
             result = _failure(call, f"{tool.name} was only described; there is nothing to run")
         else:
             try:
-                arguments = _replaced(step.arguments, made)
-                call = replace(call, arguments=storable(as_json(arguments)))
-                problem = _checked(tool, call.arguments)
+                lost: list[str] = []
+                arguments = storable(as_json(_replaced(step.arguments, made, lost)))
+                problem = "; ".join(lost)
+                if not lost:
+                    call = replace(call, arguments=arguments)
+                    problem = _checked(tool, arguments)
             except Exception as error:  # noqa: BLE001 - of arguments that a model made up, anything may be expected
-                problem = error.args[0] if isinstance(error, _LostError) else described(error)
+                problem = described(error)
             result = _failure(call, f"{tool.name}: {problem}") if problem else await self._run(call, tool)
         made[step.id] = (call, await self._told(await self._reviewed(call, result)))
 
@@ -153,10 +156,6 @@ class ToolRunner:
         return result
 
 
-class _LostError(Exception):
-    """A reference that leads nowhere."""
-
-
 def _request(step: PlanStep, round_: int, tool: str) -> ToolRequest:
     named = written(step.tool[:200])
     return ToolRequest(
@@ -179,23 +178,22 @@ def _short(text: str) -> str:
     return written(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
 
 
-def _replaced(value: Any, made: Mapping[str, Made]) -> Any:
-    """`value` with the outputs that it refers to."""
+def _replaced(value: Any, made: Mapping[str, Made], lost: list[str]) -> Any:
+    """`value` with the outputs that it refers to; what leads nowhere is told in `lost`."""
     if is_reference(value):
         step, pointer = parsed(value)
         result = made[step][1]
-        if not result.ok:
-            msg = f"not run: it uses the output of {step}, which failed"
-            raise _LostError(msg)
-        found = look_up(result.output, pointer)
+        found = look_up(result.output, pointer) if result.ok else None
         if isinstance(found, Missing):
-            msg = f"{step}#{pointer:.200}: {found.problem}"
-            raise _LostError(msg)
+            lost.append(f"{step}#{pointer:.200}: {found.problem}")
+            return None
+        if not result.ok:
+            lost.append(f"not run: it uses the output of {step}, which failed")
         return found
     if isinstance(value, Mapping):
-        return {key: _replaced(each, made) for key, each in cast("Mapping[str, Any]", value).items()}
+        return {key: _replaced(each, made, lost) for key, each in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list | tuple):
-        return [_replaced(each, made) for each in cast("list[Any]", value)]
+        return [_replaced(each, made, lost) for each in cast("list[Any]", value)]
     return value
 
 

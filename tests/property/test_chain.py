@@ -65,9 +65,13 @@ def test_whatever_is_said_and_returned_nothing_else_is_raised(
         return gives
 
     wiped: list[object] = []
+
+    def wipe(**_: Any) -> None:
+        wiped.append(1)
+
     tools = [
         Tool(name="look", function=look),
-        Tool(name="wipe_all", function=lambda **_: wiped.append(1), destructive=True),
+        Tool(name="wipe_all", function=wipe, destructive=True),
     ]
     chain = asyncio.run(
         run_chain(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from jazz_select.agent.chain import run_chain
 from jazz_select.agent.events import ChainText, Event, ModelCalled, ToolCalled, ToolReturned
 from jazz_select.agent.sync import run_chain_sync
+from jazz_select.agent.toolcalls import AfterCall, BeforeCall
 from jazz_select.agent.transcript import AssistantText, Chain, ToolRequest, ToolResult
 from jazz_select.errors import ChainError, ConfigError, DuplicateToolError, ModelError
 from jazz_select.routing.tool import Tool
@@ -151,6 +153,15 @@ def explode(**_: Any) -> None:
     raise Unprintable
 
 
+def giving(output: Any) -> Callable[..., Any]:
+    """A tool that returns this."""
+
+    def give(**_: Any) -> Any:
+        return output
+
+    return give
+
+
 @pytest.mark.parametrize(
     ("reply", "function", "problem"),
     [
@@ -161,8 +172,8 @@ def explode(**_: Any) -> None:
         pytest.param('{"tool_call": {"arguments": {}}}', None, "names no tool", id="nameless"),
         pytest.param(call("find_order", order_id={"$ref": "s9#/x"}), None, "no step of this plan", id="lost reference"),
         pytest.param(call("find_order", order_id="A1"), explode, "failed: Unprintable", id="raises"),
-        pytest.param(call("find_order", order_id="A1"), lambda order_id: {1, 2}, "no JSON", id="a set"),
-        pytest.param(call("find_order", order_id="A1"), lambda order_id: "\ud800", "no JSON", id="half a character"),
+        pytest.param(call("find_order", order_id="A1"), giving({1, 2}), "no JSON", id="a set"),
+        pytest.param(call("find_order", order_id="A1"), giving("\ud800"), "no JSON", id="half a character"),
     ],
 )
 async def test_what_goes_wrong_with_a_call_is_its_result(reply: str, function: Any, problem: str) -> None:
@@ -177,7 +188,11 @@ async def test_what_goes_wrong_with_a_call_is_its_result(reply: str, function: A
 
 async def test_a_hanging_tool_is_left_behind() -> None:
     released = threading.Event()
-    hang = tools(find_order=lambda order_id: released.wait(10))
+
+    def wait(order_id: str) -> bool:
+        return released.wait(10)
+
+    hang = tools(find_order=wait)
     try:
         chain = await run_chain(ScriptedModel(FIND, SAID), ASK, hang, tool_timeout_s=0.05)
     finally:
@@ -187,7 +202,11 @@ async def test_a_hanging_tool_is_left_behind() -> None:
 
 async def test_a_misspelt_name_is_never_a_guess_at_what_destroys() -> None:
     ran: list[str] = []
-    wipe = Tool(name="delete_all_orders", destructive=True, function=lambda: ran.append("wiped"))
+
+    def wiped() -> None:
+        ran.append("wiped")
+
+    wipe = Tool(name="delete_all_orders", destructive=True, function=wiped)
     guess, exact = call("delete_orders"), call("delete_all_orders")
     chain = await run_chain(ScriptedModel(guess, SAID), ASK, [wipe])
     assert (ran, results(chain)[0].ok) == ([], False)
@@ -243,16 +262,19 @@ def crash(*_: object) -> Any:
     raise RuntimeError(msg)
 
 
+BEFORE: list[tuple[BeforeCall, str]] = [
+    (lambda request: None, ""),
+    (lambda request: True, ""),
+    (lambda request: False, "not run: the call was cancelled"),
+    (no, "not run: the call was cancelled"),
+    (lambda request: f"no {request.tool} today", "not run: no find_order today"),
+    (crash, "not run: before_call failed: RuntimeError: hook down"),
+]
+
+
 @pytest.mark.parametrize(
     ("hook", "error"),
-    [
-        (lambda request: None, ""),
-        (lambda request: True, ""),
-        (lambda request: False, "not run: the call was cancelled"),
-        (no, "not run: the call was cancelled"),
-        (lambda request: f"no {request.tool} today", "not run: no find_order today"),
-        (crash, "not run: before_call failed: RuntimeError: hook down"),
-    ],
+    BEFORE,
     ids=["none", "true", "false", "async", "reason", "crash"],
 )
 async def test_a_hook_may_cancel_a_call(hook: Any, error: str) -> None:
@@ -262,14 +284,17 @@ async def test_a_hook_may_cancel_a_call(hook: Any, error: str) -> None:
     assert error in model.calls[1][-1].content
 
 
+AFTER: list[tuple[AfterCall, bool, str]] = [
+    (lambda request, result: None, True, "a@example.org"),
+    (lambda request, result: {"amount": result.output["amount"]}, True, '"amount": 20'),
+    (crash, False, "withheld"),
+    (lambda request, result: object(), False, "withheld"),
+]
+
+
 @pytest.mark.parametrize(
     ("hook", "ok", "shown"),
-    [
-        (lambda request, result: None, True, "a@example.org"),
-        (lambda request, result: {"amount": result.output["amount"]}, True, '"amount": 20'),
-        (crash, False, "withheld"),
-        (lambda request, result: object(), False, "withheld"),
-    ],
+    AFTER,
     ids=["observes", "replaces", "crash", "no JSON"],
 )
 async def test_a_hook_may_replace_a_result(hook: Any, ok: bool, shown: str) -> None:
@@ -308,7 +333,7 @@ async def test_events_come_as_it_happens_and_a_failing_listener_disturbs_nothing
 
 async def test_long_results_are_cut_so_that_one_can_see_it() -> None:
     model = ScriptedModel(FIND, SAID)
-    chain = await run_chain(model, ASK, tools(find_order=lambda order_id: "x" * 1_000_000))
+    chain = await run_chain(model, ASK, tools(find_order=giving("x" * 1_000_000)))
     assert len(results(chain)[0].output) == 1_000_000
     told = model.calls[1][-1].content
     assert len(told) < 50_000
@@ -320,7 +345,7 @@ async def test_deep_and_odd_values_can_be_stored() -> None:
     for _ in range(200):
         deep = [deep]
     odd = '{"tool_call": {"tool": "find_order", "arguments": {"order_id": "\\ud800", "n": 1e999}}}'
-    open_tools = [Tool(name="find_order", function=lambda **_: deep)]
+    open_tools = [Tool(name="find_order", function=giving(deep))]
     chain = await run_chain(ScriptedModel(odd, f"\ud800{FIND}", f"{SAID}\ud800"), ASK, open_tools)
     refused, elided = results(chain)
     assert "surrogates not allowed" in refused.error

@@ -12,7 +12,7 @@ from pydantic import BaseModel, field_validator
 
 from jazz_select.agent.chain import Strategy, run_chain
 from jazz_select.agent.finalize import finalize
-from jazz_select.agent.formatting import FormattingContext, formatting_messages
+from jazz_select.agent.formatting import FormattingContext, FormattingPrompt, formatting_messages
 from jazz_select.agent.inloop import wire_schema
 from jazz_select.agent.respond import respond
 from jazz_select.agent.sync import finalize_sync, respond_sync
@@ -195,14 +195,17 @@ async def test_however_much_there_is_the_bound_holds(max_chars: int) -> None:
 # --- prompts of one's own ----------------------------------------------------------
 
 
+PROMPTS: list[tuple[FormattingPrompt, list[str]]] = [
+    ("{schema}|{answer}|{transcript}|{other}", ["|", f'"{SAID}"', "[user] ", "{other}"]),
+    ("Just do it.", ["Just do it.", "\n\nJSON SCHEMA:\n{", "\n\nTRANSCRIPT:\n[system] "]),
+    (lambda context: f"{context.answer} {context.incomplete}", [f'"{SAID}" False']),
+]
+
+
 @pytest.mark.spec("001.14")
 @pytest.mark.parametrize(
     ("prompt", "expected"),
-    [
-        ("{schema}|{answer}|{transcript}|{other}", ["|", f'"{SAID}"', "[user] ", "{other}"]),
-        ("Just do it.", ["Just do it.", "\n\nJSON SCHEMA:\n{", "\n\nTRANSCRIPT:\n[system] "]),
-        (lambda context: f"{context.answer} {context.incomplete}", [f'"{SAID}" False']),
-    ],
+    PROMPTS,
     ids=["template", "without fields", "function"],
 )
 async def test_the_prompt_can_be_replaced(prompt: Any, expected: list[str]) -> None:
@@ -225,7 +228,15 @@ async def test_no_text_begins_a_line_of_its_own() -> None:
     assert lines.count("CLOSING ANSWER:") == 1
 
 
-@pytest.mark.parametrize("prompt", [lambda context: 1 / 0, lambda context: 5], ids=["raises", "no text"])
+def failing(_: object) -> str:
+    raise KeyError
+
+
+def numeric(_: object) -> int:
+    return 5
+
+
+@pytest.mark.parametrize("prompt", [failing, numeric])
 async def test_a_prompt_that_cannot_work_is_told(prompt: Any) -> None:
     with pytest.raises(ConfigError, match="formatting prompt"):
         await finalize(ScriptedModel(VALID), CHAIN, SCHEMA, prompt=prompt)
