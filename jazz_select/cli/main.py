@@ -112,6 +112,7 @@ def select(  # noqa: PLR0913 - one per option
     url: UrlOption = None,
     embedder: EmbedderOption = None,
     prompt: Annotated[bool, typer.Option("--prompt", help="Print the prompt of the chosen flows instead.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Print every narrowing, decision and call as well.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Find the flows for a request, and show what there was to choose from and why it came out like this."""
@@ -135,7 +136,7 @@ def select(  # noqa: PLR0913 - one per option
     from jazz_select.cli.selecting import Output, run
 
     output = Output.JSON if json else Output.PROMPT if prompt else Output.TABLE
-    run(settings, request, episodes=episode or [], context=facts, output=output)
+    run(settings, request, episodes=episode or [], context=facts, output=output, traced=trace)
 
 
 @app.command(name="list")

@@ -161,6 +161,8 @@ class Selection:
     unresolved_ids: tuple[str, ...]
     candidates: tuple[Offer, ...]
     decision: Verdict
+    trace: tuple[Mapping[str, Any], ...] | None = None
+    """Every narrowing, decision and call, with `--trace`: the spans of `jazz_select.telemetry`."""
 
     @classmethod
     def of(

@@ -29,4 +29,4 @@ def note_selection(span: Span, request: str, result: FlowSelectionResult) -> Non
 
 def note_recall(span: Span, found: list[Mapping[str, Any]]) -> None:
     """What came back, best first, with its fused scores."""
-    span.note({"candidates": {str(each.get("flow_name")): each.get("score") for each in found}})
+    span.note({"candidates": {str(each.get("flow_name")): round(each.get("score") or 0.0, 4) for each in found}})

@@ -200,3 +200,17 @@ def test_a_model_that_fails_is_no_error_of_the_command(shared: Jazz, provider: P
 def test_no_model_is_asked_where_the_option_says_none(shared: Jazz, provider: Provider) -> None:
     shared("select", "money back", "--llm", "none", JAZZ_LLM=MODEL_STRING)
     assert provider.requests == []
+
+
+def test_a_trace_shows_every_step_of_it(shared: Jazz) -> None:
+    lines = shared("select", "give me my money back", "--trace").stdout.splitlines()
+    assert lines[-2].startswith("decision select ")
+    assert "tier=deterministic" in lines[-2]
+    assert lines[-1].startswith("  recall recall ")
+    selection = shared.json(wire.Selection, "select", "give me my money back", "--trace")
+    assert [(span["kind"], span["name"]) for span in selection["trace"]] == [
+        ("decision", "select"),
+        ("recall", "recall"),
+    ]
+    assert shared.json(wire.Selection, "select", "give me my money back")["trace"] is None
+    assert "recall recall" in shared("select", "give me my money back", "--trace", "--prompt").stderr
