@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -438,3 +439,8 @@ async def test_a_flow_that_is_gone_is_passed_over(made: Made) -> None:
     result = await made().turn("thanks", history)
     assert (result.flows, result.conversation.flows) == ([], ())
     assert "no_such_flow" in result.reason
+
+
+def test_the_picture_in_the_documentation_is_the_current_one() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "agent.md").read_text("utf-8")
+    assert f"```mermaid\n{Agent(FlowSelector(None, shop())).mermaid()}```" in page
