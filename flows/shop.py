@@ -100,6 +100,9 @@ class Shop:
         if window.eligibility != "returnable":
             msg = f"order {order_number} cannot go back: {window.eligibility}"
             raise RefusedError(msg)
+        if self._number_of("returns", order_number):
+            msg = f"order {order_number} has a return already"
+            raise RefusedError(msg)
         number = self._insert("returns", "R", (order_number, min(refundable_cents, window.refundable_cents), None))
         return self.lookup_return(order_number, number)
 
@@ -210,6 +213,14 @@ class Shop:
         if row is None:
             raise NotFoundError(problem)
         return row
+
+    def _number_of(self, table: Literal["returns", "exchanges"], order_number: str) -> int:
+        with self._lock:
+            (count,) = self._rows.execute(
+                f"SELECT count(*) FROM {table} WHERE order_number = ?",  # noqa: S608 - a literal
+                (order_number,),
+            ).fetchone()
+        return count
 
     def _change(self, statement: str, key: str) -> None:
         with self._lock:

@@ -40,7 +40,12 @@ def shop_tools(shop: Shop) -> list[Tool]:
     ]
 
 
-TOOLS = shop_tools(Shop())
-"""The tools of a shop that is open for as long as the process runs."""
+def open_shop() -> list[Tool]:
+    """The tools of a shop that nobody has been to yet."""
+    return shop_tools(Shop())
+
+
+TOOLS = open_shop
+"""Whoever loads the tools gets a shop of their own."""
 POLICY = ReturnPolicy()
 """Who chooses where no model is configured."""

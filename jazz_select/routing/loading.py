@@ -1,5 +1,6 @@
 """Loading tools: from the `TOOLS` of Python modules, or from a JSON listing."""
 
+import inspect
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from jazz_select.routing.sources import tool_from_function, tools_from_mcp, tool
 from jazz_select.routing.tool import Tool, Toolbox
 
 NAME: Final = "TOOLS"
-"""What a module calls its tools: a list of `Tool`s, or of functions to make them from."""
+"""What a module calls its tools: a list of `Tool`s, or of functions to make them from; or a function that gives one."""
 
 
 POLICY: Final = "POLICY"
@@ -91,6 +92,8 @@ def _modules(source: str | Path) -> list[str]:
 
 def _in_module(name: str) -> Iterator[Tool]:
     given: object = getattr(sys.modules[name], NAME, ())
+    if inspect.isfunction(given):
+        given = given() if given.__module__ == name else ()  # one that was imported is its own module's
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ToolError(name, f"its {NAME} is a list of tools, not {given!r:.60}")
     for entry in cast("Sequence[object]", given):

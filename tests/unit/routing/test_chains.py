@@ -156,6 +156,7 @@ REFUSALS: list[tuple[Callable[[Shop], object], str]] = [
     (lambda shop: shop.create_return("60127", 1), "cannot go back: too_late"),
     (lambda shop: shop.offer_store_credit("60112", 1), "was used"),
     (lambda shop: shop.create_exchange("60131", "JU-L"), "sold out"),
+    (lambda shop: shop.create_return("60112", 1) and shop.create_return("60112", 1), "has a return already"),
     (lambda shop: shop.get_tracking(None), "not been handed to a carrier"),
     (lambda shop: shop.lookup_refund("R-1"), "nothing was refunded"),
     (lambda shop: shop.lookup_return("60112"), "has no return"),
