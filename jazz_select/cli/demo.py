@@ -47,15 +47,15 @@ class Routed:
         return set(self.case.expect) <= {candidate.flow_name for candidate in self.result.decision.candidates}
 
 
-def run(settings: "Settings", requests: Path, runs: Path) -> None:
-    """Sync, route, sum up; then run the flows that the requests of `runs` choose."""
+def run(settings: "Settings", requests: Path, runs: Path, conversation: Path) -> None:
+    """Sync, route, sum up; run the flows that the requests of `runs` choose; and let an agent hold a conversation."""
     if not requests.is_file():
         msg = f"there is no {requests} here: run the demo in a clone of the repository, or pass --requests FILE"
         raise ConfigError(msg)
-    asyncio.run(_demo(settings, requests, runs if runs.is_file() else None))
+    asyncio.run(_demo(settings, requests, *(file if file.is_file() else None for file in (runs, conversation))))
 
 
-async def _demo(settings: "Settings", requests: Path, runs: Path | None) -> None:
+async def _demo(settings: "Settings", requests: Path, runs: Path | None, conversation: Path | None) -> None:
     console = stdout()
     registry = catalogue(settings.flows)
     cases = load_cases(requests, registry, flows=settings.flows)
@@ -76,6 +76,10 @@ async def _demo(settings: "Settings", requests: Path, runs: Path | None) -> None
                 from jazz_select.cli.running import run_flows
 
                 await run_flows(console, load_cases(runs, registry, flows=settings.flows), selector, settings)
+        if conversation is not None:
+            from jazz_select.cli.talking import load_lines, talk
+
+            await talk(console, load_lines(conversation), memory, registry, settings)
 
 
 def _announce(console: Console, report: "SyncReport", settings: "Settings", synced_s: float) -> None:

@@ -174,7 +174,7 @@ def demo(  # noqa: PLR0913 - one per option
     ] = Path(".jazz/demo"),
     embedder: EmbedderOption = None,
 ) -> None:
-    """Index the flows, route the example requests, and run some flows to their end. For a clone of the repository."""
+    """Index the flows, route requests, run flows, and let an agent answer. For a clone of the repository."""
     settings = settings_with(
         {
             "flows": flows,
@@ -190,7 +190,7 @@ def demo(  # noqa: PLR0913 - one per option
     )
     from jazz_select.cli.demo import run
 
-    run(settings, requests, runs or requests.with_name("runs.yaml"))
+    run(settings, requests, runs or requests.with_name("runs.yaml"), requests.with_name("conversation.yaml"))
 
 
 @app.command(name="eval")

@@ -35,6 +35,23 @@ def test_the_demo_routes_every_request_and_is_idempotent(clone: Jazz) -> None:
     assert [line for line in first.splitlines() if ">" in line] == [line for line in second.splitlines() if ">" in line]
 
 
+def test_the_demo_runs_flows_in_all_three_tiers_and_lets_an_agent_answer(clone: Jazz) -> None:
+    text = clone("demo", "--index", str(clone.folder / "demo")).stdout
+    steps = re.findall(r"^ +\d+  (deterministic|guided|open) +(\S+)", text, re.MULTILINE)
+    assert {tier for tier, _ in steps} == {"deterministic", "guided", "open"}
+    assert ("guided", "offer_store_credit") in steps
+    assert "3 of 3 flows ran as expected." in text
+    statuses = re.findall(r"^ +(\w+): (\w+), (\d) calls of the model", text, re.MULTILINE)
+    assert statuses == [
+        ("waiting", "refund_order", "2"),
+        ("done", "refund_order", "3"),
+        ("done", "track_order", "2"),
+        ("active", "damaged_item_claim", "3"),
+        ("active", "damaged_item_claim", "3"),
+    ]
+    assert '{"refunded": "129.00 EUR"' in text
+
+
 @pytest.fixture
 def small(jazz: Jazz) -> list[str]:
     write_flows(jazz.flows, REFUND, TRACK)
