@@ -86,7 +86,8 @@ async def run_chain(  # noqa: PLR0913 - options with a name
     asker = Asker(model, conversation_id, timeout_s=model_timeout_s, max_retries=max_retries)
     loop = _Loop(asker, runner, ending, given, chain_limit)
     with span("chain", "node") as traced:
-        chain = await loop.run(opening(given, ending.offered, ending.instructions))
+        more = f" {ending.last}" if chain_limit == 1 else ""
+        chain = await loop.run(opening(given, ending.offered, f"{ending.instructions}{more}"))
         if traced is not None:
             traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": strategy})
     return chain
@@ -158,10 +159,13 @@ class _Loop:
             made = await self.runner.run(read.calls, number)
         for call, result in made:
             self.entries += [call, result]
-        return None, results_message([result for _, result in made], last=number + 1 >= self.limit)
+        more = self.ending.last if number + 1 >= self.limit else ""
+        return None, results_message([result for _, result in made], more)
 
     async def _unread(self, text: str, read: ToolReply, number: int) -> tuple[Chain | None, Message]:
         """Told once; a model that again says nothing but JSON of its own means it as its answer."""
+        if self.ending.is_final(text):
+            return await self._answered(text.strip(), final=text.strip()), Message(role="user", content="")
         value = decoded(text.strip())
         if self.was_unreadable and value is not BROKEN and value is not None:
             return await self._answered(text), Message(role="user", content="")

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, cast
 from jazz_select.agent.asking import LONGEST_REPLY, Asker, Said
 from jazz_select.agent.chain import STRATEGIES, Strategy
 from jazz_select.agent.events import FormatRestarted, FormatStarted, ModelCalled, OnEvent, OutputText, tell
-from jazz_select.agent.formatting import MAX_CHARS, FormattingPrompt, formatting_messages
+from jazz_select.agent.formatting import LEAST_CHARS, MAX_CHARS, FormattingPrompt, formatting_messages
 from jazz_select.agent.schemas import LONGEST, OutputSchema, Read, SchemaLike
 from jazz_select.agent.transcript import CallRecord, Chain, Purpose, summed, written
 from jazz_select.errors import ChainError, ConfigError, FormatError, ModelError, ModelTimeoutError
@@ -96,7 +96,8 @@ async def finalize(  # noqa: PLR0913 - options with a name
         ChainError: The chain was cut short, and `on_limit` is "raise".
         FormatError: The model failed, or gave nothing valid. The chain is not lost.
     """
-    output = checked_schema(schema, strategy=strategy, on_limit=on_limit, max_reasks=max_reasks)
+    check_options(strategy=strategy, on_limit=on_limit, max_reasks=max_reasks, max_chars=max_chars)
+    output = OutputSchema(schema)
     asker = Asker(model, chain.conversation_id, timeout_s=model_timeout_s, max_retries=max_retries)
     messages = formatting_messages(chain, output, prompt=prompt, max_chars=max_chars)
     if chain.incomplete and on_limit == "raise":
@@ -111,20 +112,19 @@ async def finalize(  # noqa: PLR0913 - options with a name
     return await Formatter(asker, output, chain, on_event, max_reasks).run(messages, "format")
 
 
-def checked_schema(schema: SchemaLike, *, strategy: str, on_limit: str, max_reasks: int) -> OutputSchema:
-    """The schema, ready to be used.
+def check_options(*, strategy: str, on_limit: str, max_reasks: int, max_chars: int = MAX_CHARS) -> None:
+    """Check what can be checked before anything is asked.
 
     Raises:
-        ConfigError: It cannot be, or an option cannot work.
+        ConfigError: An option cannot work.
     """
     if strategy not in STRATEGIES or on_limit not in {"format", "raise"}:
         known = ", ".join(STRATEGIES)
         msg = f"strategy is one of {known} and on_limit 'format' or 'raise', not {strategy!r} and {on_limit!r}"
         raise ConfigError(msg)
-    if max_reasks < 0:
-        msg = f"max_reasks is at least 0, not {max_reasks!r}"
+    if max_reasks < 0 or max_chars < LEAST_CHARS:
+        msg = f"max_reasks is at least 0 and max_chars at least {LEAST_CHARS}, not {max_reasks!r} and {max_chars!r}"
         raise ConfigError(msg)
-    return OutputSchema(schema)
 
 
 @dataclass(slots=True)

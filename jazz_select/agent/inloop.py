@@ -11,10 +11,11 @@ from jazz_select.ports import ChatModel, takes_schema
 from jazz_select.routing.calls import fold
 from jazz_select.routing.plan import PlanStep
 from jazz_select.routing.tool import Tool, Toolbox
-from jazz_select.selector.fragments import embedded
+from jazz_select.selector.fragments import BROKEN, decoded, embedded
 
 FINAL: Final = "final_answer"
 """What the tool, or the field, is called that holds the answer."""
+_LAST: Final = "No further call will be run: answer now, {}, with what there is."
 _AS_TOOL: Final = f" When you know the answer, call the tool {FINAL} with it, and nothing else."
 _NATIVE: Final = (
     ' Answer every time with one JSON object: {{"tool_calls": [...]}}, or, when you know the answer, '
@@ -55,6 +56,17 @@ class InLoop:
     wire: Mapping[str, Any] | None = None
     instructions: str = ""
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def last(self) -> str:
+        """What the model is told before its last turn."""
+        how = "in plain text" if self.output is None else f"by {FINAL}"
+        return _LAST.format(how)
+
+    def is_final(self, text: str) -> bool:
+        """Whether a reply that is no call, but JSON, is the answer itself."""
+        value = decoded(text.strip())
+        return self.output is not None and value is not BROKEN and not self.output.check(value).problem
 
     def final_of(self, text: str) -> str | None:
         """The answer in a reply to a turn that carried the schema."""

@@ -7,9 +7,9 @@ from typing import Any, Final
 from jazz_select.agent.asking import Asker, with_system
 from jazz_select.agent.chain import Strategy, run_chain
 from jazz_select.agent.events import ChainText, Event, Finished, OnEvent, OutputText, tell
-from jazz_select.agent.finalize import Formatted, Formatter, OnLimit, checked_schema, finalize
+from jazz_select.agent.finalize import Formatted, Formatter, OnLimit, check_options, finalize
 from jazz_select.agent.formatting import MAX_CHARS, FormattingPrompt
-from jazz_select.agent.schemas import SchemaLike
+from jazz_select.agent.schemas import OutputSchema, SchemaLike
 from jazz_select.agent.toolcalls import AfterCall, BeforeCall
 from jazz_select.agent.transcript import AssistantText, CallRecord, Chain, summed, written
 from jazz_select.errors import ChainError, ConfigError
@@ -110,7 +110,7 @@ async def respond(  # noqa: PLR0913 - options with a name
         FormatError: The chain ended, and its answer could not be put into the schema.
     """
     connected = tuple(tools)
-    checked_schema({} if schema is None else schema, strategy=strategy, on_limit=on_limit, max_reasks=max_reasks)
+    check_options(strategy=strategy, on_limit=on_limit, max_reasks=max_reasks, max_chars=max_chars)
     if schema is not None and not connected:
         asker = Asker(model, conversation_id, timeout_s=model_timeout_s, max_retries=max_retries)
         answer = await _directly(asker, messages, schema, on_event, max_reasks)
@@ -160,7 +160,7 @@ async def _directly(
     if not messages:
         msg = "messages is empty: there is no request"
         raise ConfigError(msg)
-    output = checked_schema(schema, strategy="deferred", on_limit="format", max_reasks=max_reasks)
+    output = OutputSchema(schema)
     given = tuple(replace(each, content=written(each.content)) for each in messages)
     chain = Chain(conversation_id=asker.conversation_id, messages=given)
     asked = with_system(given, _IN_SCHEMA.format(output.text))

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -48,6 +48,8 @@ class ToolRunner:
     on_event: OnEvent | None = None
     timeout_s: float | None = 30.0
     at_once: int = 1
+    checkers: dict[str, Checker] = field(default_factory=dict[str, Checker], repr=False)
+    """By tool, those that were needed so far."""
 
     async def run(self, steps: Iterable[PlanStep], round_: int) -> list[Made]:
         """Make these calls, in planned order but for those that wait for another, and say what became of each."""
@@ -102,11 +104,23 @@ class ToolRunner:
                 problem = "; ".join(lost)
                 if not lost:
                     call = replace(call, arguments=arguments)
-                    problem = _checked(tool, arguments)
+                    problem = self._checked(tool, arguments)
             except Exception as error:  # noqa: BLE001 - of arguments that a model made up, anything may be expected
                 problem = described(error)
             result = _failure(call, f"{tool.name}: {problem}") if problem else await self._run(call, tool)
         made[step.id] = (call, await self._told(await self._reviewed(call, result)))
+
+    def _checked(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
+        """What is wrong with the arguments; empty where nothing is."""
+        if not tool.input_schema:
+            return ""
+        if tool.name not in self.checkers:
+            try:
+                self.checkers[tool.name] = Checker(tool.input_schema)
+            except ConfigError as error:
+                return f"its input_schema cannot be used: {error}"
+        problems = self.checkers[tool.name].problems(arguments)
+        return f"the arguments are not valid: {problems}" if problems else ""
 
     async def _run(self, call: ToolRequest, tool: Tool) -> ToolResult:
         refusal = await self._refusal(call)
@@ -195,14 +209,3 @@ def _replaced(value: Any, made: Mapping[str, Made], lost: list[str]) -> Any:
     if isinstance(value, list | tuple):
         return [_replaced(each, made, lost) for each in cast("list[Any]", value)]
     return value
-
-
-def _checked(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """What is wrong with the arguments; empty where nothing is."""
-    if not tool.input_schema:
-        return ""
-    try:
-        problems = Checker(tool.input_schema).problems(arguments)
-    except ConfigError as error:
-        return f"its input_schema cannot be used: {error}"
-    return f"the arguments are not valid: {problems}" if problems else ""

@@ -1,5 +1,6 @@
 """Which tools a request needs: the connected tools are shown to a model, its answer read, and all of it recorded."""
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -174,7 +175,14 @@ def tool_messages(user_input: str, tools: Iterable[Tool]) -> tuple[Message, ...]
 
 def listed(tools: Iterable[Tool]) -> str:
     """A JSON line for each tool: all that a model is told of it."""
-    return "\n".join(orjson.dumps(_metadata(tool), default=str).decode() for tool in tools)
+    return "\n".join(map(_line, tools))
+
+
+def _line(tool: Tool) -> str:
+    try:
+        return orjson.dumps(_metadata(tool), default=str).decode()
+    except (TypeError, RecursionError):  # no Unicode, or nested beyond all bounds: what tools of others may bring along
+        return json.dumps({"id": tool.id, "name": tool.name, "description": tool.description}, default=str)
 
 
 def _metadata(tool: Tool) -> Mapping[str, Any]:

@@ -446,6 +446,20 @@ async def test_a_tool_with_a_broken_schema_takes_nothing_else_with_it() -> None:
     assert [result.ok for result in results(chain)] == [False, False, True]
 
 
+async def test_a_tool_that_cannot_be_listed_whole_is_listed_by_name() -> None:
+    odd = Tool(name="odd", description="\ud800", input_schema={"title": "\ud800"}, function=giving(1))
+    model = ScriptedModel(SAID)
+    await run_chain(model, ASK, [odd, *tools()])
+    assert '"name": "odd"' in model.calls[0][0].content
+    assert '"name":"find_order"' in model.calls[0][0].content
+
+
+async def test_a_chain_of_one_call_is_told_so() -> None:
+    model = ScriptedModel(SAID)
+    await run_chain(model, ASK, tools(), chain_limit=1)
+    assert "No further call will be run: answer now, in plain text" in model.calls[0][0].content
+
+
 @pytest.mark.spec("001.15")
 def test_sync_and_async_agree() -> None:
     there = asyncio.run(run_chain(ScriptedModel(FIND, SAID), ASK, tools()))

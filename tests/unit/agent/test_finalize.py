@@ -362,6 +362,8 @@ NATIVE = json.dumps({"final_answer": VALUE})
         pytest.param("tool", [FIND, FIND, FIND, VALID], "cccf", id="tool, never called"),
         pytest.param("native", [FIND, NATIVE], "cc", id="native"),
         pytest.param("native", [FIND, f"```\n{NATIVE}```"], "cc", id="native, fenced"),
+        pytest.param("native", [FIND, VALID], "cc", id="native, without the field"),
+        pytest.param("tool", [FIND, FIND, FINAL], "ccc", id="tool, at the limit"),
         pytest.param("native", [FIND, SAID, VALID], "ccf", id="native, but it answers in prose"),
     ],
 )
@@ -378,6 +380,13 @@ async def test_native_sends_a_schema_of_calls_or_the_answer_on_every_turn() -> N
     await run_chain(model, ASK, tools(), schema=SCHEMA, strategy="native")
     assert model.schemas == [wire_schema(SCHEMA)] * 2
     assert wire_schema(SCHEMA)["type"] == "object"
+
+
+async def test_a_model_is_told_how_to_end() -> None:
+    model = ScriptedModel(FIND, NATIVE, takes_schema=True)
+    await run_chain(model, ASK, tools(), schema=SCHEMA, strategy="native", chain_limit=2)
+    assert '{"final_answer": ...} where the answer has this JSON Schema: {"type"' in model.calls[0][0].content
+    assert model.calls[1][-1].content.endswith("answer now, by final_answer, with what there is.")
 
 
 async def test_native_without_schemas_is_deferred_and_says_so() -> None:
