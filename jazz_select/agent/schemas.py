@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
@@ -21,13 +21,20 @@ LONGEST: Final = 1_048_576
 """A longer reply is not read."""
 _MOST_PROBLEMS: Final = 5
 _LONGEST_PROBLEM: Final = 300
+_MATCHING: Final = ("pattern", "patternProperties", "unevaluatedProperties")
+"""The keywords that match regular expressions, beside `additionalProperties` where there are `patternProperties`."""
 
 
 class Checker:
     """Holds values against a JSON Schema, and never fetches one that it refers to."""
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
+    def __init__(self, schema: Mapping[str, Any], *, patterns: bool = True) -> None:
         """Take a schema.
+
+        Args:
+            schema: A JSON Schema.
+            patterns: Whether to check regular expressions. One that somebody else wrote can be made to take hours on
+                what a model says, so those of tools are left to the tools.
 
         Raises:
             ConfigError: It is no JSON Schema, or refers to what is not there.
@@ -41,7 +48,7 @@ class Checker:
             kind: Any = validator_for(self.schema, default=Draft202012Validator)
             kind.check_schema(self.schema)
             # A registry of its own: the default one would fetch what a schema refers to.
-            self._validator: Any = kind(self.schema, registry=REGISTRY)
+            self._validator: Any = (kind if patterns else _without_patterns(kind))(self.schema, registry=REGISTRY)
             self._check_references()
         except Exception as error:
             msg = f"the schema is no JSON Schema that can be used: {_problem(error)}"
@@ -149,6 +156,23 @@ class OutputSchema:
             return Read(problem="; ".join(f"{_place(each['loc'])}{_short(each['msg'])}" for each in first))
         except Exception as error:  # noqa: BLE001 - a validator of the class's own may fail with anything
             return Read(problem=_problem(error))
+
+
+def _without_patterns(kind: Any) -> Any:
+    """A validator that matches no regular expression, and says nothing where one would decide."""
+    additional: Any = kind.VALIDATORS.get("additionalProperties")
+
+    def unchecked(*_: object) -> Iterator[Any]:
+        yield from ()
+
+    def plain(validator: Any, keyword: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
+        if "patternProperties" not in schema and additional is not None:
+            yield from additional(validator, keyword, instance, schema) or ()
+
+    from jsonschema import validators
+
+    untyped: Any = validators
+    return untyped.extend(kind, {**dict.fromkeys(_MATCHING, unchecked), "additionalProperties": plain})
 
 
 def _is_model(schema: object) -> "TypeGuard[type[BaseModel]]":

@@ -116,7 +116,7 @@ class ToolRunner:
             return ""
         if tool.name not in self.checkers:
             try:
-                self.checkers[tool.name] = Checker(tool.input_schema)
+                self.checkers[tool.name] = Checker(tool.input_schema, patterns=False)
             except ConfigError as error:
                 return f"its input_schema cannot be used: {error}"
         problems = self.checkers[tool.name].problems(arguments)

@@ -460,6 +460,24 @@ async def test_a_chain_of_one_call_is_told_so() -> None:
     assert "No further call will be run: answer now, in plain text" in model.calls[0][0].content
 
 
+@pytest.mark.parametrize(
+    ("schema", "arguments", "ok"),
+    [
+        ({"properties": {"q": {"type": "string", "pattern": "^(a+)+$"}}}, {"q": "a" * 60 + "!"}, True),
+        ({"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}, {"a" * 60 + "!": 1}, True),
+        ({"properties": {"q": {}}, "additionalProperties": False}, {"q": 1}, True),
+        ({"properties": {"q": {}}, "additionalProperties": False}, {"r": 1}, False),
+        ({"additionalProperties": {"type": "string"}}, {"r": 1}, False),
+    ],
+    ids=["pattern", "patterns of names", "as declared", "not declared", "of the wrong type"],
+)
+@pytest.mark.timeout(10)
+async def test_expressions_of_others_are_left_to_their_tools(schema: Any, arguments: Any, ok: bool) -> None:
+    look = Tool(name="look", input_schema={"type": "object", **schema}, function=giving("seen"))
+    chain = await run_chain(ScriptedModel(call("look", **arguments), SAID), ASK, [look])
+    assert results(chain)[0].ok is ok
+
+
 @pytest.mark.spec("001.15")
 def test_sync_and_async_agree() -> None:
     there = asyncio.run(run_chain(ScriptedModel(FIND, SAID), ASK, tools()))
