@@ -66,12 +66,16 @@ replies = st.one_of(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
 def test_only_what_was_offered_ever_runs(batch: list[str]) -> None:
-    logging.getLogger("jazz_select").setLevel(logging.ERROR)
-
     async def run() -> list[list[str]]:
         selector = FlowSelector(ScriptedModel(*batch, repeat=True), REGISTRY, max_reasks=0, max_concurrency=1)
         results = await selector.select_many([SelectRequest("x", metadata())] * BATCH)
         return [result.names for result in results]
 
-    chosen = asyncio.run(run())
+    logger = logging.getLogger("jazz_select")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # a warning for each reply takes longer than the reply
+    try:
+        chosen = asyncio.run(run())
+    finally:
+        logger.setLevel(level)
     assert all(names and set(names) <= OFFERED for names in chosen)
