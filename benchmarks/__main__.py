@@ -18,6 +18,7 @@ from benchmarks import (
     routing,
     scale,
     scope,
+    turn,
 )
 from benchmarks.options import DataFolder, ModelsFolder
 
@@ -33,6 +34,7 @@ def main(
 ) -> None:
     """Measure everything, store the rows, and make the tables of benchmarks/README.md from them."""
     names.main()
+    turn.main()
     routing.main(data)
     latency.main(data)
     load.main()

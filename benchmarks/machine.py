@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-_PACKAGES = ("jazz-select", "qdrant-edge-py", "wordllama", "fastembed", "onnxruntime", "numpy", "rapidfuzz")
+_PACKAGES = (
+    "jazz-select",
+    "qdrant-edge-py",
+    "wordllama",
+    "fastembed",
+    "onnxruntime",
+    "numpy",
+    "rapidfuzz",
+    "pydantic-graph",
+)
 _GENERATED = (":!benchmarks/results", ":!benchmarks/README.md")
 
 

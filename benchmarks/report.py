@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import report_names, report_routing, report_sureness, rows
+from benchmarks import report_names, report_routing, report_sureness, report_turn, rows
 from benchmarks.tables import by, markdown, mean_of, percent
 
 README = Path(__file__).with_name("README.md")
@@ -203,6 +203,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "routing-narrowing": ("routing", report_routing.narrowing_table),
     "routing-links": ("routing", report_routing.links_table),
     "routing-tokens": ("routing", report_routing.tokens_table),
+    "turn": ("turn", report_turn.turn_table),
+    "turn-provenance": ("turn", provenance),
     "recall-provenance": ("recall", provenance),
     "sureness-provenance": ("confidence", provenance),
     "latency-provenance": ("latency", provenance),

@@ -21,6 +21,7 @@ JazzSelectError
 ├── AgentError                  something about an agent's turn
 │   ├── ChainError              a chain of tool calls could not go on; `.chain` is what there is of it
 │   ├── FormatError             a finished chain could not be put into the schema that was asked for
+│   ├── PlanError               a model's reply is no decision on an action
 │   ├── RouterError             a graph of guards and actions cannot work
 │   └── SnapshotError           a paused turn does not fit the graph that is to resume it
 └── ModelError                  a call to a chat model failed; `.retryable` says whether to try again
@@ -59,14 +60,7 @@ class FlowError(JazzSelectError):
 
 
 class FlowValidationError(FlowError):
-    """One field of one flow is missing or wrong.
-
-    Attributes:
-        flow: The flow's name, or a description of it where the name is what is missing.
-        field: The field at fault.
-        problem: What is wrong and what would be right.
-        place: The file, or `file:line`, where the flow is defined, if known.
-    """
+    """One `field` of one `flow` is missing or wrong; `place` is where the flow is defined, if known."""
 
     def __init__(self, flow: str, field: str, problem: str, *, place: str = "") -> None:
         self.flow = flow
@@ -109,9 +103,8 @@ class IndexLockedError(StoreError):
     def __init__(self, path: str, *, holder: str = "") -> None:
         self.path = path
         self.holder = holder
-        by = f" by {holder}" if holder else " by another process"
         super().__init__(
-            f"the index {path} is already open{by}, and an embedded index takes one process at a time. "
+            f"the index {path} is already open by {holder or 'another process'}, and an embedded index takes one process at a time. "
             "Close the other one, open another folder, or run a Qdrant server and pass url=… to share it."
         )
 
@@ -187,12 +180,11 @@ class ChainError(AgentError):
 
 
 class FormatError(AgentError):
-    """An answer could not be put into the schema that was asked for. What led there is not lost.
+    """An answer could not be put into the schema that was asked for. `finalize` can be called on `.chain` again.
 
     Attributes:
         phase: `call` where the model could not be asked, `reply` where what it said is not valid.
         problem: What is wrong; beside it `prompt`, `attempts`, `last_text` and `schema`, as they were.
-        chain: The finished chain: `finalize` can be called on it again.
     """
 
     def __init__(  # noqa: PLR0913 - data with a name
@@ -214,6 +206,14 @@ class FormatError(AgentError):
         self.schema = schema
         self.chain = chain
         super().__init__(f"no answer of the schema, attempts: {attempts} ({phase}): {problem}")
+
+
+class PlanError(AgentError):
+    """A model's reply is no decision on an action."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"the model's reply cannot be used: {problem}")
 
 
 class RouterError(AgentError):

@@ -258,7 +258,9 @@ class LoggingHook:
 def line_of(span: Span) -> str:
     """A span in one line, indented by its depth: name, kind, time, attributes. No content."""
     took = "…" if span.duration_s is None else f"{1000 * span.duration_s:.2f} ms"
-    known = " ".join(f"{name}={_short(value)}" for name, value in span.attributes.items() if value not in ("", None, [], {}))
+    known = " ".join(
+        f"{name}={_short(value)}" for name, value in span.attributes.items() if value not in ("", None, [], {})
+    )
     failed = f" error={_short(span.error)}" if span.error else ""
     return f"{'  ' * span.depth}{span.kind} {_short(span.name)} {took} {known}".rstrip() + failed
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from jazz_select.agent.conversation import Conversation
     from jazz_select.agent.finalize import finalize
     from jazz_select.agent.guards import Guard, Route, guard, iteration_cap
+    from jazz_select.agent.planning import ModelPlanner
     from jazz_select.agent.respond import respond
     from jazz_select.agent.router import Router
     from jazz_select.agent.snapshot import Snapshot
@@ -28,6 +29,7 @@ _HOMES = {
     "Conversation": "conversation",
     "FormatError": "jazz_select.errors",
     "Guard": "guards",
+    "ModelPlanner": "planning",
     "Route": "guards",
     "Router": "router",
     "Run": "actions",
@@ -51,6 +53,7 @@ __all__ = [
     "Conversation",
     "FormatError",
     "Guard",
+    "ModelPlanner",
     "Route",
     "Router",
     "Run",

@@ -2,13 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal
+from typing import Any, Final, Generic, Literal, cast
 
-from jazz_select.agent.guards import Route
+from jazz_select.agent.guards import CONTINUE, Route
 from jazz_select.agent.snapshot import Snapshot
 from jazz_select.agent.state import FINISH, ActionDecision, NodeRecord, StateT
 from jazz_select.agent.topology import FAILED
 from jazz_select.telemetry import described
+from jazz_select.values import Tier
 
 PRE_CHECK: Final = "pre_check"
 Updates = Mapping[str, Any]
@@ -54,8 +55,12 @@ class Run(Generic[StateT]):
     node: str = ""
 
     def snapshot(self) -> Snapshot:
-        """To go on with, elsewhere or later."""
-        return Snapshot(node=self.node, state=self.state.model_dump(mode="json"), trace=self.trace)
+        """To go on with, elsewhere or later.
+
+        Raises:
+            SnapshotError: The turn has ended, or its state does not go to JSON and back.
+        """
+        return Snapshot.of(self.node, self.state, self.trace)
 
 
 def decided(decision: ActionDecision, known: Collection[str]) -> Route:
@@ -66,19 +71,46 @@ def decided(decision: ActionDecision, known: Collection[str]) -> Route:
     return Route(decision.action, {}, decision)
 
 
+def a_decision(found: object, tier: Tier) -> ActionDecision:
+    """What an author's function gave, as a decision of this tier.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not isinstance(found, ActionDecision):
+        msg = f"it gave {type(found).__name__}, not an ActionDecision"
+        raise TypeError(msg)
+    return found.model_copy(update={"tier": tier})
+
+
 def rewritten(rewrite: Rewrite[StateT], name: str, state: StateT, decision: ActionDecision) -> ActionDecision:
     """What a rewrite makes of a decision, noted on it; one that fails ends the turn."""
     try:
-        found = rewrite(state, decision)
+        found = a_decision(rewrite(state, decision), decision.tier)
+        if found == decision:
+            return decision
     except Exception as error:  # noqa: BLE001 - whatever an author's function fails with
         reason = f"{name} failed: {described(error)}"
         return decision.model_copy(update={"action": FINISH, "reason": reason, "notes": (*decision.notes, reason)})
-    if found == decision:
-        return decision
+    # What was noted before stays, even where a rewrite makes a decision of its own.
+    own = tuple(each for each in found.notes if each not in decision.notes)
     note = f"{name}: {decision.action} → {found.action}"
-    return found.model_copy(update={"notes": (*found.notes, note)})
+    return found.model_copy(update={"notes": (*decision.notes, *own, note)})
 
 
-def ended(reason: str) -> Route:
+def answered(name: str, given: object, ways: Mapping[str, str]) -> Route:
+    """Where an action leads with what it answered; where it has one way, it need not name it."""
+    if given is not None and not isinstance(given, Route | Mapping):
+        return ended(f"{name} answered with {type(given).__name__}, not with fields of the state")
+    route = given if isinstance(given, Route) else Route("", cast("Updates | None", given) or {})
+    if route.tag in ways:
+        return route
+    own = [tag for tag in ways if tag != FAILED]
+    if len(own) == 1 and route.tag in {"", CONTINUE}:
+        return Route(own[0], route.updates, route.decision)
+    return ended(f"{name} answered {route.tag!r}, for which there is no edge")
+
+
+def ended(reason: str, tag: str = FAILED) -> Route:
     """The end of a turn, since something failed."""
-    return Route(FAILED, {}, ActionDecision(action=FINISH, reason=reason))
+    return Route(tag, {}, ActionDecision(action=FINISH, reason=reason))

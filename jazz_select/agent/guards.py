@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
-from jazz_select.agent.state import FINISH, ActionDecision, StateT, TurnState, updated
+from jazz_select.agent.state import FINISH, ActionDecision, StateT, TurnState, changed, updated
 from jazz_select.telemetry import described
 
 CONTINUE = "continue"
@@ -52,7 +52,7 @@ def guard(*tags: str) -> Callable[[Callable[[StateT], Route | None]], Guard[Stat
     return made
 
 
-def iteration_cap(limit: int, tag: str = "finish_iteration_cap") -> Guard[TurnState]:
+def iteration_cap(limit: int, tag: str = "finish_iteration_cap") -> Guard[Any]:
     """A guard that ends a turn after so many rounds; the round that is one too many does nothing else."""
 
     def check(state: TurnState) -> Route | None:
@@ -67,21 +67,34 @@ def through(guards: Sequence[Guard[StateT]], state: StateT) -> Route:
     A guard that raises, answers with a tag that is not its own, or updates what is not there, ends the turn: what was
     to be kept out must not get in because the keeper fell.
     """
-    updates: dict[str, Any] = {}
+    began = state
+    touched: dict[str, Any] = {}
     for each in guards:
         try:
             route = each.check(state)
             if route is None:
                 continue
-            if route.tag not in (CONTINUE, *each.tags):
-                return _failed(each.name, f"it answered {route.tag!r}, which is not among its tags", updates)
+            problem = _problem(each, route)
+            if problem:
+                return _failed(each.name, problem, touched)
             state = updated(state, route.updates)
+            touched |= changed(began, {name: getattr(state, name) for name in route.updates})
         except Exception as error:  # noqa: BLE001 - whatever a guard fails with
-            return _failed(each.name, described(error), updates)
-        updates |= route.updates
+            return _failed(each.name, described(error), touched)
         if route.tag != CONTINUE:
-            return Route(route.tag, updates, route.decision)
-    return Route(CONTINUE, updates)
+            return Route(route.tag, touched, route.decision)
+    return Route(CONTINUE, touched)
+
+
+def _problem(guard: Guard[Any], route: object) -> str:
+    """What is wrong with an answer, if anything."""
+    if not isinstance(route, Route):
+        return f"it answered with {type(route).__name__}, not with a Route"
+    if route.tag not in {CONTINUE, *guard.tags}:
+        return f"it answered {route.tag!r}, which is not among its tags"
+    if not isinstance(route.decision, ActionDecision | None):  # pyright: ignore[reportUnnecessaryIsInstance] - authors without a type checker
+        return f"its decision is {type(route.decision).__name__}, not an ActionDecision"
+    return ""
 
 
 def _failed(name: str, problem: str, updates: Mapping[str, Any]) -> Route:

@@ -2,10 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from itertools import pairwise
 from time import perf_counter
-from typing import Any, Final, Generic
+from typing import Any, Generic
 
 from jazz_select.agent.actions import (
     PRE_CHECK,
@@ -15,22 +13,21 @@ from jazz_select.agent.actions import (
     Rewrite,
     Run,
     Updates,
+    a_decision,
+    answered,
     decided,
     ended,
     rewritten,
 )
-from jazz_select.agent.guards import CONTINUE, GUARD_FAILED, Guard, Route, through
+from jazz_select.agent.guards import Guard, Route, through
+from jazz_select.agent.layout import DECIDE, TOO_MANY, called, check_sync, laid_out, way_out
 from jazz_select.agent.snapshot import Snapshot
-from jazz_select.agent.state import FINISH, ActionDecision, NodeRecord, StateT, TurnState, changed, updated
-from jazz_select.agent.topology import FAILED, Topology, build_graph, mermaid
+from jazz_select.agent.state import FINISH, ActionDecision, NodeRecord, StateT, TurnState, updated
+from jazz_select.agent.topology import FAILED, build_graph, mermaid
 from jazz_select.agent.walking import Progress, walk
 from jazz_select.errors import RouterError
 from jazz_select.telemetry import described, span
 from jazz_select.values import Tier
-
-DECIDE: Final = "acquire_or_plan"
-
-ATIONS: Final = "finish_too_many_iterations"
 
 
 class Router(Generic[StateT]):
@@ -69,6 +66,10 @@ class Router(Generic[StateT]):
         Raises:
             RouterError: A tag has no edge, an edge leads nowhere, or a loop passes no guard.
         """
+        if not (isinstance(state_type, type) and issubclass(state_type, TurnState)):  # pyright: ignore[reportUnnecessaryIsInstance] - authors without a type checker
+            raise RouterError(f"{state_type!r:.80} is no type of state; derive it from TurnState")  # noqa: EM102, TRY003 - said once
+        if max_iterations < 1:
+            raise RouterError(f"max_iterations must be at least 1, not {max_iterations}")  # noqa: EM102, TRY003 - said once
         self.name = name
         self._state_type = state_type
         self._guards = tuple(guards)
@@ -78,8 +79,14 @@ class Router(Generic[StateT]):
         self._validators = dict(validators or {})
         self._finish = finish
         self._max_iterations = max_iterations
-        self._topology = self._laid_out(routes)
-        self._topology.check(PRE_CHECK, FINISH)
+        self._planned = frozenset({FINISH, *(name for name, action in self._actions.items() if action.planned)})
+        check_sync(
+            {f"guard {each.name}": each.check for each in self._guards}
+            | {f"rewrite {called(each)}": each for each in self._rewrites}
+            | {f"validator {name}": each for name, each in self._validators.items()}
+            | ({"acquire": acquire} if acquire else {})
+        )
+        self._topology = laid_out(self._guards, routes, self._actions, self._validators)
         self._graph = build_graph(self._topology, self._passed, name=name)
 
     @property
@@ -93,14 +100,13 @@ class Router(Generic[StateT]):
 
     def pre_check(self, state: StateT) -> Route:
         """What the guards come to, with the updates of the state; no model is asked, nothing else happens."""
-        entered = updated(state, {"iterations": state.iterations + 1})
+        entered = state.model_copy(update={"iterations": state.iterations + 1})
         counted: dict[str, Any] = {"iterations": entered.iterations}
         if entered.iterations > self._max_iterations:
             reason = f"more than {self._max_iterations} rounds"
-            return Route(ATIONS, counted, ActionDecision(action=FINISH, reason=reason))
+            return Route(TOO_MANY, counted, ActionDecision(action=FINISH, reason=reason))
         found = through(self._guards, entered)
-        updates = {**counted, **changed(entered, found.updates)}
-        return Route(found.tag, updates, found.decision)
+        return Route(found.tag, {**counted, **found.updates}, found.decision)
 
     async def run(self, state: StateT, *, most_nodes: int | None = None) -> Run[StateT]:
         """Run a turn to its end, or to where an action pauses it.
@@ -108,7 +114,12 @@ class Router(Generic[StateT]):
         Args:
             state: What is known.
             most_nodes: Pause after so many nodes.
+
+        Raises:
+            RouterError: The state is of another type.
         """
+        if not isinstance(state, self._state_type):
+            raise RouterError(f"{self.name} runs on {self._state_type.__name__}, not on {type(state).__name__}")  # noqa: EM102, TRY003
         return await self._from(PRE_CHECK, Progress(state), most_nodes)
 
     async def resume(
@@ -129,17 +140,22 @@ class Router(Generic[StateT]):
 
         Raises:
             SnapshotError: It does not fit this router.
-            RouterError: The state has no such fields.
+            RouterError: The state has no such fields, or they cannot have these values.
         """
         node = snapshot.node_of(self.nodes, aliases or {})
         state = snapshot.state_of(self._state_type)
+        if state.decision is not None and state.decision.action in (aliases or {}):
+            action = (aliases or {})[state.decision.action]
+            state = updated(state, {"decision": state.decision.model_copy(update={"action": action})})
         try:
             state = updated(state, updates or {})
-        except LookupError as error:
-            raise RouterError(str(error)) from error
+        except (LookupError, ValueError) as error:
+            raise RouterError(f"the updates are no state: {described(error)}") from error  # noqa: EM102, TRY003
         return await self._from(node, Progress(state, [*snapshot.trace]), most_nodes)
 
     async def _from(self, node: str, progress: Progress[StateT], most_nodes: int | None) -> Run[StateT]:
+        if most_nodes is not None and most_nodes < 0:
+            raise RouterError(f"most_nodes must be at least 0, not {most_nodes}")  # noqa: EM102, TRY003 - said once
         with span(self.name, "turn") as traced:
             following = await walk(self._graph, node, progress, nodes=self.nodes, most_nodes=most_nodes)
             if traced is not None:
@@ -160,9 +176,11 @@ class Router(Generic[StateT]):
                 # Why a turn ended is what led to its end, so that is what stays.
                 left_by = {} if node == FINISH else {"route": route.tag}
                 progress.state = updated(progress.state, {**route.updates, **made, **left_by})
-            except LookupError as error:
-                route = ended(f"{node}: {error}")
-                progress.state = updated(progress.state, {"decision": route.decision, "route": route.tag})
+            except (LookupError, TypeError, ValueError) as error:
+                way = way_out(self._topology.edges.get(node, {}))
+                route = ended(f"{node} answered what is no state: {described(error)}", way)
+                # Unchecked: an action may have spoilt the very state that it was given.
+                progress.state = progress.state.model_copy(update={"decision": route.decision, "route": route.tag})
             state = progress.state
             progress.paused = node in self._actions and self._actions[node].pauses and route.tag != FAILED
             record = NodeRecord(
@@ -192,16 +210,16 @@ class Router(Generic[StateT]):
         """Without a model where that is possible, else by one call."""
         try:
             acquired = self._acquire(state) if self._acquire else None
+            if acquired is not None:
+                return a_decision(acquired, Tier.DETERMINISTIC)
         except Exception as error:  # noqa: BLE001 - whatever an author's function fails with
             return ActionDecision(action=FINISH, reason=f"acquisition failed: {described(error)}")
-        if acquired is not None:
-            return acquired.model_copy(update={"tier": Tier.DETERMINISTIC})
         try:
-            planned = (await self._plan(state)).model_copy(update={"tier": Tier.GUIDED})
+            planned = a_decision(await self._plan(state), Tier.GUIDED)
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
             return ActionDecision(action=FINISH, reason=f"planning failed: {described(error)}", tier=Tier.OPEN)
         for each in self._rewrites:
-            planned = rewritten(each, getattr(each, "__name__", "a rewrite"), state, planned)
+            planned = rewritten(each, called(each), state, planned)
         return planned
 
     def _validated(self, node: str, state: StateT) -> Route:
@@ -215,37 +233,7 @@ class Router(Generic[StateT]):
                 given = await given
         except Exception as error:  # noqa: BLE001 - whatever an action fails with
             return ended(f"{node} failed: {described(error)}")
-        route = given if isinstance(given, Route) else Route("", given or {})
-        ways = self._topology.edges.get(node, {})
-        if node != FINISH and len(ways) > 2 and route.tag not in ways:  # noqa: PLR2004 - one way, and the one of failure
-            return ended(f"{node} answered {route.tag!r}, for which there is no edge")
-        only = next(iter(ways), "")
-        return route if route.tag in ways else Route(only, route.updates, route.decision)
-
-    @cached_property
-    def _planned(self) -> frozenset[str]:
-        return frozenset({FINISH, *(name for name, action in self._actions.items() if action.planned)})
-
-    def _laid_out(self, routes: Mapping[str, str]) -> Topology:
-        own = (PRE_CHECK, DECIDE, *self._validators, FINISH)
-        taken = [name for name in self._actions if name in own]
-        if taken or len(set(own)) < len(own):
-            raise RouterError(f"two nodes have one name: {', '.join(taken) or ', '.join(self._validators)}")  # noqa: EM102, TRY003
-        for each in self._guards:
-            for tag in each.tags:
-                if tag not in routes:
-                    raise RouterError(f"the tag {tag!r} of guard {each.name} has no edge; add it to routes")  # noqa: EM102, TRY003
-        edges: dict[str, dict[str, str]] = {
-            PRE_CHECK: {CONTINUE: DECIDE, **routes, ATIONS: FINISH, GUARD_FAILED: FINISH}
-        }
-        between = (DECIDE, *self._validators)
-        for node, following in pairwise(between):
-            edges[node] = {"": following}
-        edges[between[-1]] = {name: name for name in (*self._actions, FINISH) if name in self._planned}
-        for name, action in self._actions.items():
-            then = {"": action.then} if isinstance(action.then, str) else dict(action.then)
-            edges[name] = {**then, FAILED: FINISH}
-        return Topology((PRE_CHECK, DECIDE, *self._validators, *self._actions, FINISH), edges)
+        return answered(node, given, self._topology.edges.get(node) or {"": ""})
 
 
 def _nothing(state: TurnState) -> None:  # noqa: ARG001 - the signature of `finish`

@@ -40,7 +40,7 @@ class TurnState(BaseModel):
         decision: The last decision.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     iterations: int = 0
     route: str = ""
@@ -87,13 +87,14 @@ def changed(state: TurnState, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def updated(state: StateT, updates: Mapping[str, Any]) -> StateT:
-    """The state with these fields.
+    """The state with these fields, validated.
 
     Raises:
         LookupError: It has no such field.
+        ValueError: A value does not fit its field.
     """
     strange = updates.keys() - type(state).model_fields.keys()
     if strange:
-        msg = f"{type(state).__name__} has no field {', '.join(sorted(strange))}"
+        msg = f"{type(state).__name__} has no field {', '.join(sorted(map(str, strange)))}"
         raise LookupError(msg)
-    return state.model_copy(update=dict(updates)) if updates else state
+    return type(state).model_validate({**vars(state), **updates}) if updates else state

@@ -1,7 +1,9 @@
 """The graph of a router, checked and drawn: which node comes after which, by which tag."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, Literal
 
 from pydantic_graph import Graph, GraphBuilder, StepContext, TypeExpression
@@ -10,6 +12,7 @@ from jazz_select.errors import RouterError
 
 FAILED: Final = "failed"
 """The tag of an action that raised: the turn ends."""
+_NAME = re.compile(r"(?!__)\w[\w.-]*")  # two underscores are what the library's own nodes begin with
 Edges = Mapping[str, Mapping[str, str]]
 """Node to tag to the node that comes then. One tag alone needs no name: `{"": node}`."""
 
@@ -21,19 +24,27 @@ class Topology:
     nodes: tuple[str, ...]
     edges: Edges
 
-    def check(self, home: str, last: str) -> None:
-        """See that every edge leads somewhere and every loop through `home`, and that `last` is the end.
+    def check(self, home: str) -> None:
+        """See that every edge leads somewhere, every node is reached from `home`, and every loop passes it.
 
         Raises:
             RouterError: One does not.
         """
+        for name in (*self.nodes, *(tag for ways in self.edges.values() for tag in ways if tag)):
+            if not _NAME.fullmatch(name):
+                raise RouterError(f"{name!r} is no name of a node or tag: letters, digits, _, - and . make one")  # noqa: EM102, TRY003
         for node, ways in self.edges.items():
             for tag, target in ways.items():
                 if target not in self.nodes:
                     raise RouterError(f"the edge {tag or '(always)'!r} of {node} leads to {target!r}, which is no node")  # noqa: EM102, TRY003 - said once
-        for node in self.nodes:
-            if node != last and not self.edges.get(node):
-                raise RouterError(f"{node} has no way out; give it an edge, to {home} as a rule")  # noqa: EM102, TRY003
+        reached, ahead = {home}, [home]
+        while ahead:
+            new = {*self.edges.get(ahead.pop(), {}).values()} - reached
+            reached |= new
+            ahead += new
+        lost = [node for node in self.nodes if node not in reached]
+        if lost:
+            raise RouterError(f"nothing leads to {', '.join(lost)}")  # noqa: EM102, TRY003
         loop = self._loop_without(home)
         if loop:
             told = " → ".join(loop)
@@ -41,23 +52,15 @@ class Topology:
 
     def _loop_without(self, home: str) -> list[str]:
         """A way round that does not pass `home`; none where there is none."""
-        done: set[str] = set()
-        for start in self.nodes:
-            path: list[str] = []
-            stack = [(start, 0)] if start != home else []
-            while stack:
-                node, depth = stack.pop()
-                del path[depth:]
-                if node in path:
-                    return [*path[path.index(node) :], node]
-                if node in done or node == home:
-                    continue
-                path.append(node)
-                following = [each for each in self.edges.get(node, {}).values() if each != home]
-                if not following:
-                    done.add(node)
-                stack += [(each, len(path)) for each in following]
-            done.update(path)
+        before: dict[str, set[str]] = {node: set() for node in self.nodes}
+        for node, ways in self.edges.items():
+            for target in ways.values():
+                if home not in {node, target}:
+                    before[target].add(node)
+        try:
+            TopologicalSorter(before).prepare()
+        except CycleError as error:
+            return list(error.args[1])
         return []
 
 

@@ -1,0 +1,158 @@
+"""What a turn costs beside its model and its actions: `python -m benchmarks.turn`. Asks for no data.
+
+Ways along five nodes, none of which does anything: the router, the graph library by itself with empty steps, and a
+plain loop of awaits. They take turns, so that whatever else the machine does strikes all of them.
+"""
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from itertools import pairwise
+from time import perf_counter
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from pydantic_graph import GraphBuilder, StepContext
+from pydantic_graph.step import Step
+from rich.console import Console
+
+from benchmarks import machine, rows
+from jazz_select.agent import Action, ActionDecision, Router, TurnState, iteration_cap
+from jazz_select.agent.layout import laid_out
+from jazz_select.agent.topology import build_graph
+
+KEY = ("way",)
+NODES = ("pre_check", "acquire_or_plan", "work", "pre_check", "finish")
+Way = Callable[[], Awaitable[object]]
+
+
+class Worked(TurnState):
+    """Whether it was done."""
+
+    done: bool = False
+
+
+def router() -> Way:
+    """Guards, one decision, one action, the guards again, the end: with a trace, checked updates and a cap."""
+
+    async def plan(_: Worked) -> ActionDecision:
+        return ActionDecision(action="work")
+
+    def work(_: Worked) -> Mapping[str, Any]:
+        return {"done": True}
+
+    made = Router(
+        Worked,
+        guards=[iteration_cap(1)],
+        routes={"finish_iteration_cap": "finish"},
+        actions={"work": Action(run=work)},
+        plan=plan,
+    )
+
+    async def turn() -> object:
+        run = await made.run(Worked())
+        if tuple(each.node for each in run.trace) != NODES:
+            msg = f"the turn went another way: {run.trace}"
+            raise RuntimeError(msg)
+        return run
+
+    return turn
+
+
+def bare_graph() -> Way:
+    """As many empty steps, one after the other, on the library that the router is built on."""
+    builder: GraphBuilder[None, None, None, None] = GraphBuilder(output_type=type(None))
+
+    def step(number: int) -> Step[None, None, Any, None]:
+        async def call(ctx: StepContext[None, None, Any]) -> None:  # noqa: ARG001 - the library's signature
+            return None
+
+        return builder.step(call, node_id=f"n{number}")
+
+    steps = [step(number) for number in range(len(NODES))]
+    builder.add(builder.edge_from(builder.start_node).to(steps[0]))
+    for one, other in pairwise(steps):
+        builder.add(builder.edge_from(one).to(other))
+    builder.add(builder.edge_from(steps[-1]).to(builder.end_node))
+    graph = builder.build()
+
+    async def turn() -> object:
+        return await graph.run()
+
+    return turn
+
+
+def same_graph() -> Way:
+    """The router's own graph, with the branches that follow its nodes, and empty steps."""
+    topology = laid_out([iteration_cap(1)], {"finish_iteration_cap": "finish"}, {"work": Action(run=dict)}, ())
+
+    async def leave(node: str, tags: Iterator[str]) -> str:  # noqa: ARG001 - the router's signature
+        return next(tags)
+
+    graph = build_graph(topology, leave, name="empty")
+
+    async def turn() -> object:
+        return await graph.run(state=iter(("continue", "work", "", "finish_iteration_cap", "")), inputs=None)
+
+    return turn
+
+
+def plain_loop() -> Way:
+    """As many awaits, and nothing else."""
+
+    async def call() -> None:
+        return None
+
+    async def turn() -> object:
+        for _ in NODES:
+            await call()
+        return None
+
+    return turn
+
+
+WAYS: Mapping[str, Callable[[], Way]] = {
+    "router": router,
+    "pydantic-graph, the router's branches and empty steps": same_graph,
+    "pydantic-graph, empty steps in a row": bare_graph,
+    "loop of awaits": plain_loop,
+}
+
+
+async def times(ways: Mapping[str, Way], turns: int) -> dict[str, list[float]]:
+    """Seconds of each turn, by way; the first turns are not counted."""
+    took: dict[str, list[float]] = {name: [] for name in ways}
+    gc.collect()
+    for number in range(turns + turns // 10):
+        for name, turn in ways.items():
+            began = perf_counter()
+            await turn()
+            if number >= turns // 10:
+                took[name].append(perf_counter() - began)
+    return took
+
+
+def row_of(way: str, took: list[float]) -> rows.Row:
+    """The stored row of one way."""
+    p50, p99 = np.percentile(took, [50, 99])
+    return {
+        "way": way,
+        "nodes": len(NODES),
+        "turns": len(took),
+        "us": {"p50": round(1e6 * float(p50), 1), "p99": round(1e6 * float(p99), 1)},
+    }
+
+
+def main(turns: Annotated[int, typer.Option(help="Turns of each way.")] = 3_000) -> None:
+    """Measure every way, and store the rows."""
+    where = machine.circumstances()
+    took = asyncio.run(times({name: make() for name, make in WAYS.items()}, turns))
+    found = [row_of(way, seconds) for way, seconds in took.items()]
+    rows.store("turn", [{**row, **where} for row in found], KEY)
+    for row in found:
+        Console().print(f"{row['way']}: {row['us']['p50']} µs, p99 {row['us']['p99']} µs")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,1 @@
+"""Whole programs on jazz_select, to read and to take from."""
