@@ -1,7 +1,7 @@
 """What a turn costs beside its model and its actions: `python -m benchmarks.turn`. Asks for no data.
 
-Ways along five nodes, none of which does anything: the router, the graph library by itself with empty steps, and a
-plain loop of awaits. They take turns, so that whatever else the machine does strikes all of them.
+Ways along five nodes, none of which does anything: an agent with one flow in a list, the router, the graph library by
+itself with empty steps, and a plain loop of awaits. They take turns, so that whatever else the machine does strikes all of them.
 """
 
 import asyncio
@@ -18,9 +18,11 @@ from pydantic_graph.step import Step
 from rich.console import Console
 
 from benchmarks import machine, rows
-from jazz_select.agent import Action, ActionDecision, Router, TurnState, iteration_cap
+from jazz_select import Flow, FlowRegistry, FlowSelector
+from jazz_select.agent import Action, ActionDecision, Agent, Guard, Router, TurnState, iteration_cap
 from jazz_select.agent.layout import laid_out
 from jazz_select.agent.topology import build_graph
+from jazz_select.testing import ListMemory
 
 KEY = ("way",)
 NODES = ("pre_check", "acquire_or_plan", "work", "pre_check", "finish")
@@ -112,7 +114,25 @@ def plain_loop() -> Way:
     return turn
 
 
+def agent() -> Way:
+    """A whole turn of an agent: a guard, a candidate that a list holds, a flow that is handed back, and its trace."""
+    registry = FlowRegistry(min_examples=0)
+    flow = Flow(name="work", description="d", condition="c", desired_effects=["e"], registry=registry)
+    memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name}])
+    made = Agent(FlowSelector(None, registry, memory, "bench"), guards=[Guard("never", lambda _: None, ("blocked",))])
+
+    async def turn() -> object:
+        result = await made.turn("work")
+        if (result.flows, result.model_calls) != (["work"], 0):
+            msg = f"the turn went another way: {result.trace}"
+            raise RuntimeError(msg)
+        return result
+
+    return turn
+
+
 WAYS: Mapping[str, Callable[[], Way]] = {
+    "agent": agent,
     "router": router,
     "pydantic-graph, the router's branches and empty steps": same_graph,
     "pydantic-graph, empty steps in a row": bare_graph,

@@ -104,8 +104,8 @@ class IndexLockedError(StoreError):
         self.path = path
         self.holder = holder
         super().__init__(
-            f"the index {path} is already open by {holder or 'another process'}, and an embedded index takes one process "
-            "at a time. Close the other one, open another folder, or run a Qdrant server and pass url=… to share it."
+            f"the index {path} is already open by {holder or 'another process'}, and takes one process at a time. "
+            "Close the other one, open another folder, or run a Qdrant server and pass url=… to share it."
         )
 
 
