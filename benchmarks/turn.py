@@ -1,7 +1,8 @@
 """What a turn costs beside its model and its actions: `python -m benchmarks.turn`. Asks for no data.
 
 Ways along five nodes, none of which does anything: an agent with one flow in a list, the router, the graph library by
-itself with empty steps, and a plain loop of awaits. They take turns, so that whatever else the machine does strikes all of them.
+itself with empty steps, and a plain loop of awaits. They take turns, so that whatever else the machine does strikes all
+of them.
 """
 
 import asyncio
