@@ -1,30 +1,32 @@
 """An agent: a message comes in, guards look at it, flows are found and run, and an answer leaves."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jazz_select.agent.actions import PRE_CHECK
+from jazz_select.agent.answering import spaced
 from jazz_select.agent.answers import Answers
-from jazz_select.agent.conversation import Conversation
+from jazz_select.agent.conversation import Conversation, OpenFlow
 from jazz_select.agent.guards import CONTINUE, Guard, through
 from jazz_select.agent.loops import Loops
 from jazz_select.agent.running import Running
 from jazz_select.agent.schemas import OutputSchema, SchemaLike
 from jazz_select.agent.shifting import SHIFT_ABOVE, after_selection, is_decisive
-from jazz_select.agent.slots import single_word
+from jazz_select.agent.slots import AGREED, CALLED_OFF, folded, single_word
 from jazz_select.agent.state import FINISH
 from jazz_select.agent.toolcalls import AfterCall, BeforeCall
 from jazz_select.agent.topology import Topology, build_graph, mermaid
+from jazz_select.agent.transcript import written
 from jazz_select.agent.turn import TurnInput, TurnResult, Work
 from jazz_select.agent.walking import walk
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.llm.adapt import as_chat_model
 from jazz_select.llm.callable import ChatCallable
 from jazz_select.ports import ChatModel
-from jazz_select.routing.call import as_json
 from jazz_select.routing.execute import FlowExecutor, OpenRouter
 from jazz_select.routing.model_decision import ModelDecision
 from jazz_select.routing.points import DecisionCallback
+from jazz_select.routing.sources import tool_from_function
 from jazz_select.routing.tool import Tool, Toolbox
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
@@ -34,7 +36,7 @@ from jazz_select.values import Message
 _SELECT, _RUN, _CONVERSE, _ANSWER = "select", "run_flows", "converse", "answer"
 _EDGES: Final[Mapping[str, Mapping[str, str]]] = {
     PRE_CHECK: {CONTINUE: _SELECT, "blocked": FINISH},
-    _SELECT: {"run": _RUN, "open": _CONVERSE},
+    _SELECT: {"run": _RUN, "open": _CONVERSE, "ask": _ANSWER},
     _RUN: {"": _ANSWER},
     _CONVERSE: {"": _ANSWER},
     _ANSWER: {"": FINISH},
@@ -48,7 +50,7 @@ class Agent:
     def __init__(  # noqa: PLR0913 - what an agent is made of
         self,
         selector: FlowSelector,
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool | Callable[..., object]] = (),
         model: ChatModel | ChatCallable | str | None = None,
         guards: Sequence[Guard[TurnInput]] = (),
         *,
@@ -68,7 +70,7 @@ class Agent:
 
         Args:
             selector: Finds flows, with a model of its own or without one.
-            tools: What is connected.
+            tools: What is connected; of a function, a tool is made (`tool_from_function`).
             model: Goes on where flows are open, chooses between tools, finds facts in what the user says, and puts
                 answers into a schema; as `FlowSelector` takes it. Without one, all of that is the caller's.
             guards: Checked first, in this order, without a model; whatever tag one answers with ends the turn.
@@ -79,7 +81,8 @@ class Agent:
             chain_limit: How often the model may be asked in one chain of tool calls.
             before_call: Asked before each call that a model makes; may say no.
             after_call: Told after each.
-            shift_above: How sure recall has to be, without a model, that a message is about another flow.
+            shift_above: How sure recall has to be, without a model, that some flow is meant, and that it is this one,
+                for it to be run. 0 runs the nearest flow whatever is said, which is for tests.
             name: For traces.
             hooks: Who hears of spans, beside the log.
             redact: Applied to what is said in each span, before anyone gets it.
@@ -90,8 +93,9 @@ class Agent:
         """
         self.name = name
         self._selector = selector
-        self._tools = Toolbox(tools)
+        self._tools = Toolbox(_tool(each) for each in tools)
         self._guards = tuple(guards)
+        _check(self._guards, decision_callback)
         self._schema = OutputSchema(schema) if schema is not None else None
         self._shift_above = shift_above
         self._hooks, self._redact = tuple(hooks), redact
@@ -123,7 +127,8 @@ class Agent:
         Args:
             message: What the user says.
             history: What was before: the last result's `conversation`, or messages.
-            context: What is known beside: guards and tools see it, models do not unless a tool returns it.
+            context: What is known beside, in this turn: guards and tools see it, models what tools return of it.
+                It is not kept: send it with each turn.
             schema: What the answer is to have, instead of the agent's own.
 
         Returns:
@@ -133,21 +138,17 @@ class Agent:
             ConfigError: An argument is of the wrong kind, or the schema cannot be used; nothing was done.
             CancelledError: The caller was cancelled.
         """
-        if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
-            msg = f"message is a text, not {type(message).__name__}"
-            raise ConfigError(msg)
+        known = _checked(message, context)
         wanted = OutputSchema(schema) if schema is not None else self._schema
         conversation = Conversation.of(history)
-        known = dict(context or {})
-        facts = {**conversation.facts, **_storable(known)}
-        work = Work(message=message, conversation=conversation, context=known, facts=facts, schema=wanted)
-        work.flows = conversation.flows
+        work = Work(message=written(message), conversation=conversation, context=known, schema=wanted)
+        work.flows, work.failed = conversation.flows, conversation.failed
         with Trace(self._hooks, redact=self._redact) as trace, span(self.name, "turn") as traced:
             await walk(self._graph, PRE_CHECK, work, nodes=_TOPOLOGY.nodes)
             if traced is not None:
-                traced.note({"status": work.status, "flows": [run.flow for run in work.runs], "reason": work.reason})
-                traced.hold({"message": message, "text": work.text})
-        return work.result(self._after(work), prompt=self._running.prompts(work), trace=trace)
+                traced.note({"status": work.status, "flows": [run.flow for run in work.runs]})
+                traced.hold({"message": work.message, "text": work.text, "reason": work.reason})
+        return work.result(self._after(work), prompt=self._running.prompts(work.flows), trace=trace)
 
     async def _passed(self, node: str, work: Work) -> str:
         steps: Mapping[str, Callable[[Work], Awaitable[str]]] = {
@@ -176,41 +177,61 @@ class Agent:
 
     async def _selected(self, work: Work) -> str:
         """Which flow is under way: the one that waits for this answer, or what the message is about."""
-        active = work.conversation.active
-        if active is not None and active.status == "waiting":
-            work.given = single_word([each for each in active.asks if each not in work.facts], work.message)
-            if work.given:
-                return "run"
+        gone = [each.name for each in work.flows if self._running.flow(each.name) is None]
+        if gone:
+            work.flows = tuple(each for each in work.flows if each.name not in gone)
+            work.reason = f"there is no flow {', '.join(gone)} any more"
+        active = work.flows[-1] if work.flows else None
+        waiting = active is not None and active.status == "waiting"
+        if active is not None and waiting and (tag := await self._heard(work, active)):
+            return tag
         try:
-            work.selection = found = await self._found(work)
-        except JazzSelectError as error:
-            work.error, work.reason = error, f"no flow could be looked for: {described(error)}"
-            return "run" if work.flows else "open"
-        above, names = self._shift_above, found.names
-        if active is not None:
-            work.flows = after_selection(
-                work.flows, names, decisive=is_decisive(found, above=above, unknown=False), request=work.message
-            )
-        elif is_decisive(found, above=above, unknown=not set(names) & set(work.conversation.done)):
-            work.flows = after_selection((), names, decisive=True, request=work.message)
-        elif names:
-            work.reason = f"it is not sure enough that {names[0]} is meant"
-        return "run" if work.flows else "open"
+            work.selection = found = await self._found(work, alone=waiting)
+        except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
+            work.error = error if isinstance(error, JazzSelectError) else None
+            work.reason = f"no flow could be looked for: {described(error)}"
+            return "ask" if waiting else "run" if work.flows else "open"
+        if is_decisive(found, work.message, above=self._shift_above):
+            work.flows = after_selection(work.flows, work.failed, found.names, request=work.message)
+            return "run"
+        if waiting:
+            return "ask"
+        if work.flows:
+            return "run"
+        work.reason = work.reason or _why_open(found)
+        return "open"
 
-    async def _found(self, work: Work) -> FlowSelectionResult:
-        """By the message alone where that says enough; else with what was said before.
+    async def _heard(self, work: Work, active: OpenFlow) -> str:
+        """What a message says to a flow that waits: its answer, to go on, to call it off, or nothing."""
+        said, below = folded(work.message), work.flows[:-1]
+        wanted = self._running.wanted(active)
+        lacking = {name: each for name, each in wanted.items() if name not in work.context}
+        answers = single_word(lacking, work.message) or await self._running.found(work, active)
+        if answers:
+            work.flows = (*below, active.model_copy(update={"answers": {**active.answers, **answers}}))
+            return "run"
+        if said in AGREED and all(name in work.context for name in active.asks):
+            return "run"
+        if said in CALLED_OFF:
+            work.flows, work.text = below, f"All right, nothing more is done about: {spaced(active.name)}."
+            work.resumed = below[-1].name if below else ""
+            return "ask"
+        return ""
 
-        A model reads both at once. Recall alone would find what was just done for every "thanks" that follows, so what
-        earlier turns are needed for does not count where it was done in them.
+    async def _found(self, work: Work, *, alone: bool) -> FlowSelectionResult:
+        """By the message alone where that says enough, or has to; else with what was said before.
+
+        A model reads both at once. Recall would find what was just done, or waits, for every "thanks" that follows, so
+        what earlier turns are needed for does not count where it was done in them.
         """
-        context, episodes = {**work.facts, **work.context}, work.conversation.episodes
+        context, episodes = work.context, work.conversation.episodes
         if self._selector.has_model or not episodes:
             return await self._selector.select(work.message, episode_summaries=episodes, context=context)
-        alone = await self._selector.select(work.message, context=context)
-        if is_decisive(alone, above=self._shift_above, unknown=False):
-            return alone
+        own = await self._selector.select(work.message, context=context)
+        if alone or is_decisive(own, work.message, above=self._shift_above):
+            return own
         found = await self._selector.select(work.message, episode_summaries=episodes, context=context)
-        return alone if set(found.names) & set(work.conversation.done) else found
+        return own if set(found.names) & set(work.conversation.done) else found
 
     async def _ran(self, work: Work) -> str:
         await self._running.run(work)
@@ -228,15 +249,47 @@ class Agent:
         """What to go on with."""
         ran = [run.flow for run in work.runs]
         done = [run.flow for run in work.runs if run.status == "done"]
-        return work.conversation.after(work.message, work.text, flows=work.flows, facts=work.facts, ran=ran, done=done)
+        return work.conversation.after(
+            work.message, work.text, flows=work.flows, failed=work.failed, ran=ran, done=done
+        )
 
 
-def _storable(context: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a context can be kept: JSON values. Guards see the rest for this turn alone."""
-    kept: dict[str, Any] = {}
-    for name, value in context.items():
-        try:
-            kept[name] = as_json(value)
-        except (TypeError, ValueError):
-            continue
-    return kept
+def _tool(given: Tool | Callable[..., object]) -> Tool:
+    if isinstance(given, Tool):
+        return given
+    if callable(given):
+        return tool_from_function(given)
+    msg = f"tools are Tools or functions, not {given!r:.80}"
+    raise ConfigError(msg)
+
+
+def _check(guards: Sequence[object], callback: object) -> None:
+    for each in guards:
+        if not isinstance(each, Guard):
+            msg = f"guards are Guards (make one of a function with @guard), not {each!r:.80}"
+            raise ConfigError(msg)
+    if callback is not None and (isinstance(callback, type) or not callable(getattr(callback, "decide", None))):
+        msg = f"decision_callback is an object with `decide(context, candidates, prompt)`, not {callback!r:.80}"
+        raise ConfigError(msg)
+
+
+def _checked(message: object, context: object) -> dict[str, Any]:
+    if not isinstance(message, str):
+        msg = f"message is a text, not {type(message).__name__}"
+        raise ConfigError(msg)
+    given: object = {} if context is None else context
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
+        msg = f"context is a mapping of names to values, not {given!r:.80}"
+        raise ConfigError(msg)
+    return dict(cast("Mapping[str, Any]", given))
+
+
+def _why_open(found: FlowSelectionResult) -> str:
+    if found.names:
+        decision = found.decision
+        unknown = decision.confidence is None or decision.in_scope is None
+        more = ": the catalogue is too small to tell how sure recall is, and no model chooses" if unknown else ""
+        return f"it is not sure enough that {found.names[0]} is meant{more}"
+    if not found.candidates:
+        return "nothing was recalled: has sync_registry run for this agent, with this memory?"
+    return "no flow fits"

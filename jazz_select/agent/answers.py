@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import orjson
 
-from jazz_select.agent.answering import fitted, worded
+from jazz_select.agent.answering import asked_for, fitted, spaced, worded
+from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.finalize import finalize
 from jazz_select.agent.running import Running
 from jazz_select.agent.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult, storable
@@ -26,12 +27,16 @@ class Answers:
 
     async def give(self, work: Work) -> None:
         """Put the answer of a turn into words, and into the schema if there is one."""
-        told = [worded(flow, run) for run in work.runs if (flow := self._running.flow(run.flow)) is not None]
+        told = [worded(run, self._running.flow) for run in work.runs]
+        if not work.runs and not work.text and work.flows and work.flows[-1].status == "waiting":
+            work.status, told = "waiting", [_asked_again(work, work.flows[-1])]
         work.text = "\n\n".join(text for text in (work.text, *told) if text)
         if work.resumed:
-            work.text += f"\n\nBack to: {work.resumed.replace('_', ' ')}."
+            work.text += f"\n\nBack to: {spaced(work.resumed)}."
+        if isinstance(work.error, ChainError):
+            work.status = "failed"
         work.reason = work.reason or (work.runs[-1].problem if work.runs else "")
-        if work.schema is not None and work.status not in {"waiting", "open"}:
+        if work.schema is not None and work.status not in {"waiting", "open", "failed"}:
             with span("format", "decision") as traced:
                 tier = await self._formatted(work)
                 if traced is not None:
@@ -48,19 +53,25 @@ class Answers:
             return Tier.DETERMINISTIC
         chain = _transcript(work)
         if self._model is None:
-            problem = "what is known does not fill the schema, and there is no model to put it there"
-            work.error = FormatError(
+            problem = "what tools returned does not fill the schema, and there is no model to put it there"
+            work.error = work.error or FormatError(
                 problem, phase="call", prompt="", attempts=0, last_text="", schema=schema.json, chain=chain
             )
             return Tier.OPEN
         try:
             given = await finalize(self._model, chain, schema.model or schema.json)
         except (FormatError, ChainError) as error:
-            work.error, work.reason = error, str(error)
+            work.error, work.reason = work.error or error, work.reason or str(error)
             return Tier.OPEN
         work.value, work.text = given.value, given.text
         work.incomplete = work.incomplete or given.incomplete
         return Tier.GUIDED
+
+
+def _asked_again(work: Work, flow: OpenFlow) -> str:
+    """What a flow waits for, once more; where the caller has made it known meanwhile, whether it is to go on."""
+    left = [name for name in flow.asks if name not in work.context]
+    return asked_for(left) if left else f"Shall I go on with: {spaced(flow.name)}?"
 
 
 def _transcript(work: Work) -> Chain:

@@ -1,26 +1,29 @@
-"""What an agent keeps between turns: a value that goes to JSON and back."""
+"""What an agent keeps between turns: a value that goes to JSON and back, and stays small."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from jazz_select.errors import SnapshotError
+from jazz_select.agent.transcript import written
+from jazz_select.errors import ConfigError, SnapshotError
+from jazz_select.selector.trimming import cut
 from jazz_select.values import Message
 
 VERSION: Final = 1
 MOST_MESSAGES: Final = 40
+LONGEST_MESSAGE: Final = 8_000
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
 _EPISODE: Final = 300
 
-FlowStatus = Literal["queued", "active", "waiting"]
 
-
-class Said(BaseModel):
-    """One message of the conversation."""
-
+class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Said(_Frozen):
+    """One message of the conversation."""
 
     role: Literal["user", "assistant"]
     content: str
@@ -30,46 +33,69 @@ class Said(BaseModel):
         return Message(role=self.role, content=self.content)
 
 
-class OpenFlow(BaseModel):
+class Ran(_Frozen):
+    """A tool that was run, as a model is told of it."""
+
+    tool: str
+    output: str
+
+
+class Part(_Frozen):
+    """How far a flow, or a part of one, has come.
+
+    Attributes:
+        status: As of `FlowRun`.
+        steps: How many steps of its own chain are done, and never run again.
+        branch: Which branch a conditional flow took.
+        facts: What its tools returned. No other part sees it, but those that come after it in a sequence.
+        ran: The tools that were run, the last ten.
+        final: Whether one of them destroys something.
+    """
+
+    status: Literal["done", "active", "open", "waiting", "failed"]
+    steps: int = 0
+    branch: int | None = None
+    facts: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    ran: tuple[Ran, ...] = ()
+    final: bool = False
+
+
+class OpenFlow(_Frozen):
     """A flow that was begun, or is to be.
 
     Attributes:
         name: Of the flow.
-        status: `queued` until it is begun, `waiting` where it asked for something, else `active`.
+        status: `queued` until it is begun, `waiting` where it asked for something, `failed`, else `active`.
         asks: What it waits for: names of facts.
-        done: Names of the parts that need not be run again.
-        facts: What is known within it; another flow does not get to see it.
+        answers: What the user said when it asked.
+        parts: How far each part has come, by its place: "0" is the flow itself, "0.1" its second part.
         request: What the user wanted when it was chosen.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     name: str
-    status: FlowStatus = "active"
+    status: Literal["queued", "active", "waiting", "failed"] = "active"
     asks: tuple[str, ...] = ()
-    done: tuple[str, ...] = ()
-    facts: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    answers: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    parts: Mapping[str, Part] = Field(default_factory=dict[str, Part])
     request: str = ""
 
 
-class Conversation(BaseModel):
-    """A conversation so far.
+class Conversation(_Frozen):
+    """A conversation so far. Who can write it can make an agent go on with anything: keep it where you keep sessions.
 
     Attributes:
         messages: What was said; the last forty.
         flows: The flows that are open, the active one last: a stack, so that what was parked comes back.
-        facts: What the caller made known.
+        failed: Flows that failed after something was destroyed: asked for again, they go on where they failed.
         episodes: Summaries of the last turns, which widen the next request.
         done: The flows that were done in the last turns: what is said next may still be about them.
         turns: How many there were.
         version: Of this format.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     messages: tuple[Said, ...] = ()
     flows: tuple[OpenFlow, ...] = ()
-    facts: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    failed: tuple[OpenFlow, ...] = ()
     episodes: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
     turns: int = 0
@@ -109,14 +135,30 @@ class Conversation(BaseModel):
 
     @classmethod
     def of(cls, history: "Conversation | Sequence[Message] | None") -> "Conversation":
-        """A conversation from what a caller has of it."""
+        """A conversation from what a caller has of it.
+
+        Raises:
+            ConfigError: It is neither.
+        """
         if isinstance(history, Conversation):
             return history
+        given: Any = history or ()
+        if not isinstance(given, Sequence) or not all(isinstance(each, Message) for each in given):  # pyright: ignore[reportUnknownVariableType] - callers without a type checker
+            msg = "history is a Conversation (Conversation.from_json reads a stored one) or a list of Messages"
+            raise ConfigError(msg)
         said = tuple(
-            Said(role=each.role, content=each.content) for each in history or () if each.role in ("user", "assistant")
+            Said(role=each.role, content=bounded(each.content))
+            for each in history or ()
+            if each.role in ("user", "assistant")
         )
         earlier = [f"The user said: {_short(each.content)}" for each in said if each.role == "user"]
         return cls(messages=said[-MOST_MESSAGES:], episodes=tuple(earlier[-MOST_EPISODES:]))
+
+    def since(self, request: str) -> tuple[str, ...]:
+        """What the user has said from the last time that this was said on; nothing where it was not."""
+        said = [each.content for each in self.messages if each.role == "user"]
+        places = [place for place, text in enumerate(said) if text == bounded(request)]
+        return tuple(said[places[-1] :]) if places else ()
 
     def after(
         self,
@@ -124,19 +166,19 @@ class Conversation(BaseModel):
         text: str,
         *,
         flows: Sequence[OpenFlow],
-        facts: Mapping[str, Any],
-        ran: Sequence[str],
+        failed: Sequence[OpenFlow] = (),
+        ran: Sequence[str] = (),
         done: Sequence[str] = (),
     ) -> "Conversation":
         """The conversation after one more turn."""
-        answer = (Said(role="assistant", content=text),) if text else ()
-        said = (*self.messages, Said(role="user", content=message), *answer)
+        answer = (Said(role="assistant", content=bounded(text)),) if text else ()
+        said = (*self.messages, Said(role="user", content=bounded(message)), *answer)
         episode = f"The user said: {_short(message)}" + (f" The agent ran {', '.join(ran)}." if ran else "")
         return self.model_copy(
             update={
                 "messages": said[-MOST_MESSAGES:],
                 "flows": tuple(flows)[-MOST_FLOWS:],
-                "facts": dict(facts),
+                "failed": tuple(failed)[-MOST_FLOWS:],
                 "episodes": (*self.episodes, episode)[-MOST_EPISODES:],
                 "done": (*self.done, *done)[-MOST_EPISODES:],
                 "turns": self.turns + 1,
@@ -144,6 +186,10 @@ class Conversation(BaseModel):
         )
 
 
+def bounded(text: str) -> str:
+    """A text as it can be kept: storable, and cut where one can see it."""
+    return cut(written(text), LONGEST_MESSAGE)
+
+
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _EPISODE else f"{line[:_EPISODE]}…"
+    return cut(" ".join(text.split()), _EPISODE)

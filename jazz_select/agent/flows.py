@@ -1,21 +1,31 @@
-"""Running flows as what they are: parts one after the other, side by side, or the one that fits."""
+"""Running flows as what they are: parts one after the other, side by side, or the one that fits.
+
+A chain runs once. What an earlier turn has done is told by a `Part` for each place in the flow, and not done again.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
+from jazz_select.agent.conversation import Part, Ran
+from jazz_select.agent.storing import storable_fields, storable_text
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.routing.chains import chain_of
-from jazz_select.routing.execute import FlowExecutor
+from jazz_select.routing.compatibility import outputs
+from jazz_select.routing.execute import FlowExecutor, Step
 from jazz_select.routing.progress import arguments_of
+from jazz_select.routing.schema import RESULT
 from jazz_select.routing.steps import StepRecord
 from jazz_select.routing.tool import Tool
-from jazz_select.telemetry import span
+from jazz_select.telemetry import described, span
 
 Status = Literal["done", "active", "open", "waiting", "failed"]
 _WORST: Final = {"done": 0, "active": 1, "open": 2, "waiting": 3, "failed": 4}
+_OPEN: Final = "which tool comes next is open"
+_MOST_RAN: Final = 10
+_LONGEST_RAN: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,40 +35,58 @@ class FlowRun:
     Attributes:
         flow: Its name.
         type: Its type.
+        path: Its place: "0", or "0.1" for the second part of that.
         status: `done`; `active` where a model goes on with it in the turns to come; `open` where somebody else has to;
-            `waiting` for facts that its first tool wants; `failed` where a step did.
-        records: One for each step of its own chain.
-        facts: What is known after it: what was known before, and what tools returned.
-        parts: Those of a composite that were run.
+            `waiting` for facts that a tool of it wants; `failed` where a step did.
+        records: One for each step of its own chain, of this turn.
+        facts: What is known after it: what was known before, and what its tools returned.
+        own: What its own tools returned, in this turn and before.
+        ran: The tools that were run, as a model is told of them.
+        parts: Those of a composite.
+        steps_done: How many steps of its own chain are done.
+        branch: Which branch a conditional flow took.
         asks: What it waits for.
         text: What a model said, where one went on.
         problem: What is open, or went wrong, in words.
+        final: Whether a tool of its own was run that destroys something.
     """
 
     flow: str
     type: str = "flow"
+    path: str = "0"
     status: Status = "done"
     records: tuple[StepRecord, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    own: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    ran: tuple[Ran, ...] = ()
     parts: tuple["FlowRun", ...] = ()
+    steps_done: int = 0
+    branch: int | None = None
     asks: tuple[str, ...] = ()
     text: str = ""
     problem: str = ""
+    final: bool = False
+
+    @property
+    def all(self) -> Iterator["FlowRun"]:
+        """It and all in it."""
+        yield self
+        for part in self.parts:
+            yield from part.all
 
     @property
     def steps(self) -> tuple[StepRecord, ...]:
         """The records of all of it, in order of the parts."""
-        return (*self.records, *(step for part in self.parts for step in part.steps))
+        return tuple(record for run in self.all for record in run.records)
 
     @property
-    def done(self) -> tuple[str, ...]:
-        """The names of all in it that are done."""
-        own = (self.flow,) if self.status == "done" else ()
-        return (*own, *(name for part in self.parts for name in part.done))
+    def known(self) -> dict[str, Any]:
+        """What tools returned anywhere in it, the later ones over the earlier."""
+        return {name: value for run in self.all for name, value in run.own.items()}
 
 
-Choose = Callable[[ConditionalFlow], Awaitable[BaseFlow | None]]
-"""Which branch of a conditional flow is to be run; None where none fits."""
+Choose = Callable[[ConditionalFlow], Awaitable[int | None]]
+"""Which branch of a conditional flow is to be run, by its place; None where none fits."""
 GoOn = Callable[[BaseFlow, FlowRun], Awaitable[FlowRun]]
 """Goes on where a flow is open: a model with the flow's prompt and tools."""
 Fill = Callable[[Tool, tuple[str, ...], Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
@@ -68,76 +96,164 @@ Fill = Callable[[Tool, tuple[str, ...], Mapping[str, Any]], Awaitable[Mapping[st
 class FlowRunner:
     """Runs flows for one turn."""
 
-    def __init__(self, executor: FlowExecutor, *, choose: Choose, go_on: GoOn | None, fill: Fill | None) -> None:
-        """Take who runs chains, who chooses branches, who goes on where a flow is open, and who finds what it lacks."""
+    def __init__(
+        self,
+        executor: FlowExecutor,
+        before: Mapping[str, Part],
+        *,
+        choose: Choose,
+        go_on: GoOn | None = None,
+        fill: Fill | None = None,
+    ) -> None:
+        """Take who runs chains, what is done already, who chooses branches, who goes on, and who finds facts."""
         self._executor = executor
+        self._before = before
         self._choose = choose
         self._go_on = go_on
         self._fill = fill
 
-    async def run(self, flow: BaseFlow, facts: Mapping[str, Any], *, done: Collection[str] = ()) -> FlowRun:
-        """Run a flow on what is known, without the parts that are done."""
+    async def run(self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0") -> FlowRun:
+        """Run a flow on what is known, without what is done. Whatever fails in it is told in it."""
+        before = self._before.get(path)
+        begun = FlowRun(flow=flow.name, type=flow.type, path=path, facts=dict(facts))
+        if before is not None:
+            known = {**facts, **before.facts}
+            begun = replace(begun, facts=known, own=before.facts, ran=before.ran, final=before.final)
+            begun = replace(begun, steps_done=before.steps, branch=before.branch)
+            if before.status == "done":
+                return begun
         with span(flow.name, "node") as traced:
-            run = await self._own(flow, facts)
-            if run.status == "done" and flow.composite:
-                run = await self._composite(flow, run, done)
-            if run.status == "open" and self._go_on is not None and not flow.composite:
-                run = await self._go_on(flow, run)
+            try:
+                run = await self._run(flow, begun, before)
+            except Exception as error:  # noqa: BLE001 - whatever an author's part fails with; the others go on
+                run = replace(begun, status="failed", problem=described(error))
             if traced is not None:
-                traced.note({"type": flow.type, "status": run.status, "asks": list(run.asks), "problem": run.problem})
+                traced.note({"type": flow.type, "status": run.status, "asks": list(run.asks)})
+                traced.hold({"problem": run.problem})
         return run
 
-    async def _own(self, flow: BaseFlow, facts: Mapping[str, Any]) -> FlowRun:
-        """The flow's own chain; a composite needs none."""
-        begun = FlowRun(flow=flow.name, type=flow.type, facts=dict(facts))
+    async def _run(self, flow: BaseFlow, begun: FlowRun, before: Part | None) -> FlowRun:
         chain = chain_of(flow)
-        if not chain:
-            told = "its author gave it no chain of tools"
-            return begun if flow.composite else replace(begun, status="open", problem=told)
-        first = self._executor.tools.get(chain[0]) if isinstance(chain[0], str) else None
-        if first is not None:
-            missing = tuple(arguments_of(first, facts)[1])
-            if missing and self._fill is not None:
-                facts = {**facts, **await self._fill(first, missing, facts)}
-                missing = tuple(arguments_of(first, facts)[1])
-            if missing:
-                told = f"{first.name} wants {', '.join(missing)}"
-                return replace(begun, status="waiting", asks=missing, facts=facts, problem=told)
-        ran = await self._executor.run(chain, facts)
-        status: Status = "done" if ran.status == "ok" else ran.status
-        problem = ran.records[-1].error if ran.records and status != "done" else ""
-        if status == "open" and not problem:
-            problem = "which tool comes next is open"
-        return replace(begun, status=status, records=ran.records, facts=dict(ran.context), problem=problem)
+        if before is not None and before.status in {"open", "active"} and not flow.composite:
+            run = replace(begun, status="open", problem=_OPEN)  # its chain has ended and must not run again
+        elif chain[begun.steps_done :]:
+            run = await self._chained(begun, chain[begun.steps_done :])
+        elif chain or flow.composite:
+            run = begun
+        else:
+            run = replace(begun, status="open", problem="its author gave it no chain of tools")
+        if run.status == "done" and flow.composite:
+            run = await self._composite(flow, run)
+        if run.status == "open" and self._go_on is not None and not flow.composite:
+            run = await self._go_on(flow, run)
+        return run
 
-    async def _composite(self, flow: BaseFlow, begun: FlowRun, done: Collection[str]) -> FlowRun:
-        left = [part for part in flow.subflows if part.name not in done]
+    async def _chained(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
+        """The flow's own chain, from where it stands."""
+        begun = await self._filled(begun, chain)
+        if begun.status != "done":
+            return begun
+        ran = await self._executor.run(chain, begun.facts)
+        good = [record for record in ran.records if record.status == "ok"]
+        own = {**begun.own, **{name: value for record in good for name, value in _fields(record.output).items()}}
+        run = replace(
+            begun,
+            records=ran.records,
+            facts=dict(ran.context),
+            own=own,
+            ran=(*begun.ran, *(Ran(tool=each.tool, output=shown(each.output)) for each in good)),
+            steps_done=begun.steps_done + len(good),
+            final=begun.final or any(self._executor.tools[each.tool].destructive for each in good),
+        )
+        if ran.status == "ok":
+            return run
+        last = ran.records[-1]
+        if last.missing:
+            return replace(run, status="waiting", records=tuple(good), asks=last.missing, problem=last.error)
+        return replace(run, status=ran.status, problem=last.error or _OPEN)
+
+    async def _filled(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
+        """With what the chain wants and no tool of it gives, as far as that can be found or else has to be asked for.
+
+        What can be known is asked for before anything runs: half a chain may be worse than none.
+        """
+        facts, given = dict(begun.facts), set(begun.facts)
+        asks: dict[str, str] = {}
+        for step in chain:
+            tool = self._executor.tools.get(step) if isinstance(step, str) else None
+            if tool is None:
+                break
+            later = dict.fromkeys(given - facts.keys())
+            missing = tuple(name for name in arguments_of(tool, {**later, **facts})[1] if name not in asks)
+            if missing and self._fill is not None:
+                facts |= await self._fill(tool, missing, facts)
+            asks |= {name: tool.name for name in missing if name not in facts}
+            returned = {each.name for each in outputs(tool)}
+            if not returned:
+                break  # what it returns is not told, so what comes after it may well be there
+            given |= returned
+        if not asks:
+            return replace(begun, facts=facts)
+        wanting = "; ".join(f"{tool} wants {name}" for name, tool in asks.items())
+        return replace(begun, status="waiting", asks=tuple(asks), facts=facts, problem=wanting)
+
+    async def _composite(self, flow: BaseFlow, begun: FlowRun) -> FlowRun:
+        parts = flow.subflows
         if isinstance(flow, ConditionalFlow):
-            chosen = await self._choose(flow)
-            if chosen is None:
+            branch = begun.branch if begun.branch is not None else await self._choose(flow)
+            if branch is None or branch >= len(parts):
                 return replace(begun, status="open", problem="no branch fits")
-            return _joined(begun, (await self.run(chosen, begun.facts, done=done),))
+            run = await self.run(parts[branch], begun.facts, f"{begun.path}.{branch}")
+            return _joined(replace(begun, branch=branch), (run,))
         if flow.type == "parallel":
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self.run(part, begun.facts, done=done)) for part in left]
+                tasks = [
+                    group.create_task(self.run(part, begun.facts, f"{begun.path}.{place}"))
+                    for place, part in enumerate(parts)
+                ]
             return _joined(begun, tuple(task.result() for task in tasks))
-        parts: list[FlowRun] = []
+        runs: list[FlowRun] = []
         facts = begun.facts
-        for part in left:
-            parts.append(await self.run(part, facts, done=done))
-            facts = parts[-1].facts
-            if parts[-1].status != "done":
+        for place, part in enumerate(parts):
+            runs.append(await self.run(part, facts, f"{begun.path}.{place}"))
+            facts = runs[-1].facts
+            if runs[-1].status != "done":
                 break
-        return _joined(begun, tuple(parts))
+        return _joined(begun, tuple(runs))
+
+
+def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
+    """How far each part has come, to go on with."""
+    found = dict(before)
+    for each in run.all:
+        found[each.path] = Part(
+            status=each.status,
+            steps=each.steps_done,
+            branch=each.branch,
+            facts=storable_fields(each.own),
+            ran=each.ran[-_MOST_RAN:],
+            final=each.final,
+        )
+    return found
+
+
+def shown(output: object) -> str:
+    """An output as a model is told of it later."""
+    text = storable_text(output)
+    return text if len(text) <= _LONGEST_RAN else f"{text[:_LONGEST_RAN]}…"
+
+
+def _fields(output: object) -> dict[str, Any]:
+    return dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}
 
 
 def _joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
     """A composite from its parts: as far as the least of them came."""
+    if not parts:
+        return begun
     facts = dict(begun.facts)
     for part in parts:
         facts.update(part.facts)
-    if not parts:
-        return begun
     worst = max(parts, key=lambda part: _WORST[part.status])
     return replace(
         begun,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from jazz_select.agent.state import FINISH, ActionDecision, StateT, TurnState, changed, updated
+from jazz_select.errors import ConfigError
 from jazz_select.telemetry import described
 
 CONTINUE = "continue"
@@ -41,6 +42,13 @@ class Guard(Generic[StateT]):
     name: str
     check: Callable[[StateT], Route | None]
     tags: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Check what a type checker would."""
+        given: object = self.tags
+        if isinstance(given, str) or not callable(self.check):
+            msg = f"guard {self.name!r}: check is a function and tags is a tuple of texts, not {given!r:.80}"
+            raise ConfigError(msg)
 
 
 def guard(*tags: str) -> Callable[[Callable[[StateT], Route | None]], Guard[StateT]]:

@@ -1,26 +1,28 @@
 """The flows of a turn, one after the other, until one waits or all are done."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from jazz_select.agent.branching import branch_of
 from jazz_select.agent.conversation import OpenFlow
-from jazz_select.agent.flows import FlowRun, FlowRunner
+from jazz_select.agent.flows import FlowRun, FlowRunner, progress_of
 from jazz_select.agent.loops import Loops
-from jazz_select.agent.slots import from_words
+from jazz_select.agent.slots import Wanted, from_words, unused, wanted_of
 from jazz_select.agent.turn import Work
-from jazz_select.errors import JazzSelectError
+from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.ports import ChatModel
-from jazz_select.routing.call import as_json
+from jazz_select.routing.chains import chain_of
 from jazz_select.routing.execute import FlowExecutor
+from jazz_select.routing.progress import arguments_of
+from jazz_select.routing.schema import fields
 from jazz_select.routing.tool import Tool
+from jazz_select.selector.guards import Guards
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import described
-from jazz_select.values import Reason, flow_id
-
-_SURE = 0.5
+from jazz_select.values import flow_id
 
 
 class Running:
@@ -39,29 +41,39 @@ class Running:
         """The live flow of this name."""
         return self._selector.flow_registry.get(flow_id(name))
 
-    def prompts(self, work: Work) -> str:
-        """The prompts of the flows under way, the active one first."""
-        found = [self.flow(each.name) for each in reversed(work.flows)]
-        return "\n\n".join(flow.build_prompt(verbose=False) for flow in found if flow is not None)
+    def prompts(self, flows: tuple[OpenFlow, ...]) -> str:
+        """The prompts of the flows under way, the active one first; of one that cannot be told, none."""
+        return "\n\n".join(filter(None, (_prompt(self.flow(each.name)) for each in reversed(flows))))
+
+    def wanted(self, open_flow: OpenFlow) -> dict[str, Wanted]:
+        """The schemas of what a flow waits for."""
+        flow = self.flow(open_flow.name)
+        tools = [] if flow is None else list(self._tools_of(flow))
+        return wanted_of([*tools, *self._executor.tools.values()], open_flow.asks)
+
+    async def found(self, work: Work, open_flow: OpenFlow) -> dict[str, Any]:
+        """What a model finds in the message of what a flow waits for; nothing without one."""
+        return await from_words(self._model, self.wanted(open_flow), [work.message]) if self._model else {}
 
     async def run(self, work: Work) -> None:
         """Run what is on top, and what was queued below it once that is done."""
         while work.flows:
             top, below = work.flows[-1], work.flows[:-1]
-            flow = self.flow(top.name)
-            if flow is None:
-                work.flows, work.reason = below, f"there is no flow {top.name!r} any more"
-                continue
-            run = await self._one(work, top, flow)
+            run = await self._one(work, top)
             work.runs.append(run)
             work.status = run.status
+            progress = top.model_copy(update={"parts": progress_of(run, top.parts), "asks": run.asks})
+            work.failed = tuple(each for each in work.failed if each.name != top.name)
             if run.status in {"done", "failed"}:
                 work.flows = below
+                if run.status == "failed" and top.status != "failed" and any(each.final for each in run.all):
+                    work.failed = (*work.failed, progress.model_copy(update={"status": "failed"}))
                 if run.status == "done" and below and below[-1].status == "queued":
                     continue
                 work.resumed = below[-1].name if below else ""
             else:
-                work.flows = (*below, _kept(top, run))
+                status = "waiting" if run.status == "waiting" else "active"
+                work.flows = (*below, progress.model_copy(update={"status": status}))
             return
 
     async def converse(self, work: Work) -> None:
@@ -70,90 +82,113 @@ class Running:
             work.status = "open"
             work.reason = work.reason or "no flow fits"
             return
-        chain, problem, error = await self._loops.talk(work, None, FlowRun(flow="", facts=work.facts))
-        work.chain, work.text, work.error = chain, chain.text, error or work.error
-        work.status, work.reason = ("failed", problem) if error else ("done", work.reason)
-        work.incomplete = chain.incomplete
+        talked = await self._loops.talk(work, None, FlowRun(flow=""))
+        work.chain, work.text, work.error = talked.chain, talked.chain.text, talked.error or work.error
+        work.status = "failed" if talked.error else "done"
+        work.reason = str(talked.error) if talked.error else work.reason
+        work.incomplete = talked.chain.incomplete
 
-    async def _one(self, work: Work, top: OpenFlow, flow: BaseFlow) -> FlowRun:
-        facts = {**work.facts, **top.facts, **work.given}
-        work.given = {}
+    async def _one(self, work: Work, top: OpenFlow) -> FlowRun:
+        flow = self.flow(top.name)
+        begun = FlowRun(flow=top.name, status="failed")
+        if flow is None:
+            return replace(begun, problem=f"there is no flow {top.name!r} any more")
+        begun = replace(begun, type=flow.type)
+        closed = Guards.closed_among([flow], work.context)
+        if closed.ids:
+            return replace(begun, problem="; ".join(closed.notes))
+        try:
+            _check_chains(flow)
+        except FlowError as error:
+            return replace(begun, problem=described(error))
+        facts = {**top.answers, **work.context}
+        if not top.parts:
+            facts, problem = await self._heard(work, top, flow, facts)
+            if problem:
+                return replace(begun, status="open", problem=problem)
 
         async def go_on(part: BaseFlow, run: FlowRun) -> FlowRun:
             return await self._gone_on(work, part, run)
 
-        async def choose(conditional: ConditionalFlow) -> BaseFlow | None:
-            return await self._branch(work, conditional)
+        async def choose(conditional: ConditionalFlow) -> int | None:
+            return await branch_of(self._selector, conditional, work)
 
         async def fill(tool: Tool, missing: tuple[str, ...], known: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG001
-            said = [each.content for each in work.conversation.messages if each.role == "user"]
-            return await from_words(self._model, tool, missing, [*said[-5:], work.message]) if self._model else {}
+            return await self._filled(work, top, tool, missing)
 
-        if top.status == "active":  # its chain has ended and must not run again
-            begun = FlowRun(
-                flow=flow.name, type=flow.type, status="open", facts=facts, problem="which tool comes next is open"
-            )
-            return await go_on(flow, begun) if self._loops else begun
         runner = FlowRunner(
             self._executor,
+            top.parts,
             choose=choose,
             go_on=go_on if self._loops else None,
             fill=fill if self._model else None,
         )
-        try:
-            return await runner.run(flow, facts, done=top.done)
-        except JazzSelectError as error:
-            work.error = error
-            return FlowRun(flow=flow.name, type=flow.type, status="failed", facts=facts, problem=described(error))
+        return await runner.run(flow, facts)
+
+    async def _heard(
+        self, work: Work, top: OpenFlow, flow: BaseFlow, facts: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], str]:
+        """What the user named in particular and nothing holds yet, before anything is run that destroys.
+
+        A message that names order 60105 must not end in a refund of another one because a tool's `order_number` may be
+        left out. A model finds out which input is meant; without one, nothing is run.
+        """
+        known = dict(facts)
+        words = unused(work.message, known)
+        tools = list(self._tools_of(flow))
+        if not words or not any(tool.destructive for tool in tools):
+            return known, ""
+        if self._model is None:
+            named = ", ".join(words[:3])
+            return known, f"the message names {named}, and it is not sure what takes that"
+        first = next((tool for tool in tools if fields(tool.input_schema)), None)
+        if first is not None:
+            given, missing = arguments_of(first, known)
+            unset = [name for name in fields(first.input_schema) if name not in given or name in missing]
+            known |= await self._filled(work, top, first, tuple(unset))
+        return known, ""
+
+    async def _filled(self, work: Work, top: OpenFlow, tool: Tool, names: tuple[str, ...]) -> Mapping[str, Any]:
+        """Inputs of a tool out of what the user has said since asking for this flow."""
+        if self._model is None:
+            return {}
+        said = [*work.conversation.since(top.request), work.message]
+        return await from_words(self._model, wanted_of([tool], names), said)
 
     async def _gone_on(self, work: Work, flow: BaseFlow, run: FlowRun) -> FlowRun:
-        """A model goes on where a flow is open; the flow stays under way."""
+        """A model goes on where a flow is open. If it fails, the flow stays as it is: nothing of it is run again."""
         if self._loops is None:
             return run
-        chain, problem, error = await self._loops.talk(work, flow, run)
-        work.chain, work.error = chain, error or work.error
-        work.incomplete = work.incomplete or chain.incomplete
-        if error is not None:
-            return replace(run, status="failed", problem=problem)
-        return replace(run, status="active", text=chain.text, problem="")
+        talked = await self._loops.talk(work, flow, run)
+        work.chain, work.error = talked.chain, talked.error or work.error
+        work.incomplete = work.incomplete or talked.chain.incomplete
+        ran = (*run.ran, *talked.ran)
+        if talked.error is not None:
+            return replace(run, status="active", ran=ran, problem=str(talked.error))
+        return replace(run, status="done" if talked.finished else "active", ran=ran, text=talked.chain.text, problem="")
 
-    async def _branch(self, work: Work, flow: ConditionalFlow) -> BaseFlow | None:
-        """The branch whose text holds, as a model reads it; without one, the branch that recall is sure of."""
-        links = [(when, flow.resolve(part)) for when, part in flow.links()]
-        branches = [(when, part) for when, part in links if when != ""]
-        otherwise = next((part for when, part in links if when == ""), None)
-        offered = [
-            {
-                "flow_id": part.id,
-                "flow_name": part.name,
-                "flow_type": part.type,
-                "description": part.description,
-                "condition": when or part.condition,
-                "desired_effects": list(part.desired_effects),
-            }
-            for when, part in branches
-        ]
-        episodes = work.conversation.episodes
-        if len(branches) == 1 and otherwise is None:
-            return branches[0][1]
-        chosen = await self._selector.select(work.message, offered, episodes)
-        if chosen.decision.reason is Reason.LLM:
-            return chosen.chosen_flows[0]
-        if chosen.decision.reason in {Reason.NONE, Reason.FALLBACK_EMPTY}:
-            return otherwise
-        ids = _ids(part for _, part in branches)
-        found = (await self._selector.select(work.message, None, episodes, only=ids)).decision
-        sure = found.confidence is not None and found.confidence >= _SURE and found.candidates
-        by_id = {part.id: part for _, part in branches}
-        return by_id.get(found.candidates[0].flow_id, otherwise) if sure else otherwise
+    def _tools_of(self, flow: BaseFlow) -> Iterator[Tool]:
+        """The connected tools that a flow and its parts name, in their order."""
+        for name in flow.tools:
+            if name in self._executor.tools:
+                yield self._executor.tools[name]
+        for part in flow.subflows:
+            yield from self._tools_of(part)
 
 
-def _kept(top: OpenFlow, run: FlowRun) -> OpenFlow:
-    """A flow that goes on in a later turn, with what it knows."""
-    status = "waiting" if run.status == "waiting" else "active"
-    facts = {name: as_json(value) for name, value in run.facts.items()}
-    return top.model_copy(update={"status": status, "asks": run.asks, "done": run.done, "facts": facts})
+def _check_chains(flow: BaseFlow) -> None:
+    """See that every chain in it can be run, before any is.
+
+    Raises:
+        FlowError: One cannot.
+    """
+    chain_of(flow)
+    for part in flow.subflows:
+        _check_chains(part)
 
 
-def _ids(flows: Any) -> Collection[str]:
-    return [flow.id for flow in flows]
+def _prompt(flow: BaseFlow | None) -> str:
+    try:
+        return flow.build_prompt(verbose=False) if flow is not None else ""
+    except FlowError:
+        return ""

@@ -39,7 +39,8 @@ class TurnResult:
     Attributes:
         status: `done`; `active` where a flow goes on in the next turn; `open` where the caller has to go on, with
             `prompt`; `waiting` for what it asked for; `failed`; or `blocked` by a guard.
-        text: What to tell the user; with a schema, the JSON text of `value`.
+        text: What to tell the user; with a schema, the JSON text of `value`. Empty where that is the caller's: `open`
+            and nothing done so far, or `blocked` without words.
         value: The answer in the schema that was asked for; None where there was none, or it could not be given.
         conversation: To pass to the next turn.
         runs: The flows that were run, in order.
@@ -47,7 +48,7 @@ class TurnResult:
         prompt: The prompts of the flows that are under way, the active one first.
         resumed: The flow that was parked and is under way again.
         incomplete: Whether a limit cut the answer short.
-        reason: Why it came out so, where that is not plain.
+        reason: Why it came out so, where that is not plain: for logs, not for users.
         chain: What a model and its tools did, if one did.
         error: What went wrong; a FormatError keeps the chain, so that formatting alone can be tried again.
         trace: Every narrowing, decision and call.
@@ -94,14 +95,12 @@ class Work:
     message: str
     conversation: Conversation
     context: Mapping[str, Any]
-    facts: dict[str, Any]
     schema: OutputSchema | None
     status: TurnStatus = "done"
     text: str = ""
     value: Any = None
     flows: tuple[OpenFlow, ...] = ()
-    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the message itself made known, for the flow that asked for it."""
+    failed: tuple[OpenFlow, ...] = ()
     runs: list[FlowRun] = field(default_factory=list[FlowRun])
     selection: FlowSelectionResult | None = None
     resumed: str = ""

@@ -219,7 +219,7 @@ class FlowExecutor:
         arguments, missing = arguments_of(tool, run.context)
         if missing:
             told = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that"
-            return replace(record, status="failed", error=_joined(record.error, told))
+            return replace(record, status="failed", error=_joined(record.error, told), missing=tuple(missing))
         if tool.function is None:
             return replace(record, status="failed", error=_joined(record.error, f"{tool.name} is only described"))
         output, attempts = await self._tried(tool.name, partial(tool.function, **arguments))

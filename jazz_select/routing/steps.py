@@ -24,6 +24,7 @@ class StepRecord:
         output: What the tool returned.
         status: ok, failed or open.
         error: What went wrong, in words; kept beside a fallback that ran in its stead.
+        missing: What the tool wants and nothing gave, where that is why it failed; then it was not called.
         cause: The exception itself.
         attempts: Calls of the tool.
         duration_s: Seconds for the choice and the call.
@@ -37,6 +38,7 @@ class StepRecord:
     output: Any = None
     status: Status = "ok"
     error: str = ""
+    missing: tuple[str, ...] = ()
     cause: BaseException | None = None
     attempts: int = 0
     duration_s: float = 0.0

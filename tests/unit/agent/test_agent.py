@@ -1,7 +1,7 @@
 """Whole turns on the support pack and its shop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,21 @@ from pydantic import BaseModel
 
 from flows.shop import Shop
 from flows.tools import ReturnPolicy, shop_tools
-from jazz_select import ConditionalFlow, FlowRegistry, FlowSelector, ParallelFlow, ProceduralMemory, SequentialFlow
+from jazz_select import (
+    ConditionalFlow,
+    Flow,
+    FlowRegistry,
+    FlowSelector,
+    ParallelFlow,
+    ProceduralMemory,
+    SequentialFlow,
+)
 from jazz_select.agent import Conversation, Route, guard
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.turn import TurnInput
 from jazz_select.errors import ConfigError, FormatError, ModelError, SnapshotError, StoreError
-from jazz_select.routing import Tool
+from jazz_select.routing import CHOOSE, Tool
+from jazz_select.routing.sources import tool_from_function
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, flow_id
 from tests.unit.selector.shop import metadata, shop
@@ -182,7 +191,9 @@ async def test_the_second_of_several_waits_until_the_first_has_what_it_needs(mad
         ("refund_order", "queued"),
         ("track_order", "waiting"),
     ]
-    second = await agent.turn("ok", first.conversation.model_copy(update={"facts": ADA}), context=ADA)
+    asked = await agent.turn("hm", first.conversation, context=ADA)
+    assert (asked.status, asked.flows, asked.text) == ("waiting", [], "Shall I go on with: track order?")
+    second = await agent.turn("ok", asked.conversation, context=ADA)
     assert second.flows == ["track_order", "refund_order"]
 
 
@@ -225,7 +236,8 @@ async def test_a_guard_that_has_nothing_to_say_lets_it_through(made: Made) -> No
 async def test_what_fails_in_a_flow_is_told_and_the_flow_is_over(made: Made) -> None:
     result = await made().turn("please cancel the order I placed", context=ADA)
     assert (result.status, result.flows) == ("failed", ["cancel_order"])
-    assert "is delivered and can no longer be cancelled" in result.text
+    assert result.text == "cancel order could not be done."
+    assert "is delivered and can no longer be cancelled" in result.reason
     assert result.conversation.flows == ()
 
 
@@ -345,12 +357,12 @@ async def test_composites_run_their_parts(kind: type[SequentialFlow | ParallelFl
 async def test_a_sequence_stops_where_a_part_waits_and_goes_on_there() -> None:
     selector, _ = composed(SequentialFlow)
     log: list[str] = []
-    agent = Agent(selector, tools_for("do_first", "do_second", log=log, wants="colour"))
+    agent = Agent(selector, tools_for("do_first", "do_second", log=log, wants="number"))
     first = await agent.turn("both")
-    assert (first.status, log, first.text) == ("waiting", ["do_first"], "To go on, I need: colour.")
-    second = await agent.turn("blue", Conversation.from_json(first.conversation.to_json()))
+    assert (first.status, log, first.text) == ("waiting", ["do_first"], "To go on, I need: number.")
+    second = await agent.turn("A-17", Conversation.from_json(first.conversation.to_json()))
     assert (second.status, log) == ("done", ["do_first", "do_second"])
-    assert second.runs[0].facts["colour"] == "blue"
+    assert second.runs[0].facts["number"] == "A-17"
 
 
 async def test_a_sequence_stops_where_a_part_fails() -> None:
@@ -362,8 +374,8 @@ async def test_a_sequence_stops_where_a_part_fails() -> None:
 
     failing = [Tool(name="do_first", function=fails), *tools_for("do_second", log=log)]
     result = await Agent(selector, failing).turn("both")
-    assert (result.status, log) == ("failed", [])
-    assert "ValueError: no" in result.text
+    assert (result.status, log, result.text) == ("failed", [], "both could not be done.")
+    assert "ValueError: no" in result.reason
 
 
 @pytest.mark.parametrize(
@@ -393,12 +405,445 @@ async def test_a_conditional_flow_runs_the_branch_that_fits(
     )
     model = ScriptedModel(f'["{flow_id("either")}"]', *replies) if replies else None
     memory = ListMemory([*metadata("either", confidence=0.9), *metadata("first", "third", confidence=confidence)])
-    result = await Agent(FlowSelector(model, registry, memory, "support")).turn("hm")
+    result = await Agent(FlowSelector(model, registry, memory, "support")).turn("either")
     assert result.flows == ["either"]
     assert [part.flow for part in result.runs[0].parts] == ([branch] if branch else [])
     assert result.status == "open"
     if model is not None:
         assert "it is the first" in model.calls[1][-1].content
+
+
+# --- what must not happen twice, or to the wrong thing ------------------------------------------------------------
+
+
+async def test_a_refund_of_one_order_is_no_refund_of_another(made: Made) -> None:
+    named = "Process a refund for my order 60105"
+    without = await made().turn(named, context=ADA)
+    assert (without.status, without.runs[0].records) == ("open", ())
+    assert "60105" in without.reason
+    found = await made(ScriptedModel('{"order_number": "60105"}')).turn(named, context=ADA)
+    assert found.runs[0].facts["order_number"] == "60105"
+    assert found.runs[0].facts["eligibility"] == "too_late"
+
+
+@pytest.mark.parametrize("message", ["thanks", "hm, wait", "no wait, do not do anything!", "well", "what a nice day"])
+async def test_a_flow_that_waits_goes_on_only_where_it_was_answered(made: Made, message: str) -> None:
+    agent = made()
+    first = await agent.turn(REFUND)
+    second = await agent.turn(message, first.conversation, context=ADA)
+    assert "refund_order" not in second.flows
+    assert "refund_order" in {each.name for each in second.conversation.flows}
+
+
+async def test_a_flow_that_waits_and_has_all_it_needs_asks_whether_to_go_on(made: Made) -> None:
+    agent = made()
+    first = await agent.turn(REFUND)
+    second = await agent.turn("thanks", first.conversation, context=ADA)
+    assert (second.status, second.flows, second.text) == ("waiting", [], "Shall I go on with: refund order?")
+    third = await agent.turn("yes please", second.conversation, context=ADA)
+    assert (third.status, third.flows) == ("done", ["refund_order"])
+
+
+@pytest.mark.parametrize("message", ["never mind", "Cancel.", "no"])
+async def test_what_waits_can_be_called_off(made: Made, message: str) -> None:
+    agent = made()
+    first = await agent.turn(REFUND)
+    second = await agent.turn(message, first.conversation)
+    assert (second.flows, second.conversation.flows) == ([], ())
+    assert second.text == "All right, nothing more is done about: refund order."
+
+
+def shop_of(*flows: tuple[str, tuple[str, ...]]) -> FlowRegistry:
+    """A registry of flows with these chains."""
+    registry = shop(*(name for name, _ in flows))
+    for name, chain in flows:
+        found = registry.by_name(name)
+        assert found is not None
+        vars(found).update(tools=chain, chain=chain)
+    return registry
+
+
+def agent_of(registry: FlowRegistry, tools: list[Any], *names: str, model: Any = None, **options: Any) -> Agent:
+    selector = FlowSelector(None, registry, ListMemory(metadata(*(names or ("both",)))), "support")
+    return Agent(selector, tools, model, **options)
+
+
+def obj(**wanted: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {name: {"type": kind} for name, kind in wanted.items()},
+        "required": list(wanted),
+    }
+
+
+async def test_parts_side_by_side_do_not_see_what_the_others_found() -> None:
+    registry = shop_of(("look", ("look",)), ("drop", ("drop",)))
+    ParallelFlow(name="both", description="d", condition="c", flows=["look", "drop"], examples=[], registry=registry)
+    dropped: list[str] = []
+
+    def look() -> dict[str, str]:
+        return {"number": "LATEST-1"}
+
+    def drop(number: str) -> None:
+        dropped.append(number)
+
+    agent = agent_of(registry, [look, drop])
+    first = await agent.turn("both")
+    assert (first.status, first.runs[0].asks) == ("waiting", ("number",))
+    second = await agent.turn("wait, which ones do I have?", first.conversation)
+    assert (second.status, dropped) == ("waiting", [])
+    third = await agent.turn("OLD-7", second.conversation)
+    assert (third.status, dropped) == ("done", ["OLD-7"])
+
+
+async def test_what_has_run_is_not_run_again_whatever_waits_beside_it() -> None:
+    registry = shop_of(("pay", ("charge", "nothing_here")), ("ask", ("note",)))
+    found = registry.by_name("pay")
+    assert found is not None
+    vars(found).update(chain=("charge", CHOOSE))
+    ParallelFlow(
+        name="both", description="d", condition="c", flows=["pay", "ask"], examples=[], registry=registry, tools=["fee"]
+    )
+    both = registry.by_name("both")
+    assert both is not None
+    vars(both).update(chain=("fee",))
+    ran: list[str] = []
+
+    def tool(name: str, **wanted: str) -> Tool:
+        def run(**given: Any) -> None:
+            ran.append(name)
+
+        return Tool(name=name, input_schema=obj(**wanted), function=run)
+
+    agent = agent_of(registry, [tool("charge"), tool("fee"), tool("note", number="string")])
+    result = await agent.turn("both")
+    for message in ("hm", "well", "N-1"):
+        result = await agent.turn(message, Conversation.from_json(result.conversation.to_json()))
+    assert sorted(ran) == ["charge", "fee", "note"]
+
+
+async def test_a_part_that_is_listed_twice_runs_twice() -> None:
+    registry = shop_of(("verify", ("verify",)), ("change", ("change",)))
+    SequentialFlow(
+        name="both",
+        description="d",
+        condition="c",
+        flows=["verify", "change", "verify"],
+        examples=[],
+        registry=registry,
+    )
+    ran: list[str] = []
+
+    def verify() -> None:
+        ran.append("verify")
+
+    def change(number: str) -> None:
+        ran.append(number)
+
+    agent = agent_of(registry, [verify, change])
+    first = await agent.turn("both")
+    second = await agent.turn("A-1", first.conversation)
+    assert (second.status, ran) == ("done", ["verify", "A-1", "verify"])
+
+
+async def test_a_conditional_flow_keeps_its_branch(made: Made) -> None:
+    registry = shop_of(("first", ("do_first",)), ("second", ("do_second",)))
+    ConditionalFlow(
+        name="both",
+        description="d",
+        condition="c",
+        branches=[("x", "first"), ("y", "second")],
+        examples=[],
+        registry=registry,
+    )
+    ran: list[str] = []
+
+    def do_first(email: str) -> None:
+        ran.append(f"first {email}")
+
+    def do_second(email: str) -> None:
+        ran.append(f"second {email}")
+
+    replies = [f'["{flow_id("both")}"]', f'["{flow_id("first")}"]']
+    selector = FlowSelector(ScriptedModel(*replies), registry, ListMemory(metadata("both", "first", "second")), "s")
+    agent = Agent(selector, [do_first, do_second])
+    first = await agent.turn("both")
+    assert first.status == "waiting"
+    second = await agent.turn("ada@example.org", first.conversation)
+    assert (second.status, ran) == ("done", ["first ada@example.org"])
+
+
+async def test_a_model_that_fails_after_a_charge_does_not_charge_again() -> None:
+    registry = shop_of(("both", ("charge",)))
+    found = registry.by_name("both")
+    assert found is not None
+    vars(found).update(tools=("charge",), chain=("charge", CHOOSE))
+    ran: list[str] = []
+
+    def charge() -> dict[str, str]:
+        ran.append("charge")
+        return {"receipt": "R-1"}
+
+    model = ScriptedModel(ModelError("m", "gone", retryable=False), "All done.")
+    agent = agent_of(registry, [charge], model=model)
+    first = await agent.turn("both")
+    assert (first.status, ran) == ("failed", ["charge"])
+    second = await agent.turn("please try again", first.conversation)
+    assert (second.status, second.text, ran) == ("active", "All done.", ["charge"])
+    assert "R-1" in model.calls[-1][0].content
+    assert "not to be run again" in model.calls[-1][0].content
+
+
+async def test_what_failed_after_something_was_destroyed_goes_on_where_it_failed() -> None:
+    registry = shop_of(("both", ("charge", "ship")))
+    ran: list[str] = []
+    shipping: list[Exception] = [ValueError("no van")]
+
+    def charge() -> None:
+        ran.append("charge")
+
+    def ship() -> None:
+        if shipping:
+            raise shipping.pop()
+        ran.append("ship")
+
+    agent = agent_of(registry, [tool_from_function(charge, destructive=True), ship])
+    first = await agent.turn("both")
+    assert (first.status, ran, first.conversation.flows) == ("failed", ["charge"], ())
+    second = await agent.turn("both", Conversation.from_json(first.conversation.to_json()))
+    assert (second.status, ran) == ("done", ["charge", "ship"])
+    third = await agent.turn("both", second.conversation)
+    assert ran == ["charge", "ship", "charge", "ship"], third.reason
+
+
+async def test_a_model_says_that_a_procedure_is_complete_and_the_next_part_follows() -> None:
+    registry = shop_of(("talk", ("pay",)), ("pay", ("pay",)))
+    talk = registry.by_name("talk")
+    assert talk is not None
+    vars(talk).update(chain=())
+    SequentialFlow(name="both", description="d", condition="c", flows=["talk", "pay"], examples=[], registry=registry)
+    ran: list[str] = []
+
+    def pay() -> None:
+        ran.append("pay")
+
+    model = ScriptedModel(
+        "What is it about?", '{"tool_call": {"tool": "finish_procedure"}}', "Then I'll take the money."
+    )
+    agent = agent_of(registry, [pay], model=model)
+    first = await agent.turn("both")
+    assert (first.status, ran) == ("active", [])
+    second = await agent.turn("the chairs", first.conversation)
+    assert (second.status, ran) == ("done", ["pay"])
+    assert "Then I'll take the money." in second.text
+
+
+async def test_what_the_caller_knows_is_for_one_turn(made: Made) -> None:
+    agent = made()
+    first = await agent.turn("Process a refund for my last order", context={"authenticated": True, **ADA})
+    assert "authenticated" not in first.conversation.to_json()
+    assert "ada@example.org" not in first.conversation.to_json()
+
+
+async def test_a_flow_that_is_withheld_meanwhile_does_not_go_on() -> None:
+    registry = shop()
+    flow = Members(
+        name="members_only", tools=["drop"], registry=registry, description="d", condition="c", desired_effects=["e"]
+    )
+    ran: list[str] = []
+
+    def drop(number: str) -> None:
+        ran.append(number)
+
+    agent = agent_of(registry, [drop], flow.name)
+    first = await agent.turn("members only", context={"member": True})
+    assert first.status == "waiting"
+    second = await agent.turn("A-1", first.conversation, context={"member": False})
+    assert (second.status, ran, second.conversation.flows) == ("failed", [], ())
+    assert "not available in this context" in second.reason
+
+
+class Members(Flow):
+    """For members."""
+
+    chain = ("drop",)
+
+    def available(self, context: Mapping[str, Any]) -> bool:
+        return context.get("member") is True
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "value"),
+    [
+        ("integer", "50", 50),
+        ("integer", "x50", None),
+        ("string", "Nein", None),
+        ("string", "A-5", "A-5"),
+        ("number", "1.5", 1.5),
+    ],
+)
+async def test_a_word_is_an_answer_where_it_looks_like_one(kind: str, word: str, value: object) -> None:
+    registry = shop_of(("both", ("count",)))
+    ran: list[object] = []
+
+    def count(amount: object) -> None:
+        ran.append(amount)
+
+    tool = Tool(name="count", input_schema=obj(amount=kind), function=count)
+    agent = agent_of(registry, [tool])
+    first = await agent.turn("both")
+    await agent.turn(word, first.conversation)
+    assert ran == ([] if value is None else [value])
+
+
+async def test_what_the_middle_of_a_chain_lacks_is_asked_for_first() -> None:
+    registry = shop_of(("both", ("find", "book")))
+    ran: list[str] = []
+
+    def find() -> dict[str, str]:
+        ran.append("find")
+        return {"class_id": "C1"}
+
+    def book(class_id: str, member_id: str) -> None:
+        ran.append(f"{class_id} {member_id}")
+
+    known = Tool(name="find", function=find, output_schema=obj(class_id="string"))
+    first = await agent_of(registry, [known, book]).turn("both")
+    assert (first.status, first.text, ran) == ("waiting", "To go on, I need: member id.", [])
+    unknown = Tool(name="find", function=find)
+    agent = agent_of(registry, [unknown, book])
+    second = await agent.turn("both")
+    assert (second.status, second.runs[0].asks, ran) == ("waiting", ("member_id",), ["find"])
+    third = await agent.turn("M-12", Conversation.from_json(second.conversation.to_json()))
+    assert (third.status, ran) == ("done", ["find", "C1 M-12"])
+
+
+# --- what must not leak out of a turn -----------------------------------------------------------------------------
+
+
+def bad_chain(registry: FlowRegistry) -> None:
+    found = registry.by_name("second")
+    assert found is not None
+    vars(found).update(chain=("no_such_tool",))
+
+
+@pytest.mark.parametrize("kind", [SequentialFlow, ParallelFlow])
+async def test_a_chain_that_cannot_run_is_found_before_any_does(kind: type[SequentialFlow | ParallelFlow]) -> None:
+    selector, registry = composed(kind)
+    bad_chain(registry)
+    log: list[str] = []
+    result = await Agent(selector, tools_for("do_first", log=log)).turn("both")
+    assert (result.status, log) == ("failed", [])
+    assert "no_such_tool" in result.reason
+
+
+@pytest.mark.parametrize("reply", ["{order[number]}", "{x.__class__.__mro__}", "{", "{0}", "{order:%%%}"])
+async def test_a_template_that_fails_loses_nothing(reply: str) -> None:
+    registry = shop_of(("both", ("look",)))
+    found = registry.by_name("both")
+    assert found is not None
+    vars(found).update(reply=reply)
+
+    def look() -> dict[str, Any]:
+        return {"order": {"number": 7}, "x": "y"}
+
+    result = await agent_of(registry, [look]).turn("both")
+    assert result.status == "done"
+    assert result.text.startswith("both is done.")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"amount": 100000000000000000000}',
+        '{"amount": ' + "[" * 400 + "]" * 400 + "}",
+        "\ud800",
+        '{"amount": "\ud800"}',
+    ],
+)
+async def test_what_a_model_makes_of_a_question_stays_in_bounds(reply: str) -> None:
+    registry = shop_of(("both", ("count",)))
+    tool = Tool(name="count", input_schema=obj(amount="integer"), function=print)
+    result = await agent_of(registry, [tool], model=ScriptedModel(reply)).turn("both")
+    assert result.status == "waiting"
+
+
+async def test_half_a_character_is_no_end_of_a_conversation(made: Made) -> None:
+    result = await made().turn("hello \ud800", [Message(role="user", content="x\ud800")])
+    assert Conversation.from_json(result.conversation.to_json()) == result.conversation
+
+
+@pytest.mark.parametrize("error", [RuntimeError("x"), ValueError("y"), StoreError("z")])
+async def test_whatever_a_memory_fails_with_is_told(pack: FlowRegistry, error: Exception) -> None:
+    result = await Agent(FlowSelector(None, pack, ListMemory(error=error), "support")).turn("hello")
+    assert (result.status, str(error) in result.reason) == ("open", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"context": "abc"}, "context is a mapping"),
+        ({"context": {1: "x"}}, "context is a mapping"),
+        ({"history": [{"role": "user"}]}, "history is a Conversation"),
+        ({"history": "{}"}, "Conversation.from_json"),
+    ],
+)
+async def test_arguments_of_the_wrong_kind_are_refused(made: Made, arguments: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        await made().turn("hello", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"guards": ["closed"]}, "@guard"),
+        ({"decision_callback": ReturnPolicy}, "decide"),
+        ({"decision_callback": lambda: None}, "decide"),
+    ],
+)
+def test_parts_of_the_wrong_kind_are_refused(made: Made, options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        made(**options)
+    with pytest.raises(ConfigError, match="Tools or functions"):
+        Agent(FlowSelector(None, shop()), [3])  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_large_output_and_a_long_message_do_not_stay() -> None:
+    registry = shop_of(("both", ("look", "ask")))
+
+    def look() -> dict[str, str]:
+        return {"book": "x" * 3_000_000, "title": "y"}
+
+    def ask(number: str) -> None: ...
+
+    result = await agent_of(registry, [look, ask]).turn("both")
+    assert result.status == "waiting"
+    conversation = (await agent_of(registry, [look, ask]).turn("z" * 1_000_000, result.conversation)).conversation
+    assert len(conversation.to_json()) < 40_000
+
+
+async def test_a_small_catalogue_runs_nothing_for_small_talk() -> None:
+    registry = shop_of(("both", ("look",)))
+
+    def look() -> None: ...
+
+    agent = agent_of(registry, [look])
+    result = await agent.turn("hello")
+    assert (result.status, result.flows) == ("open", [])
+    assert "too small to tell" in result.reason
+    assert (await agent_of(registry, [look], shift_above=0).turn("hello")).flows == ["both"]
+    missing = Agent(FlowSelector(None, registry, ListMemory(), "support"), [look])
+    assert "sync_registry" in (await missing.turn("hello")).reason
+
+
+async def test_a_composite_speaks_with_the_words_of_its_parts() -> None:
+    selector, registry = composed(SequentialFlow)
+    for name in ("first", "second"):
+        found = registry.by_name(name)
+        assert found is not None
+        vars(found).update(reply=f"{name} {{do_{name}_done}}.")
+    result = await Agent(selector, tools_for("do_first", "do_second", log=[])).turn("both")
+    assert result.text == "first True. second True."
 
 
 # --- conversations ----------------------------------------------------------------------------------------------
