@@ -15,7 +15,7 @@ class Settings(BaseSettings):
     agent_id: str = Field(default="support", min_length=1)
     """Whose flows: each agent sees its own alone."""
     flows: str = "flows"
-    """A package, a folder of .py files, or a YAML/JSON file of flows."""
+    """A package, a folder of .py files, or a YAML/JSON file of flows; the default is a folder to the command line."""
     index: Path = Path(".jazz/index")
     """Folder of the embedded index."""
     url: str | None = None

@@ -57,7 +57,7 @@ def run(settings: "Settings", requests: Path, runs: Path, conversation: Path) ->
 
 async def _demo(settings: "Settings", requests: Path, runs: Path | None, conversation: Path | None) -> None:
     console = stdout()
-    registry = catalogue(settings.flows)
+    registry = catalogue(settings)
     cases = load_cases(requests, registry, flows=settings.flows)
     async with opened(settings) as memory:
         began = perf_counter()

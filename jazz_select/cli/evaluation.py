@@ -38,7 +38,7 @@ def run(settings: "Settings", file: Path, *, as_json: bool) -> None:
 
 
 async def _evaluate(settings: "Settings", file: Path) -> wire.Evaluation:
-    registry = catalogue(settings.flows)
+    registry = catalogue(settings)
     cases = load_cases(file, registry, flows=settings.flows)
     ranking = settings.model_copy(update={"llm": None, "top_k": _DEPTH})
     async with opened_for_reading(settings) as memory:

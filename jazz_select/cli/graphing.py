@@ -1,19 +1,26 @@
 """`jazz-select graph`."""
 
 import sys
-from pathlib import Path
 
 from jazz_select.cli import wire
+from jazz_select.cli.session import look_here, require_folder
 from jazz_select.cli.terminal import emit, hint
 from jazz_select.routing.analyze import ChainAnalyzer
 from jazz_select.routing.loading import load_tools
 
+_DEFAULT = "flows"
 
-def run(source: str, *, min_compatibility: float, as_json: bool) -> None:
-    """Print which tool can follow which."""
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
+
+def run(source: str | None, *, min_compatibility: float, as_json: bool) -> None:
+    """Print which tool can follow which; in the folder `flows` where no source is given.
+
+    Raises:
+        ConfigError: None is, and there is no such folder.
+    """
+    if source is None:
+        source = _DEFAULT
+        require_folder(source, advice="name a folder, package or file with TOOLS, as docs/tools.md describes")
+    look_here()
     analyzer = ChainAnalyzer(load_tools(source).values())
     graph = wire.Graph.of(analyzer, source=source, min_compatibility=min_compatibility)
     if as_json:

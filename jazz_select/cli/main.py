@@ -229,8 +229,12 @@ def eval_(  # noqa: PLR0913 - one per option
 @app.command()
 def graph(
     source: Annotated[
-        str, typer.Argument(metavar="PATH|PACKAGE", help="A folder, package or .py file with TOOLS, or a JSON listing.")
-    ] = "flows",
+        str | None,
+        typer.Argument(
+            metavar="PATH|PACKAGE",
+            help="A folder, package or .py file with TOOLS, or a JSON listing. (default: flows, the folder here)",
+        ),
+    ] = None,
     *,
     min_compatibility: Annotated[
         float, typer.Option("--min-compatibility", min=0, max=1, help="How well two tools must fit to be joined.")

@@ -70,7 +70,7 @@ async def _select(
     context: Mapping[str, Any],
     traced: AbstractContextManager[object],
 ) -> tuple["FlowSelectionResult", str]:
-    registry = catalogue(settings.flows)
+    registry = catalogue(settings)
     async with opened_for_reading(settings) as memory, open_selector(settings, memory, registry) as selector:
         with waiting("selecting"), traced:
             result = await selector.select(request, episode_summaries=episodes, context=context)

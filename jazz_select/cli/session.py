@@ -17,12 +17,34 @@ if TYPE_CHECKING:
     from jazz_select.settings import Settings
 
 
-def catalogue(source: str) -> "FlowRegistry":
-    """The flows at `source`; a package is also looked for in the working directory, as `python -m` would."""
+def catalogue(settings: "Settings") -> "FlowRegistry":
+    """The flows that the settings name; where nobody named any, those of the folder that is their default.
+
+    Raises:
+        ConfigError: Nobody did, and there is no such folder.
+    """
+    if "flows" not in settings.model_fields_set:
+        require_folder(settings.flows, advice="name your flows with --flows or JAZZ_FLOWS")
+    look_here()
+    return load_registry(settings.flows)
+
+
+def require_folder(name: str, *, advice: str) -> None:
+    """A default stands for a folder here: a package of that name, from wherever, would be another person's.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if not Path(name).is_dir():
+        msg = f"there is no folder {name} here; {advice}"
+        raise ConfigError(msg)
+
+
+def look_here() -> None:
+    """Packages are also looked for in the working directory, as `python -m` would."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
-    return load_registry(source)
 
 
 def place(settings: "Settings") -> str:

@@ -30,7 +30,7 @@ def run(settings: "Settings", *, dry_run: bool, as_json: bool) -> None:
 
 
 async def _sync(settings: "Settings", *, dry_run: bool) -> "SyncReport":
-    registry = catalogue(settings.flows)
+    registry = catalogue(settings)
     with TemporaryDirectory() as passing:
         # A dry run leaves no trace, so it does not make an index either.
         empty = {"index": Path(passing)} if dry_run and not is_there(settings) else {}

@@ -280,6 +280,13 @@ def test_everything_the_project_asks_for_is_pinned() -> None:
     assert names - pins == set()
 
 
+def test_an_editable_install_makes_nothing_importable_but_the_library() -> None:
+    # The clone's flows/ would be taken for those of whoever has a package of that name in mind.
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
+    assert build["dev-mode-exact"] is True
+    assert build["targets"]["wheel"]["packages"] == ["jazz_select"]
+
+
 def test_every_make_target_that_the_papers_name_exists() -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     papers = [

@@ -32,16 +32,16 @@ class Jazz:
     def index(self) -> Path:
         return self.folder / "index"
 
-    def __call__(self, *args: str, stdin: str = "", code: int = 0, **env: str) -> Result:
+    def __call__(self, *args: str, stdin: str = "", code: int = 0, **env: str | None) -> Result:
         return self._run(args, env, stdin=stdin, code=code)
 
-    def _run(self, args: Sequence[str], env: Mapping[str, str], *, stdin: str = "", code: int = 0) -> Result:
+    def _run(self, args: Sequence[str], env: Mapping[str, str | None], *, stdin: str = "", code: int = 0) -> Result:
         base = {"JAZZ_INDEX": str(self.index), "JAZZ_FLOWS": str(self.flows), "COLUMNS": "80"}
         result = CliRunner().invoke(app, list(args), input=stdin, env={**base, **self.env, **env})
         assert result.exit_code == code, (result.output, result.exception)
         return result
 
-    def json(self, shape: type, *args: str, **env: str) -> Any:
+    def json(self, shape: type, *args: str, **env: str | None) -> Any:
         """The document that the command prints, after it was checked against its shape."""
         result = self._run([*args, "--json"], env)
         assert result.stderr == ""

@@ -1,10 +1,14 @@
 """`jazz-select sync`: what changes is said by name."""
 
+import sys
+
 import pytest
 
 from jazz_select.cli import wire
 from tests.unit.cli.conftest import Jazz
 from tests.unit.cli.shop import INVOICE, REFUND, TRACK, write_flows
+
+NAMES = ("close_account", "refund_order", "track_order")
 
 
 def changes(report: dict[str, list[str]]) -> dict[str, set[str]]:
@@ -66,6 +70,29 @@ def test_options_win_over_the_environment(jazz: Jazz) -> None:
 def test_an_index_that_is_named_wins_over_a_server_in_the_environment(jazz: Jazz) -> None:
     jazz("sync", "--index", str(jazz.index), JAZZ_URL="http://127.0.0.1:9")
     assert jazz.index.exists()
+
+
+def test_by_default_the_flows_are_those_of_the_folder_here(jazz: Jazz, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(jazz.folder)
+    assert set(jazz.json(wire.Sync, "sync", JAZZ_FLOWS=None)["created"]) == set(NAMES)
+
+
+@pytest.mark.parametrize("command", [["sync"], ["select", "my money back"], ["graph"]], ids=lambda args: args[0])
+def test_no_folder_here_is_never_a_package_from_elsewhere(
+    jazz: Jazz, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    jazz("sync")
+    other = jazz.folder / "importable"
+    other.mkdir()
+    write_flows(other / "flows", INVOICE)
+    (other / "flows" / "__init__.py").write_text("TOOLS = [len]", encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(other), *sys.path])
+    (jazz.folder / "empty").mkdir()
+    monkeypatch.chdir(jazz.folder / "empty")
+    result = jazz(*command, code=2, JAZZ_FLOWS=None)
+    assert "there is no folder flows here; name " in result.stderr
+    assert command == ["graph"] or "name your flows with --flows or JAZZ_FLOWS" in result.stderr
+    assert {flow["flow_name"] for flow in jazz.json(wire.Listing, "list")["flows"]} == set(NAMES)
 
 
 @pytest.mark.parametrize("where", ["flows", "flows.account"])
