@@ -9,7 +9,7 @@ from jazz_select.errors import FlowValidationError
 from jazz_select.flow.checks import Subject
 from jazz_select.flow.definition import Definition, Part
 from jazz_select.flow.modules import remember
-from jazz_select.flow.origin import Origin, locate
+from jazz_select.flow.origin import Origin, is_ours, locate
 from jazz_select.flow.prompts import render
 from jazz_select.flow.registry import FlowRegistry, current_scope
 from jazz_select.flow.spelling import FIELDS, check_spelling
@@ -17,8 +17,6 @@ from jazz_select.values import FlowCard, flow_id
 
 FlowPart: TypeAlias = "BaseFlow | type[BaseFlow] | str"
 """A part of a composite: a flow, the class that declares one, or the name of one in the same registry."""
-
-_LIBRARY = __name__.rpartition(".")[0]
 
 
 class BaseFlow:
@@ -66,6 +64,10 @@ class BaseFlow:
     """Higher wins ties."""
     aliases: Sequence[str] = ()
     """Other names under which it may be asked for."""
+    chain: Sequence[Any] = ()
+    """The order in which its tools run, for an executor: see `jazz_select.routing.chains`."""
+    reply: str = ""
+    """What the user is told when the chain is done, with facts in braces."""
 
     _origin: Origin = Origin()
     _homes: tuple["ref[FlowRegistry]", ...] = ()
@@ -79,7 +81,7 @@ class BaseFlow:
         if registry is not None:
             cls.registry = registry
         own = cls.__dict__
-        if "name" in own and not hasattr(own["name"], "__get__") and cls.__init__.__module__.startswith(_LIBRARY):
+        if "name" in own and not hasattr(own["name"], "__get__") and is_ours(cls.__init__):
             cls._declared = cls()
 
     def __init__(  # noqa: PLR0913 - the fields of a flow are its interface
@@ -137,7 +139,7 @@ class BaseFlow:
     def place(self) -> str:
         """Where the flow was defined, for messages: `module.QualName (file.py:12)` or `flows.yaml (flow 2)`."""
         kind = type(self)
-        subject = f"{kind.__name__}(…)" if _is_ours(kind) else f"{kind.__module__}.{kind.__qualname__}"
+        subject = f"{kind.__name__}(…)" if is_ours(kind) else f"{kind.__module__}.{kind.__qualname__}"
         return self._origin.describe(subject)
 
     @property
@@ -287,12 +289,8 @@ class BaseFlow:
 
 
 def _docstring(kind: type[BaseFlow]) -> str:
-    authored = (base.__doc__ for base in kind.__mro__ if issubclass(base, BaseFlow) and not _is_ours(base))
+    authored = (base.__doc__ for base in kind.__mro__ if issubclass(base, BaseFlow) and not is_ours(base))
     return next((cleandoc(text) for text in authored if text), "")
-
-
-def _is_ours(kind: type) -> bool:
-    return kind.__module__.startswith(_LIBRARY)
 
 
 class Flow(BaseFlow):

@@ -12,6 +12,11 @@ from types import FrameType
 _PART = __name__.rpartition(".")[0]
 
 
+def is_ours(defined: object) -> bool:
+    """True for a class or function of the flow part itself, rather than of an author."""
+    return defined.__module__.startswith(_PART)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """The place of a definition."""

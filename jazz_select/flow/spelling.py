@@ -8,6 +8,8 @@ from jazz_select.flow.origin import locate
 
 FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")
 """What every flow says of itself."""
+_RUNNING = ("chain", "reply")
+"""What whoever runs a flow reads: it says nothing about when the flow is the right one, so it is no part of it."""
 _PARTS = ("flows", "branches", "otherwise")
 _NEAR = 0.8
 
@@ -25,7 +27,7 @@ def check_spelling(kind: type) -> None:
         new = not any(name in vars(base) for base in kind.__mro__[1:])
         if name.startswith("_") or not new or not isinstance(value, str | list | tuple):
             continue
-        unset = [field for field in (*FIELDS, *_PARTS) if field not in own and hasattr(kind, field)]
+        unset = [field for field in (*FIELDS, *_RUNNING, *_PARTS) if field not in own and hasattr(kind, field)]
         near = get_close_matches(name, unset, n=1, cutoff=_NEAR)
         if near and not _is_annotated(kind, name):
             flow = own.get("name")

@@ -1,6 +1,7 @@
 """The chain that an author gives a flow's tools: which come in which order, and where there is a choice."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any, Protocol, cast
 
 from jazz_select.errors import FlowValidationError
@@ -26,6 +27,11 @@ class HasTools(Protocol):
         """Names of the tools that its steps may call."""
         ...
 
+    @property
+    def chain(self) -> object:
+        """What its author wrote, steps if it is right; none where the flow is open."""
+        ...
+
 
 def chain_of(flow: HasTools) -> tuple[Step, ...]:
     """The steps of a flow for an executor: its attribute `chain`, or none where its author gave it none.
@@ -36,12 +42,13 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
         chain = ("lookup_order", GuidedDecisionPoint(after_step="lookup_order", candidate_tools=[...]), ...)
     ```
 
-    A step is the name of a tool, a `GuidedDecisionPoint`, or `CHOOSE`.
+    A step is the name of a tool, a `GuidedDecisionPoint`, or `CHOOSE`. The tools after which points stand are among the
+    flow's as well.
 
     Raises:
-        FlowValidationError: A step is none, or names a tool that is not among the flow's `tools`.
+        FlowValidationError: An entry is no step, or names a tool that is not among the flow's `tools`.
     """
-    given: object = getattr(flow, "chain", ())
+    given = flow.chain
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise _wrong(flow, f"it is a list of steps, not {given!r:.80}")
     steps = cast("Sequence[Any]", given)
@@ -49,7 +56,7 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
         names = [step] if isinstance(step, str) else _names(step)
         if names is None:
             raise _wrong(flow, f"a step is a tool's name, a GuidedDecisionPoint or CHOOSE, not {step!r:.80}")
-        strange = [name for name in names if name not in flow.tools]
+        strange = [_meant(name, flow.tools) for name in dict.fromkeys(names) if name not in flow.tools]
         if strange:
             raise _wrong(flow, f"it names {', '.join(strange)}; add that to the flow's tools, or take it out")
     return tuple(steps)
@@ -57,8 +64,13 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
 
 def _names(step: object) -> list[str] | None:
     if isinstance(step, GuidedDecisionPoint):
-        return [*step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
+        return [step.after_step, *step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
     return [] if isinstance(step, Choose) else None
+
+
+def _meant(name: str, tools: Sequence[str]) -> str:
+    near = get_close_matches(name, tools, n=1)
+    return f"{name} (did you mean {near[0]!r}?)" if near else name
 
 
 def _wrong(flow: HasTools, problem: str) -> FlowValidationError:

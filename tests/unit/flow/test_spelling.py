@@ -31,6 +31,8 @@ def declare(base: type[BaseFlow] = BaseFlow, /, **attributes: Any) -> FlowRegist
         pytest.param("conditions", "condition", BaseFlow, id="plural"),
         pytest.param("tool", "tools", BaseFlow, id="an optional field"),
         pytest.param("names", "name", BaseFlow, id="the name"),
+        pytest.param("chian", "chain", BaseFlow, id="what runs"),
+        pytest.param("replay", "reply", BaseFlow, id="what is told"),
         pytest.param("flow", "flows", SequentialFlow, id="parts"),
         pytest.param("branchs", "branches", ConditionalFlow, id="branches"),
     ],

@@ -26,7 +26,9 @@ def pack() -> FlowRegistry:
 
 
 def flow_with(chain: object) -> Flow:
-    flow = Flow(name="x", tools=["a", "b"], description="d", condition="c", registry=FlowRegistry(min_examples=0))
+    flow = Flow(
+        name="x", tools=["a", "b", "freeze"], description="d", condition="c", registry=FlowRegistry(min_examples=0)
+    )
     if chain is not None:
         vars(flow)["chain"] = chain
     return flow
@@ -50,7 +52,10 @@ def test_a_chain_is_what_the_author_wrote(chain: object, steps: tuple[object, ..
         ("ab", "a list of steps"),
         (3, "a list of steps"),
         ([3], "a step is a tool's name"),
-        (["a", "c"], "names c"),
+        (["a", "c"], "names c; add"),
+        (["freez"], r"names freez \(did you mean 'freeze'\?\); add"),
+        ([GuidedDecisionPoint(after_step="y", candidate_tools=["b"])], "names y"),
+        ([GuidedDecisionPoint(after_step="Freeze", candidate_tools=["b"])], "did you mean 'freeze'"),
         ([GuidedDecisionPoint(after_step="a", candidate_tools=["z"])], "names z"),
         ([GuidedDecisionPoint(after_step="a", candidate_tools=["b"], fallback_tool="z")], "names z"),
     ],
