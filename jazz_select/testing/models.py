@@ -31,7 +31,13 @@ class ScriptedModel:
             repeat: Give the last reply again when the script has ended, instead of failing.
             delay_s: How long each call takes, in seconds, for tests of timeouts and cancellation.
             takes_schema: Be a model that wants to be sent schemas; the replies are those of the script all the same.
+
+        Raises:
+            TypeError: A reply is of another kind.
+            ValueError: There is none to repeat.
         """
+        for number, reply in enumerate(replies, 1):
+            _check(number, reply)
         if repeat and not replies:
             msg = "ScriptedModel(repeat=True) needs a reply to repeat"
             raise ValueError(msg)
@@ -63,3 +69,14 @@ class ScriptedModel:
         if callable(reply):
             reply = reply(messages)
         return reply if isinstance(reply, Reply) else Reply(text=reply, model="scripted")
+
+
+def _check(number: int, reply: object) -> None:
+    """A script that cannot be played is told where it is written, rather than by whoever asks."""
+    if isinstance(reply, type):
+        msg = f"reply {number} is the class {reply.__qualname__}; make it an instance, {reply.__qualname__}(…)"
+        raise TypeError(msg)
+    if not isinstance(reply, str | Reply | BaseException) and not callable(reply):
+        hint = f"; as text it would be json.dumps({reply!r:.60})" if isinstance(reply, dict | list) else ""
+        msg = f"reply {number} is a text, a Reply, an exception or a function of the messages, not {reply!r:.80}{hint}"
+        raise TypeError(msg)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -69,3 +70,22 @@ async def test_a_delay_lets_a_timeout_strike() -> None:
         await asyncio.wait_for(model.complete(ASK), 0.02)
     assert time.perf_counter() - started < 5
     assert len(model.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        pytest.param({"ids": ["a"]}, r"reply 2 is a text, .* not \{'ids': \['a'\]\}; as text .*json\.dumps", id="dict"),
+        pytest.param(["a", "b"], r"reply 2 is a text, .*json\.dumps\(\['a', 'b'\]\)", id="list"),
+        pytest.param(
+            None, "reply 2 is a text, a Reply, an exception or a function of the messages, not None", id="None"
+        ),
+        pytest.param(b"a", "not b'a'$", id="bytes"),
+        pytest.param(
+            TimeoutError, r"reply 2 is the class TimeoutError; make it an instance, TimeoutError\(…\)", id="class"
+        ),
+    ],
+)
+def test_a_reply_of_another_kind_is_refused_where_the_script_is_written(reply: Any, problem: str) -> None:
+    with pytest.raises(TypeError, match=problem):
+        ScriptedModel("a", reply)
