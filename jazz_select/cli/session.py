@@ -1,5 +1,6 @@
 """Opening what a command works on, and saying what is missing."""
 
+import shlex
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -109,10 +110,22 @@ async def changes_note(memory: "ProceduralMemory", registry: "FlowRegistry", set
     planned = await memory.sync(settings.agent_id, registry.values(), dry_run=True)
     changed = len(planned.created) + len(planned.updated) + len(planned.deleted)
     flows = "1 flow" if changed == 1 else f"{changed} flows"
-    return f"{flows} changed since the last sync: run jazz-select sync" if changed else ""
+    return f"{flows} changed since the last sync: run {sync_command(settings)}" if changed else ""
 
 
 def nothing_synced(settings: "Settings") -> ConfigError:
     """The error for an agent without flows."""
-    msg = f"agent {settings.agent_id!r} has no flows in the index {place(settings)}: run jazz-select sync first"
+    msg = f"agent {settings.agent_id!r} has no flows in the index {place(settings)}: run {sync_command(settings)} first"
     return ConfigError(msg)
+
+
+def sync_command(settings: "Settings") -> str:
+    """The command that syncs what these settings are about, wherever they came from; defaults are left out."""
+    where = "url" if settings.url else "index"
+    options = {"flows": "flows", "agent": "agent_id", where: where, "embedder": "embedder"}
+    words = ["jazz-select", "sync"]
+    for option, field in options.items():
+        value = getattr(settings, field)
+        if value != type(settings).model_fields[field].default:
+            words += [f"--{option}", encodable(str(value))]
+    return shlex.join(words)

@@ -7,6 +7,7 @@ import pytest
 
 from jazz_select import ProceduralMemory
 from tests.unit.cli.conftest import Jazz
+from tests.unit.cli.shop import TRACK, write_flows
 
 CASES = [
     pytest.param(["sync", "--flows", "/no/such/place"], {}, "no such file or folder", id="missing flows"),
@@ -22,10 +23,10 @@ CASES = [
     pytest.param(["select", "hi", "--top-k", "1000"], {}, "--top-k: ", id="top-k out of bounds"),
     pytest.param(["select", "hi", "--llm", "nobody:nothing"], {}, "nobody:nothing", id="unknown provider"),
     pytest.param(["select", "hi"], {"JAZZ_TOP_K": "many"}, "JAZZ_TOP_K: ", id="environment"),
-    pytest.param(["select", "hi", "--agent", "nobody"], {}, "run jazz-select sync first", id="agent without flows"),
-    pytest.param(["select", "", "--agent", "nobody"], {}, "run jazz-select sync first", id="and nothing asked"),
-    pytest.param(["select", "hi", "--index", "{folder}/new"], {}, "run jazz-select sync first", id="no index"),
-    pytest.param(["list", "--index", "{folder}/new"], {}, "run jazz-select sync first", id="list without an index"),
+    pytest.param(["select", "hi", "--agent", "nobody"], {}, "run jazz-select sync --flows", id="agent without flows"),
+    pytest.param(["select", "", "--agent", "nobody"], {}, "--agent nobody --index", id="and nothing asked"),
+    pytest.param(["select", "hi", "--index", "{folder}/new"], {}, "/new first", id="no index"),
+    pytest.param(["list", "--index", "{folder}/new"], {}, "/new first", id="list without an index"),
     pytest.param(["demo", "--requests", "{folder}/none.yaml"], {}, "in a clone of the repository", id="no requests"),
     pytest.param(["eval", "{folder}/none.yaml"], {}, "cannot read the requests", id="no labelled requests"),
 ]
@@ -57,6 +58,35 @@ def test_debug_shows_where_it_came_from(shared: Jazz) -> None:
     result = shared("--debug", "sync", "--embedder", "wishful", code=2)
     assert "Traceback" in result.stderr
     assert result.stderr.splitlines()[-1].startswith("Error: no such embedder")
+
+
+@pytest.mark.parametrize(
+    ("options", "repeated"),
+    [
+        pytest.param([], "", id="defaults"),
+        pytest.param(["--agent", "support", "--index", ".jazz/index"], "", id="defaults by name"),
+        pytest.param(["--flows", "shop"], " --flows shop", id="flows"),
+        pytest.param(
+            ["--index", "my index", "--agent", "Ada's"],
+            " --agent 'Ada'\"'\"'s' --index 'my index'",
+            id="quoted for the shell",
+        ),
+        pytest.param(["--embedder", "fastembed:x"], " --embedder fastembed:x", id="embedder"),
+    ],
+)
+def test_the_sync_that_is_missing_is_told_with_the_options_in_use(
+    jazz: Jazz, monkeypatch: pytest.MonkeyPatch, options: list[str], repeated: str
+) -> None:
+    (jazz.folder / "shop").mkdir()
+    write_flows(jazz.folder / "shop", TRACK)
+    monkeypatch.chdir(jazz.folder)
+    result = jazz("select", "hi", *options, code=2, JAZZ_FLOWS=None, JAZZ_INDEX=None)
+    assert result.stderr.endswith(f": run jazz-select sync{repeated} first\n")
+
+
+def test_what_comes_from_the_environment_is_repeated_as_well(jazz: Jazz) -> None:
+    stderr = jazz("list", code=2, JAZZ_AGENT_ID="other").stderr
+    assert f"run jazz-select sync --flows {jazz.flows} --agent other --index {jazz.index} first" in stderr
 
 
 @pytest.mark.parametrize("command", [["sync"], ["select", "hi"], ["list"]], ids=lambda args: args[0])

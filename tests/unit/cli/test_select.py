@@ -97,8 +97,9 @@ def test_flows_that_changed_since_the_last_sync_are_counted(jazz: Jazz) -> None:
     jazz("sync")
     assert "last sync" not in jazz("select", "where is my parcel").output
     write_flows(jazz.flows, TRACK.replace("Say where", "Tell where"), INVOICE)
-    note = "3 flows changed since the last sync: run jazz-select sync"
-    assert f"note {note}" in " ".join(jazz("select", "where is my parcel").stdout.split())
+    note = f"3 flows changed since the last sync: run jazz-select sync --flows {jazz.flows} --index {jazz.index}"
+    shown = jazz("select", "where is my parcel", COLUMNS="500").stdout
+    assert f"note {note}" in " ".join(shown.split())
     for option in ("--json", "--prompt"):
         result = jazz("select", "where is my parcel", option)
         assert result.stderr == f"{note}\n"
