@@ -94,8 +94,8 @@ class OpenTelemetryHook:
             for name, value in span.content.items():
                 own.set_attribute(_CONTENT.get(name, f"{_NAMESPACE}.{name}"), _value(value))
         if span.error:
-            own.set_attribute("error.type", span.error.partition(":")[0])
-            own.set_status(StatusCode.ERROR, span.error)
+            own.set_attribute("error.type", span.error)
+            own.set_status(StatusCode.ERROR, str(span.content.get("error", "")) if self._with_content else None)
         own.end()
 
 

@@ -9,7 +9,7 @@ print(trace)
 ```
 
 A span holds `attributes` (names, counts, tiers, scores: nothing that a user or a tool said) and `content` (what they
-said, which a `redact` hook may take out before anyone gets it).
+said, and the texts of errors, which may quote it; a `redact` hook may take any of it out before anyone gets it).
 """
 
 import logging
@@ -45,8 +45,9 @@ class Span:
         started_s: Seconds from the beginning of the trace.
         duration_s: Seconds it took; None while it has not ended.
         attributes: What is known of it and says nothing of what anyone said; JSON values.
-        content: What was said: requests, replies, arguments, outputs.
-        error: What it failed with, if it did.
+        content: What was said: requests, replies, arguments, outputs, and as `error` the text of what went wrong.
+        error: What it failed with, if it did: an exception's type or a short code. Its text may quote anyone, so that
+            is in `content`.
     """
 
     name: str
@@ -189,7 +190,8 @@ class _Scope(AbstractContextManager[Span | None]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if error is not None and not self._span.error:
-            self._span.error = described(error)
+            self._span.error = type(error).__name__
+            self._span.hold({"error": described(error)})
         self._trace.ended(self._span)
         if self._token is not None:
             _place.reset(self._token)

@@ -244,5 +244,6 @@ def _note(traced: Any, record: NodeRecord, state: TurnState) -> None:
     decision = state.decision
     traced.note({"route": record.route, "action": record.action, "iteration": record.iteration})
     if decision is not None and record.node == DECIDE:
-        traced.note({"tier": decision.tier.value, "notes": list(decision.notes)})
-        traced.hold({"reason": decision.reason, "arguments": dict(decision.arguments)})
+        traced.note({"tier": decision.tier.value})
+        said = {"reason": decision.reason, "arguments": dict(decision.arguments), "notes": list(decision.notes)}
+        traced.hold(said)

@@ -34,7 +34,8 @@ async def call_tool(name: str, function: "partial[Any]", *, timeout_s: float | N
         if traced is not None:
             traced.hold({"arguments": dict(function.keywords)})
             if isinstance(output, StepError):
-                traced.error = output.message
+                traced.error = output.fault
+                traced.hold({"error": output.message})
             else:
                 traced.hold({"output": output})
         return output

@@ -18,15 +18,21 @@ def note_step(span: Span, record: StepRecord) -> None:
             "attempts": record.attempts,
         }
     )
-    span.error = record.error
+    if record.error:
+        # A step that fell back or was handed back has a text, too, and nobody's exception.
+        code = record.reason if record.status == "ok" else record.status
+        span.error = code if record.cause is None else type(record.cause).__name__
+        span.hold({"error": record.error})
 
 
 def note_plan(span: Span, result: PlanResult) -> None:
     """The tools in planned order, and what became of them."""
     span.note(
         {
-            "steps": {step.id: step.tool or step.requested for step in result.steps},
+            "steps": {step.id: step.tool for step in result.steps},
             "status": {step.id: step.status for step in result.steps},
             "problems": len(result.problems),
         }
     )
+    if unknown := {step.id: step.requested for step in result.steps if not step.tool}:
+        span.hold({"unknown": unknown})

@@ -19,12 +19,13 @@ def note_selection(span: Span, request: str, result: FlowSelectionResult) -> Non
         "in_scope": decision.in_scope,
         "unresolved": len(result.unresolved_ids) or None,
         "attempts": decision.attempts or None,
-        "problem": decision.error,
     }
     if decision.usage is not None:
         known |= {"input_tokens": decision.usage.input_tokens, "output_tokens": decision.usage.output_tokens}
     span.note({name: value for name, value in known.items() if value not in (None, "")})
     span.hold({"request": request, "raw_reply": decision.raw_reply, "notes": list(decision.notes)})
+    if decision.error:
+        span.hold({"problem": decision.error})
 
 
 def note_recall(span: Span, found: list[Mapping[str, Any]]) -> None:

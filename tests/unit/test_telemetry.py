@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from jazz_select import FlowSelector
+from jazz_select.agent import ActionDecision, Router, TurnState
 from jazz_select.errors import ModelError
 from jazz_select.otel import OpenTelemetryHook
 from jazz_select.routing import FlowExecutor, GuidedDecisionPoint, Plan, run_plan
@@ -65,9 +67,10 @@ async def test_a_model_that_fails_is_in_the_trace() -> None:
     with Trace() as trace:
         await selector(ScriptedModel(ModelError("m", "gone", retryable=False))).select("money")
     select, _, chat = trace.spans
-    assert "gone" in chat.error
+    assert chat.error == "ModelError"
+    assert "gone" in chat.content["error"]
     assert (select.error, select.attributes["reason"]) == ("", "fallback_error")
-    assert "gone" in select.attributes["problem"]
+    assert "gone" in select.content["problem"]
 
 
 async def test_steps_and_their_tools_are_in_the_trace() -> None:
@@ -108,7 +111,8 @@ async def test_a_plan_is_in_the_trace_in_planned_order_and_failures_with_it() ->
     assert shape(trace) == [(0, "node", "run_plan"), (1, "tool", "find_order"), (1, "tool", "send_mail")]
     assert trace.spans[0].attributes["steps"] == {"s1": "find_order", "s2": "send_mail"}
     assert trace.spans[0].attributes["status"] == {"s1": "ok", "s2": "failed"}
-    assert "a@example.org" in trace.spans[2].error
+    assert trace.spans[2].error == "tool"
+    assert "a@example.org" in trace.spans[2].content["error"]
 
 
 async def test_spans_of_tasks_lie_in_the_span_that_started_them() -> None:
@@ -169,6 +173,72 @@ async def test_a_redaction_that_fails_lets_nothing_out(caplog: pytest.LogCapture
         await selector(ScriptedModel(CHOICE)).select("my secret")
     assert "secret" not in str(trace.as_json())
     assert "secret" not in caplog.text
+
+
+SECRET = "a@example.org"
+
+
+async def everything_fails() -> None:
+    """Each kind of span, failing with a text that quotes what was said."""
+
+    def fails(order_id: str) -> str:
+        raise ValueError(SECRET)
+
+    class Fails:
+        def decide(self, context: dict[str, Any], candidates: list[Any], prompt: str) -> str:
+            raise ValueError(SECRET)
+
+    def rewrite(state: TurnState, decision: ActionDecision) -> ActionDecision:
+        raise ValueError(SECRET)
+
+    async def plan(state: TurnState) -> ActionDecision:
+        return ActionDecision(action="finish")
+
+    own = tools(find_order=fails)
+    point = GuidedDecisionPoint(after_step="find_order", candidate_tools=["send_mail", "check_refund"])
+    choosing = FlowExecutor(tools(), Fails())
+    await FlowExecutor(own).run(["find_order"], {"order_id": "A1"})
+    await choosing.run(["find_order", point], {"order_id": "A1"})
+    await choosing.run([SECRET])
+    await run_plan(Plan.of([PlanStep(id="s1", tool="find_order", arguments={"order_id": SECRET})]), own)
+    await selector(ScriptedModel(ModelError("m", SECRET, retryable=False))).select("money")
+    turn = Router(TurnState, guards=[], routes={}, actions={}, plan=plan, rewrites=[rewrite])
+    await turn.run(TurnState())
+    with suppress(ValueError), span("x", "node"):
+        raise ValueError(SECRET)
+
+
+async def test_the_texts_of_errors_are_redacted_like_all_content(caplog: pytest.LogCaptureFixture) -> None:
+    def redact(name: str, content: dict[str, Any]) -> Mapping[str, Any]:
+        return dict.fromkeys(content, "***")
+
+    hook, exporter = exported(with_content=True)
+    with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"), Trace([hook], redact=redact) as trace:
+        await everything_fails()
+    lines = [record.getMessage() for record in caplog.records if record.name == "jazz_select.trace"]
+    told = [str(trace), str(trace.as_json()), *lines, *(each.to_json() for each in exporter.get_finished_spans())]
+    assert [each for each in told if SECRET in each] == []
+    assert [each.error for each in trace if each.error] == [
+        *("ValueError", "tool"),
+        "DecisionCallbackError",
+        "open",
+        "tool",
+        "ModelError",
+        "ValueError",
+    ]
+
+
+async def test_opentelemetry_has_no_text_of_an_error_without_content() -> None:
+    hook, exporter = exported(with_content=False)
+    with Trace([hook]):
+        await everything_fails()
+    found = exporter.get_finished_spans()
+    assert [each.name for each in found if SECRET in each.to_json()] == []
+    errors = [each for each in found if each.status.status_code is StatusCode.ERROR]
+    assert {known(each)["error.type"] for each in errors} == {
+        *("ValueError", "tool", "DecisionCallbackError", "open", "ModelError")
+    }
+    assert {each.status.description for each in errors} == {None}
 
 
 async def test_a_hook_that_fails_disturbs_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -278,3 +348,4 @@ async def test_opentelemetry_gets_content_where_it_is_wanted_and_errors_always()
     assert orjson.loads(known(first)["gen_ai.input.messages"]) == [{"role": "user", "content": "hello"}]
     assert known(second)["error.type"] == "ModelError"
     assert second.status.status_code is StatusCode.ERROR
+    assert "gone" in str(second.status.description)
