@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jazz_select.errors import MissingExtraError
-from jazz_select.telemetry import Span
+from jazz_select.telemetry import Span, plain, written
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -81,13 +81,21 @@ class OpenTelemetryHook:
     def ended(self, span: Span) -> None:
         """End it, with what is known by now."""
         from opentelemetry import context
-        from opentelemetry.trace import StatusCode
 
         own, token = self._open.pop(id(span))
-        context.detach(token)
+        try:
+            context.detach(token)
+            self._describe(own, span)
+        finally:
+            own.end()
+
+    def _describe(self, own: "OtelSpan", span: Span) -> None:
+        """Say on it what is known."""
+        from opentelemetry.trace import StatusCode
+
         for name, value in span.attributes.items():
             if name == "finish_reason":
-                own.set_attribute("gen_ai.response.finish_reasons", [str(value)] if value else [])
+                own.set_attribute("gen_ai.response.finish_reasons", [written(value)] if value else [])
             elif value is not None and value != "":
                 own.set_attribute(_KEYS.get(name, f"{_NAMESPACE}.{name}"), _value(value))
         if self._with_content:
@@ -95,12 +103,16 @@ class OpenTelemetryHook:
                 own.set_attribute(_CONTENT.get(name, f"{_NAMESPACE}.{name}"), _value(value))
         if span.error:
             own.set_attribute("error.type", span.error)
-            own.set_status(StatusCode.ERROR, str(span.content.get("error", "")) if self._with_content else None)
-        own.end()
+            said = written(span.content.get("error", "")) if self._with_content else None
+            own.set_status(StatusCode.ERROR, said)
 
 
 def _value(value: object) -> Any:
-    """As OpenTelemetry takes attributes: a scalar, or else JSON."""
-    if isinstance(value, str | bool | int | float):
+    """As OpenTelemetry takes attributes: a scalar, or else JSON; a number of more than 64 bits as text."""
+    if isinstance(value, bool | float):
         return value
-    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return value
+    if isinstance(value, str | int):
+        return written(value)
+    return orjson.dumps(plain(value)).decode()

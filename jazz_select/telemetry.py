@@ -76,8 +76,8 @@ class Span:
             "depth": self.depth,
             "started_s": self.started_s,
             "duration_s": self.duration_s,
-            "attributes": _plain(self.attributes),
-            "content": _plain(self.content),
+            "attributes": plain(self.attributes),
+            "content": plain(self.content),
             "error": self.error,
         }
 
@@ -277,12 +277,21 @@ def described(error: BaseException) -> str:
 
 
 def _short(value: object) -> str:
-    text = f"{value:.3g}" if isinstance(value, float) else " ".join(str(value).split())
+    text = f"{value:.3g}" if isinstance(value, float) else " ".join(written(value).split())
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
-def _plain(value: object) -> Any:
+def plain(value: object) -> Any:
+    """A value as JSON values, whatever it is; as text where it is none."""
     try:
         return orjson.loads(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS))
-    except (TypeError, ValueError):
-        return str(value)[:1_000].encode(errors="replace").decode()
+    except Exception:  # noqa: BLE001 - whatever a value trips over, its own text included
+        return written(value)[:1_000]
+
+
+def written(value: object) -> str:
+    """A value as text in Unicode, without halves of surrogate pairs, whatever it is."""
+    try:
+        return str(value).encode(errors="replace").decode()
+    except Exception:  # noqa: BLE001 - too deep, too large, or its own text fails
+        return type(value).__name__

@@ -175,21 +175,21 @@ async def test_a_redaction_that_fails_lets_nothing_out(caplog: pytest.LogCapture
     assert "secret" not in caplog.text
 
 
-SECRET = "a@example.org"
+SAID = "a@example.org"
 
 
 async def everything_fails() -> None:
     """Each kind of span, failing with a text that quotes what was said."""
 
     def fails(order_id: str) -> str:
-        raise ValueError(SECRET)
+        raise ValueError(SAID)
 
     class Fails:
         def decide(self, context: dict[str, Any], candidates: list[Any], prompt: str) -> str:
-            raise ValueError(SECRET)
+            raise ValueError(SAID)
 
     def rewrite(state: TurnState, decision: ActionDecision) -> ActionDecision:
-        raise ValueError(SECRET)
+        raise ValueError(SAID)
 
     async def plan(state: TurnState) -> ActionDecision:
         return ActionDecision(action="finish")
@@ -199,13 +199,13 @@ async def everything_fails() -> None:
     choosing = FlowExecutor(tools(), Fails())
     await FlowExecutor(own).run(["find_order"], {"order_id": "A1"})
     await choosing.run(["find_order", point], {"order_id": "A1"})
-    await choosing.run([SECRET])
-    await run_plan(Plan.of([PlanStep(id="s1", tool="find_order", arguments={"order_id": SECRET})]), own)
-    await selector(ScriptedModel(ModelError("m", SECRET, retryable=False))).select("money")
+    await choosing.run([SAID])
+    await run_plan(Plan.of([PlanStep(id="s1", tool="find_order", arguments={"order_id": SAID})]), own)
+    await selector(ScriptedModel(ModelError("m", SAID, retryable=False))).select("money")
     turn = Router(TurnState, guards=[], routes={}, actions={}, plan=plan, rewrites=[rewrite])
     await turn.run(TurnState())
     with suppress(ValueError), span("x", "node"):
-        raise ValueError(SECRET)
+        raise ValueError(SAID)
 
 
 async def test_the_texts_of_errors_are_redacted_like_all_content(caplog: pytest.LogCaptureFixture) -> None:
@@ -217,7 +217,7 @@ async def test_the_texts_of_errors_are_redacted_like_all_content(caplog: pytest.
         await everything_fails()
     lines = [record.getMessage() for record in caplog.records if record.name == "jazz_select.trace"]
     told = [str(trace), str(trace.as_json()), *lines, *(each.to_json() for each in exporter.get_finished_spans())]
-    assert [each for each in told if SECRET in each] == []
+    assert [each for each in told if SAID in each] == []
     assert [each.error for each in trace if each.error] == [
         *("ValueError", "tool"),
         "DecisionCallbackError",
@@ -233,7 +233,7 @@ async def test_opentelemetry_has_no_text_of_an_error_without_content() -> None:
     with Trace([hook]):
         await everything_fails()
     found = exporter.get_finished_spans()
-    assert [each.name for each in found if SECRET in each.to_json()] == []
+    assert [each.name for each in found if SAID in each.to_json()] == []
     errors = [each for each in found if each.status.status_code is StatusCode.ERROR]
     assert {known(each)["error.type"] for each in errors} == {
         *("ValueError", "tool", "DecisionCallbackError", "open", "ModelError")
@@ -264,13 +264,63 @@ async def test_the_log_has_every_span_even_without_a_trace(caplog: pytest.LogCap
     assert logged[2]["content"]["request"] == "another size"
 
 
-@pytest.mark.parametrize("value", [{1: object()}, "\ud800", 2**80, float("nan")], ids=["object", "lone", "big", "nan"])
+class Mute:
+    """Whose own text fails."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+    __repr__ = __str__
+
+
+def nested() -> list[Any]:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+VALUES = {
+    "object": {1: object()},
+    "lone": "\ud800",
+    "lone within": {"a": ["\ud800"]},
+    "big": 10**30,
+    "too big to print": 10**10_000,
+    "big within": [10**30],
+    "nan": float("nan"),
+    "mute": Mute(),
+    "mute within": [Mute()],
+    "deep": nested(),
+}
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_whatever_is_noted_can_be_written(value: object) -> None:
     with Trace() as trace, span("x", "node") as noted:
         assert noted is not None
         noted.note({"value": value})
     assert orjson.dumps(trace.as_json())
     assert str(trace)
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_whatever_is_noted_its_opentelemetry_span_ends(value: object, caplog: pytest.LogCaptureFixture) -> None:
+    hook, exporter = exported(with_content=True)
+    with Trace([hook]), span("outer", "node"):
+        with span("x", "node") as noted:
+            assert noted is not None
+            noted.note({"value": value, "finish_reason": value})
+            noted.hold({"reply": value, "error": value})
+            noted.error = "tool"
+        with span("y", "node"):
+            pass
+    ended = {each.name: each for each in exporter.get_finished_spans()}
+    assert set(ended) == {"node outer", "node x", "node y"}
+    inner = [ended[f"node {name}"].parent for name in "xy"]
+    assert [each and each.span_id for each in inner] == [_id(ended["node outer"])] * 2
+    assert known(ended["node x"]).keys() >= {"jazz_select.value", "gen_ai.output.messages", "error.type"}
+    assert str(known(ended["node x"])).encode()
+    assert "it failed" not in caplog.text
 
 
 async def test_a_trace_prints_as_a_tree_without_content() -> None:
