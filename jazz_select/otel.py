@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jazz_select.errors import MissingExtraError
-from jazz_select.telemetry import Span, plain, written
+from jazz_select.telemetry import Span
+from jazz_select.wording import plain, written
 
 if TYPE_CHECKING:
     from contextvars import Token

@@ -23,14 +23,15 @@ from typing import Any, Literal, Protocol, Self
 
 import orjson
 
+from jazz_select.errors import ConfigError
 from jazz_select.ports import ChatModel, takes_schema
 from jazz_select.values import Message, Reply
+from jazz_select.wording import described, plain, short
 
 _log = logging.getLogger("jazz_select.trace")
 Kind = Literal["turn", "node", "recall", "decision", "chat", "tool"]
 """What a span is: a turn, a node of its graph, a narrowing, a decision, a call of a model, a call of a tool."""
 _LONGEST_LINE = 20_000
-_LONGEST_VALUE = 120
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -99,7 +100,10 @@ Redact = Callable[[str, dict[str, Any]], Mapping[str, Any]]
 
 
 class Trace:
-    """All spans of what happens while it is open, in order of their beginning. It may be opened once."""
+    """All spans of what happens while it is open, in order of their beginning. It may be opened once.
+
+    One that is opened while another is passes its spans on to that one as well, redacted by both.
+    """
 
     def __init__(self, hooks: Iterable[TraceHook] = (), *, redact: Redact | None = None) -> None:
         """Take who listens, beside the log.
@@ -109,12 +113,24 @@ class Trace:
             redact: Applied to each span's content when it ends, before anyone gets it.
         """
         self.spans: list[Span] = []
+        self.closed = False
         self._hooks: tuple[TraceHook, ...] = (*hooks, LoggingHook())
+        self._outer = _NOWHERE
+        self._passed_on: dict[Span, Span] = {}
+        self._opened = False
         self._redact = redact
         self._began = perf_counter()
         self._token: Token[_Place] | None = None
 
     def __enter__(self) -> Self:
+        if self._opened:
+            msg = "a Trace is opened once; make another one for what comes next"
+            raise ConfigError(msg)
+        here = _place.get()
+        if here.trace is not None and not here.trace.closed:
+            self._outer = here
+            self._hooks = self._hooks[:-1]  # the outermost one logs, since it has what all have redacted
+        self._opened = True
         self._began = perf_counter()
         self._token = _place.set(_Place(self, None))
         return self
@@ -123,12 +139,19 @@ class Trace:
         if self._token is not None:
             _place.reset(self._token)
             self._token = None
+        self.closed = True
 
     def started(self, span: Span) -> None:
         """Keep a span that begins."""
         span.started_s = perf_counter() - self._began
         self.spans.append(span)
         self._tell("started", span)
+        outer = self._outer
+        if outer.trace is not None:
+            above = outer.span if span.parent is None else self._passed_on.get(span.parent, outer.span)
+            depth = 0 if above is None else above.depth + 1
+            self._passed_on[span] = passed_on = Span(name=span.name, kind=span.kind, depth=depth, parent=above)
+            outer.trace.started(passed_on)
 
     def ended(self, span: Span) -> None:
         """A span ended."""
@@ -140,6 +163,11 @@ class Trace:
                 span.content = {}
                 _log.warning("span=<%s> | redact failed, so its content is left out", span.name)
         self._tell("ended", span)
+        if self._outer.trace is not None:
+            passed_on = self._passed_on[span]
+            passed_on.attributes, passed_on.content = dict(span.attributes), dict(span.content)
+            passed_on.error = span.error
+            self._outer.trace.ended(passed_on)
 
     def as_json(self) -> list[dict[str, Any]]:
         """All spans as plain JSON values."""
@@ -261,37 +289,7 @@ def line_of(span: Span) -> str:
     """A span in one line, indented by its depth: name, kind, time, attributes. No content."""
     took = "…" if span.duration_s is None else f"{1000 * span.duration_s:.2f} ms"
     known = " ".join(
-        f"{name}={_short(value)}" for name, value in span.attributes.items() if value not in ("", None, [], {})
+        f"{name}={short(value)}" for name, value in span.attributes.items() if value not in ("", None, [], {})
     )
-    failed = f" error={_short(span.error)}" if span.error else ""
-    return f"{'  ' * span.depth}{span.kind} {_short(span.name)} {took} {known}".rstrip() + failed
-
-
-def described(error: BaseException) -> str:
-    """An exception in one line, even where its own text cannot be had."""
-    try:
-        said = " ".join(str(error).split())
-    except Exception:  # noqa: BLE001 - an error whose text fails is still an error
-        said = ""
-    return f"{type(error).__name__}: {said[:500]}".removesuffix(": ")
-
-
-def _short(value: object) -> str:
-    text = f"{value:.3g}" if isinstance(value, float) else " ".join(written(value).split())
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
-
-
-def plain(value: object) -> Any:
-    """A value as JSON values, whatever it is; as text where it is none."""
-    try:
-        return orjson.loads(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS))
-    except Exception:  # noqa: BLE001 - whatever a value trips over, its own text included
-        return written(value)[:1_000]
-
-
-def written(value: object) -> str:
-    """A value as text in Unicode, without halves of surrogate pairs, whatever it is."""
-    try:
-        return str(value).encode(errors="replace").decode()
-    except Exception:  # noqa: BLE001 - too deep, too large, or its own text fails
-        return type(value).__name__
+    failed = f" error={short(span.error)}" if span.error else ""
+    return f"{'  ' * span.depth}{span.kind} {short(span.name)} {took} {known}".rstrip() + failed

@@ -15,11 +15,11 @@ from opentelemetry.trace import StatusCode
 
 from jazz_select import FlowSelector
 from jazz_select.agent import ActionDecision, Router, TurnState
-from jazz_select.errors import ModelError
+from jazz_select.errors import ConfigError, ModelError
 from jazz_select.otel import OpenTelemetryHook
 from jazz_select.routing import FlowExecutor, GuidedDecisionPoint, Plan, run_plan
 from jazz_select.routing.plan import PlanStep
-from jazz_select.telemetry import Span, Trace, complete, span
+from jazz_select.telemetry import Redact, Span, Trace, complete, span
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, Reply, Usage
 from tests.unit.routing.shop import tools
@@ -143,6 +143,108 @@ def test_where_nobody_listens_there_is_no_span() -> None:
     with span("x", "node") as nothing:
         assert nothing is None
     assert trace.spans == []
+
+
+def test_a_trace_is_opened_once() -> None:
+    with Trace() as trace:
+        with span("a", "node"):
+            with pytest.raises(ConfigError, match="a Trace is opened once"), trace:
+                pass
+            with span("b", "node"):
+                pass
+        with span("c", "node"):
+            pass
+    with span("after", "node") as nothing:
+        assert nothing is None
+    with pytest.raises(ConfigError, match="a Trace is opened once"), trace:
+        pass
+    with span("after", "node") as nothing:
+        assert nothing is None
+    assert [(each.depth, each.name) for each in trace] == [(0, "a"), (1, "b"), (0, "c")]
+
+
+async def test_of_two_tasks_one_opens_a_trace() -> None:
+    trace = Trace()
+    both_began = asyncio.Barrier(2)
+
+    async def work() -> str:
+        try:
+            with trace, span("x", "node"):
+                await both_began.wait()
+        except ConfigError:
+            with span("y", "node") as nothing:
+                assert nothing is None
+            await both_began.wait()
+            return "refused"
+        return "opened"
+
+    assert sorted(await asyncio.gather(work(), work())) == ["opened", "refused"]
+    assert [each.name for each in trace] == ["x"]
+
+
+class Heard:
+    """A hook that keeps what it heard."""
+
+    def __init__(self) -> None:
+        self.began: list[str] = []
+        self.contents: dict[str, dict[str, Any]] = {}
+
+    def started(self, span: Span) -> None:
+        self.began.append(span.name)
+
+    def ended(self, span: Span) -> None:
+        self.contents[span.name] = span.content
+
+
+def without(field: str) -> Redact:
+    return lambda _, content: {name: value for name, value in content.items() if name != field}
+
+
+def test_a_trace_within_another_passes_its_spans_on(caplog: pytest.LogCaptureFixture) -> None:
+    inside, outside = Heard(), Heard()
+    with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"), Trace([outside], redact=without("b")) as outer:
+        with span("before", "node"):
+            with Trace([inside], redact=without("a")) as inner, span("turn", "turn"), span("tool", "tool") as tool:
+                assert tool is not None
+                tool.hold({"a": 1, "b": 2, "c": 3})
+                tool.note({"known": 4})
+                tool.error = "timeout"
+            with span("between", "node"):
+                pass
+        with span("after", "node"):
+            pass
+    assert [(each.depth, each.name) for each in inner] == [(0, "turn"), (1, "tool")]
+    assert [(each.depth, each.name) for each in outer] == [
+        *((0, "before"), (1, "turn"), (2, "tool"), (1, "between")),
+        (0, "after"),
+    ]
+    assert inside.began == ["turn", "tool"]
+    assert outside.began == ["before", "turn", "tool", "between", "after"]
+    assert (inside.contents["tool"], outside.contents["tool"]) == ({"b": 2, "c": 3}, {"c": 3})
+    assert inner.spans[1].content == {"b": 2, "c": 3}
+    found = outer.spans[2]
+    assert (found.content, found.attributes, found.error) == ({"c": 3}, {"known": 4}, "timeout")
+    assert found.parent is outer.spans[1]
+    assert found.duration_s is not None
+    lines = [record.getMessage() for record in caplog.records if record.name == "jazz_select.trace"]
+    assert [line.split()[1] for line in lines] == ["tool", "turn", "between", "before", "after"]
+    assert '"content":{"c":3}' in lines[0]
+
+
+async def test_what_outlives_a_trace_passes_nothing_on_to_it() -> None:
+    closed = asyncio.Event()
+
+    async def work() -> list[str]:
+        await closed.wait()
+        with Trace() as inner, span("late", "node"):
+            pass
+        return [each.name for each in inner]
+
+    with Trace() as outer:
+        task = asyncio.create_task(work())
+    closed.set()
+    assert await task == ["late"]
+    assert outer.spans == []
 
 
 async def test_redaction_comes_before_everyone() -> None:
