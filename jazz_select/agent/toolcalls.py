@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Final, cast
 
 from jazz_select.agent.events import OnEvent, ToolCalled, ToolReturned, tell
-from jazz_select.agent.schemas import Checker
 from jazz_select.agent.transcript import ToolRequest, ToolResult, storable, written
 from jazz_select.errors import ConfigError
 from jazz_select.routing.call import as_json, call_tool
@@ -19,6 +18,7 @@ from jazz_select.routing.pointer import Missing, look_up
 from jazz_select.routing.resolution import NameIndex
 from jazz_select.routing.run import in_order
 from jazz_select.routing.tool import Tool
+from jazz_select.routing.validity import Checker
 from jazz_select.telemetry import described
 
 BeforeCall = Callable[[ToolRequest], bool | str | Awaitable[bool | str | None] | None]
