@@ -7,8 +7,12 @@ import asyncio
 import contextvars
 import inspect
 import threading
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from enum import Enum
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 
@@ -18,6 +22,7 @@ from jazz_select.telemetry import span
 GRACE_S: Final = 0.2
 """How long a tool that was cancelled has to end; one that does not is left behind."""
 _LONGEST_MESSAGE = 500
+_MOST_DIGITS = 18
 
 
 async def call_tool(name: str, function: "partial[Any]", *, timeout_s: float | None) -> Any:
@@ -59,17 +64,24 @@ async def _within(name: str, function: "partial[Any]", timeout_s: float | None) 
     try:
         return as_json(task.result())
     except Exception as problem:  # noqa: BLE001 - whatever a value trips over, it is no JSON
-        message = f"{name} returned what is no JSON: {described(problem)}"
+        message = f"{name}: it ran, but returned what is no JSON: {described(problem)}"
         return StepError(fault="output", message=message, cause=problem)
 
 
 def as_json(value: object) -> Any:
-    """A value as plain JSON values, a copy. Dataclasses, pydantic models, dates and the like are understood.
+    """A value as plain JSON values, a copy. Dataclasses, pydantic models, decimals, dates and the like are understood.
+
+    Halves of surrogate pairs, which no JSON can hold, become question marks.
 
     Raises:
         TypeError: It is none.
     """
-    return orjson.loads(orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS))
+    try:
+        return orjson.loads(orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS))
+    except TypeError as error:
+        if "surrogates" not in str(error):
+            raise
+        return orjson.loads(orjson.dumps(_in_unicode(value), default=_plain, option=orjson.OPT_NON_STR_KEYS))
 
 
 def described(error: BaseException) -> str:
@@ -86,7 +98,32 @@ def _plain(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")
+    if isinstance(value, Decimal):
+        return _number(value)
     raise TypeError(type(value).__name__)
+
+
+def _number(value: Decimal) -> float | None:
+    """A whole one as an int where that has no more than 64 bits, else the nearest float; None where it is no number."""
+    if not value.is_finite():
+        return None
+    return int(value) if value.adjusted() < _MOST_DIGITS and value == value.to_integral_value() else float(value)
+
+
+def _in_unicode(value: object) -> object:
+    """A value without halves of surrogate pairs, wherever they are in it."""
+    if isinstance(value, Enum):
+        value = cast("object", value.value)
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, Mapping):
+        return {_in_unicode(key): _in_unicode(each) for key, each in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_in_unicode(each) for each in cast("list[object]", value)]
+    if is_dataclass(value):
+        return {each.name: _in_unicode(getattr(value, each.name)) for each in fields(value) if each.name[:1] != "_"}
+    dump = getattr(value, "model_dump", None)
+    return _in_unicode(dump()) if callable(dump) else value
 
 
 async def _called(function: "partial[Any]") -> object:
