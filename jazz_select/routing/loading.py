@@ -41,7 +41,7 @@ def load_tools(source: str | Path) -> Toolbox:
         for tool in _found(source):
             found.setdefault(id(tool), tool)  # one that a second module imports is still one
     if not found:
-        raise ToolError(str(source), f"there are no tools in it; give a module a list named {NAME}")
+        raise ToolError(str(source), f"there are no tools in it; give a module a list named {NAME}, see docs/tools.md")
     return Toolbox(found.values())
 
 

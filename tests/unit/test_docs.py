@@ -61,6 +61,23 @@ def test_every_decision_is_listed() -> None:
     assert listed == sorted(path.name for path in decisions.glob("[0-9]*.md"))
 
 
+@pytest.mark.parametrize("paper", ["README.md", "docs/index.md", "mkdocs.yml"])
+def test_every_page_is_listed(paper: str) -> None:
+    text = (ROOT / paper).read_text("utf-8").partition("## Read on")
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} | {"decisions/index.md"}
+    listed = set(re.findall(r"(?:\((?:docs/)?|: )([\w/]+\.md)\b", text[2] or text[0]))
+    assert pages - listed - ({"index.md"} if paper != "mkdocs.yml" else set()) == set()
+
+
+@pytest.mark.parametrize(
+    "page", ["index.md", "tutorial.md", "tools.md", "answers.md", "router.md", "adapters.md", "testing.md"]
+)
+def test_a_page_that_awaits_says_where_that_works(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    assert "Jupyter or IPython, where `await` works" in " ".join(text.split())
+    assert "`asyncio.run(main())`" in text
+
+
 def test_the_readme_names_every_variable() -> None:
     named = set(re.findall(r"JAZZ_\w+", (ROOT / "README.md").read_text("utf-8")))
     assert named == {f"JAZZ_{field.upper()}" for field in Settings.model_fields}

@@ -50,4 +50,4 @@ def test_a_higher_bar_leaves_the_sure_edges(jazz: Jazz, monkeypatch: pytest.Monk
 def test_a_source_without_tools_is_an_error_that_says_what_to_do(jazz: Jazz) -> None:
     (jazz.folder / "empty.py").write_text("", "utf-8")
     result = jazz("graph", str(jazz.folder / "empty.py"), code=2)
-    assert "give a module a list named TOOLS" in result.stderr
+    assert "give a module a list named TOOLS, see docs/tools.md" in result.stderr
