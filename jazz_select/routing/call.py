@@ -62,7 +62,7 @@ async def _within(name: str, function: "partial[Any]", timeout_s: float | None) 
     if error is not None:
         return StepError(fault="tool", message=f"{name} failed: {described(error)}", cause=error)
     try:
-        return as_json(task.result())
+        return _output(task.result())
     except Exception as problem:  # noqa: BLE001 - whatever a value trips over, it is no JSON
         message = f"{name}: it ran, but returned what is no JSON: {described(problem)}"
         return StepError(fault="output", message=message, cause=problem)
@@ -71,17 +71,10 @@ async def _within(name: str, function: "partial[Any]", timeout_s: float | None) 
 def as_json(value: object) -> Any:
     """A value as plain JSON values, a copy. Dataclasses, pydantic models, decimals, dates and the like are understood.
 
-    Halves of surrogate pairs, which no JSON can hold, become question marks.
-
     Raises:
         TypeError: It is none.
     """
-    try:
-        return orjson.loads(orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS))
-    except TypeError as error:
-        if "surrogates" not in str(error):
-            raise
-        return orjson.loads(orjson.dumps(_in_unicode(value), default=_plain, option=orjson.OPT_NON_STR_KEYS))
+    return orjson.loads(orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS))
 
 
 def described(error: BaseException) -> str:
@@ -92,6 +85,16 @@ def described(error: BaseException) -> str:
         text = ""
     text = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _output(value: object) -> Any:
+    """What a tool returned, as JSON. Halves of surrogate pairs, which no JSON can hold, become question marks."""
+    try:
+        return as_json(value)
+    except TypeError as error:
+        if "surrogates" not in str(error):
+            raise
+        return as_json(_in_unicode(value))
 
 
 def _plain(value: object) -> object:
