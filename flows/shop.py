@@ -7,7 +7,7 @@ changes is there in the next.
 import sqlite3
 from datetime import date, timedelta
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any, Literal
 
 from flows.shop_records import (
@@ -45,7 +45,7 @@ class Shop:
     def __init__(self, *, today: date = TODAY) -> None:
         """Open the shop as the data has it."""
         self._today = today
-        self._lock = Lock()
+        self._lock = RLock()  # a rule is checked and its row added in one go, by methods that lock, too
         self._rows = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         self._rows.row_factory = sqlite3.Row
         self._rows.executescript(DATA.read_text(encoding="utf-8"))
@@ -96,15 +96,15 @@ class Shop:
 
     def create_return(self, order_number: str, refundable_cents: int) -> Return:
         """Register a return within the window, and send the label along."""
-        window = self.check_return_window(order_number)
-        if window.eligibility != "returnable":
-            msg = f"order {order_number} cannot go back: {window.eligibility}"
-            raise RefusedError(msg)
-        if self._number_of("returns", order_number):
-            msg = f"order {order_number} has a return already"
-            raise RefusedError(msg)
-        number = self._insert("returns", "R", (order_number, min(refundable_cents, window.refundable_cents), None))
-        return self.lookup_return(order_number, number)
+        with self._lock:
+            window = self.check_return_window(order_number)
+            if window.eligibility != "returnable":
+                msg = f"order {order_number} cannot go back: {window.eligibility}"
+                raise RefusedError(msg)
+            self._refuse_settled(order_number)
+            amount = max(0, min(refundable_cents, window.refundable_cents))
+            number = self._insert("returns", "R", (order_number, amount, None))
+            return self.lookup_return(order_number, number)
 
     def lookup_return(self, order_number: str, return_number: str = "") -> Return:
         """Find the return of an order: the one of this number, or the latest."""
@@ -123,16 +123,20 @@ class Shop:
         )
 
     def issue_refund(self, return_number: str) -> Refund:
-        """Schedule the refund of a return to where the payment came from."""
-        row = self._one(
-            "SELECT refundable, account FROM returns JOIN orders ON orders.number = order_number "
-            "JOIN customers USING (email) WHERE returns.number = :number",
-            f"there is no return {return_number}",
-            number=return_number,
-        )
-        expected = (self._today + timedelta(days=REFUND_DAYS)).isoformat()
-        self._insert("refunds", "F", (return_number, row["refundable"], row["account"], expected))
-        return self.lookup_refund(return_number)
+        """Schedule the refund of a return to where the payment came from, once."""
+        with self._lock:
+            row = self._one(
+                "SELECT refundable, account FROM returns JOIN orders ON orders.number = order_number "
+                "JOIN customers USING (email) WHERE returns.number = :number",
+                f"there is no return {return_number}",
+                number=return_number,
+            )
+            if self._count("refunds", "return_number", return_number):
+                msg = f"return {return_number} was refunded already"
+                raise RefusedError(msg)
+            expected = (self._today + timedelta(days=REFUND_DAYS)).isoformat()
+            self._insert("refunds", "F", (return_number, row["refundable"], row["account"], expected))
+            return self.lookup_refund(return_number)
 
     def lookup_refund(self, return_number: str) -> Refund:
         """How much of a return was refunded, where to, and when it is there."""
@@ -150,13 +154,15 @@ class Shop:
         )
 
     def offer_store_credit(self, order_number: str, refundable_cents: int) -> Credit:
-        """Give store credit for an unused article that is past the return window."""
-        row = self._order(order_number)
-        if row["opened"]:
-            msg = f"order {order_number} was used, so there is no store credit for it"
-            raise RefusedError(msg)
-        amount = min(refundable_cents, row["price"])
-        return Credit(credit_code=self._insert("credits", "C", (order_number, amount)), credit_cents=amount)
+        """Give store credit for an unused article that is past the return window, once."""
+        with self._lock:
+            row = self._order(order_number)
+            if row["opened"]:
+                msg = f"order {order_number} was used, so there is no store credit for it"
+                raise RefusedError(msg)
+            self._refuse_settled(order_number)
+            amount = max(0, min(refundable_cents, row["price"]))
+            return Credit(credit_code=self._insert("credits", "C", (order_number, amount)), credit_cents=amount)
 
     def check_stock(self, wanted_sku: str) -> Availability:
         """How many of an article are in stock, and what it costs."""
@@ -164,13 +170,18 @@ class Shop:
         return Availability(wanted_sku=wanted_sku, in_stock=row["stock"], wanted_cents=row["price"])
 
     def create_exchange(self, order_number: str, wanted_sku: str) -> Exchange:
-        """Swap the article of a delivered order for another one that is in stock."""
-        order, wanted = self._order(order_number), self._product(wanted_sku)
-        if wanted["stock"] < 1:
-            msg = f"{wanted['title']} is sold out"
-            raise RefusedError(msg)
-        number = self._insert("exchanges", "X", (order_number, wanted_sku))
-        self._change("UPDATE products SET stock = stock - 1 WHERE sku = ?", wanted_sku)
+        """Swap the article of a delivered order for another one that is in stock, once."""
+        with self._lock:
+            order, wanted = self._order(order_number), self._product(wanted_sku)
+            if order["delivered_on"] is None:
+                msg = f"order {order_number} has not been delivered"
+                raise RefusedError(msg)
+            self._refuse_settled(order_number)
+            if wanted["stock"] < 1:
+                msg = f"{wanted['title']} is sold out"
+                raise RefusedError(msg)
+            number = self._insert("exchanges", "X", (order_number, wanted_sku))
+            self._change("UPDATE products SET stock = stock - 1 WHERE sku = ?", wanted_sku)
         return Exchange(exchange_number=number, difference_cents=wanted["price"] - order["price"])
 
     def charge_difference(self, exchange_number: str, difference_cents: int) -> Charge:
@@ -185,11 +196,12 @@ class Shop:
 
     def cancel_order(self, order_number: str) -> Cancellation:
         """Stop an order that has not left the warehouse."""
-        row = self._order(order_number)
-        if row["status"] not in {"placed", "packed"}:
-            msg = f"order {order_number} is {row['status']} and can no longer be cancelled"
-            raise RefusedError(msg)
-        self._change("UPDATE orders SET status = 'cancelled' WHERE number = ?", order_number)
+        with self._lock:
+            row = self._order(order_number)
+            if row["status"] not in {"placed", "packed"}:
+                msg = f"order {order_number} is {row['status']} and can no longer be cancelled"
+                raise RefusedError(msg)
+            self._change("UPDATE orders SET status = 'cancelled' WHERE number = ?", order_number)
         return Cancellation(cancellation_number=f"K-{order_number}", total_cents=row["price"])
 
     def release_payment(self, cancellation_number: str, total_cents: int) -> Release:
@@ -214,11 +226,28 @@ class Shop:
             raise NotFoundError(problem)
         return row
 
-    def _number_of(self, table: Literal["returns", "exchanges"], order_number: str) -> int:
+    def _refuse_settled(self, order_number: str) -> None:
+        """An article goes back, is exchanged or credited one time in all."""
+        settled: tuple[tuple[Literal["returns", "exchanges", "credits"], str], ...] = (
+            ("returns", "a return"),
+            ("exchanges", "an exchange"),
+            ("credits", "store credit"),
+        )
+        for table, what in settled:
+            if self._count(table, "order_number", order_number):
+                msg = f"order {order_number} has {what} already"
+                raise RefusedError(msg)
+
+    def _count(
+        self,
+        table: Literal["returns", "refunds", "credits", "exchanges"],
+        column: Literal["order_number", "return_number"],
+        value: str,
+    ) -> int:
         with self._lock:
             (count,) = self._rows.execute(
-                f"SELECT count(*) FROM {table} WHERE order_number = ?",  # noqa: S608 - a literal
-                (order_number,),
+                f"SELECT count(*) FROM {table} WHERE {column} = ?",  # noqa: S608 - literals
+                (value,),
             ).fetchone()
         return count
 

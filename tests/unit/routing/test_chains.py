@@ -1,12 +1,14 @@
 """The chains of flows, and those of the support pack, run to their end on its shop."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
-from flows.shop import Shop
+from flows.shop import RefusedError, Shop
 from flows.tools import ReturnPolicy, shop_tools
 from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import FlowValidationError
@@ -162,6 +164,15 @@ REFUSALS: list[tuple[Callable[[Shop], object], str]] = [
     (lambda shop: shop.offer_store_credit("60112", 1), "was used"),
     (lambda shop: shop.create_exchange("60131", "JU-L"), "sold out"),
     (lambda shop: shop.create_return("60112", 1) and shop.create_return("60112", 1), "has a return already"),
+    (lambda shop: shop.issue_refund("R-40001"), "R-40001 was refunded already"),
+    (
+        lambda shop: shop.offer_store_credit("60127", 1) and shop.offer_store_credit("60127", 1),
+        "has store credit already",
+    ),
+    (lambda shop: shop.create_exchange("60131", "JU-M") and shop.create_exchange("60131", "JU-M"), "has an exchange"),
+    (lambda shop: shop.create_exchange("60140", "JU-M"), "has not been delivered"),
+    (lambda shop: shop.create_exchange("60105", "JU-M"), "60105 has a return already"),
+    (lambda shop: shop.create_exchange("60131", "JU-M") and shop.create_return("60131", 1), "has an exchange already"),
     (lambda shop: shop.get_tracking(None), "not been handed to a carrier"),
     (lambda shop: shop.lookup_refund("R-1"), "nothing was refunded"),
     (lambda shop: shop.lookup_return("60112"), "has no return"),
@@ -172,6 +183,40 @@ REFUSALS: list[tuple[Callable[[Shop], object], str]] = [
 def test_the_shop_says_what_its_rules_forbid(call: Callable[[Shop], object], problem: str) -> None:
     with pytest.raises((LookupError, ValueError), match=problem):
         call(Shop())
+
+
+ONCE: list[Callable[[Shop], object]] = [
+    lambda shop: shop.create_return("60112", 12_900),
+    lambda shop: shop.offer_store_credit("60127", 24_900),
+    lambda shop: shop.create_exchange("60131", "JU-M"),
+    lambda shop: shop.cancel_order("60144"),
+]
+
+
+@pytest.mark.parametrize("call", ONCE, ids=["return", "credit", "exchange", "cancel"])
+def test_of_many_calls_at_once_one_is_granted(call: Callable[[Shop], object]) -> None:
+    shop, ready = Shop(), Barrier(8)
+
+    def granted() -> bool:
+        ready.wait()
+        try:
+            call(shop)
+        except RefusedError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        found = [each.result() for each in [threads.submit(granted) for _ in range(8)]]
+    assert found.count(True) == 1
+
+
+def test_what_was_refused_changed_nothing() -> None:
+    shop = Shop()
+    before = shop.check_stock("JU-M").in_stock
+    shop.create_exchange("60131", "JU-M")
+    with pytest.raises(RefusedError):
+        shop.create_exchange("60131", "JU-M")
+    assert shop.check_stock("JU-M").in_stock == before - 1
 
 
 def test_every_shop_starts_anew() -> None:
