@@ -3,13 +3,12 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
 
 from jazz_select.agent.events import OnEvent, ToolCalled, ToolReturned, tell
 from jazz_select.agent.transcript import ToolRequest, ToolResult, storable, written
-from jazz_select.errors import ConfigError
 from jazz_select.routing.call import as_json, call_tool
 from jazz_select.routing.foresight import doomed
 from jazz_select.routing.outcomes import StepError
@@ -18,7 +17,7 @@ from jazz_select.routing.pointer import Missing, look_up
 from jazz_select.routing.resolution import NameIndex
 from jazz_select.routing.run import in_order
 from jazz_select.routing.tool import Tool
-from jazz_select.routing.validity import Checker
+from jazz_select.routing.validity import invalid
 from jazz_select.telemetry import described
 
 BeforeCall = Callable[[ToolRequest], bool | str | Awaitable[bool | str | None] | None]
@@ -48,8 +47,6 @@ class ToolRunner:
     on_event: OnEvent | None = None
     timeout_s: float | None = 30.0
     at_once: int = 1
-    checkers: dict[str, Checker] = field(default_factory=dict[str, Checker], repr=False)
-    """By tool, those that were needed so far."""
 
     async def run(self, steps: Iterable[PlanStep], round_: int) -> list[Made]:
         """Make these calls, in planned order but for those that wait for another, and say what became of each."""
@@ -104,23 +101,11 @@ class ToolRunner:
                 problem = "; ".join(lost)
                 if not lost:
                     call = replace(call, arguments=arguments)
-                    problem = self._checked(tool, arguments)
+                    problem = invalid(tool.input_schema, arguments)
             except Exception as error:  # noqa: BLE001 - of arguments that a model made up, anything may be expected
                 problem = described(error)
             result = _failure(call, f"{tool.name}: {problem}") if problem else await self._run(call, tool)
         made[step.id] = (call, await self._told(await self._reviewed(call, result)))
-
-    def _checked(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
-        """What is wrong with the arguments; empty where nothing is."""
-        if not tool.input_schema:
-            return ""
-        if tool.name not in self.checkers:
-            try:
-                self.checkers[tool.name] = Checker(tool.input_schema, patterns=False)
-            except ConfigError as error:
-                return f"its input_schema cannot be used: {error}"
-        problems = self.checkers[tool.name].problems(arguments)
-        return f"the arguments are not valid: {problems}" if problems else ""
 
     async def _run(self, call: ToolRequest, tool: Tool) -> ToolResult:
         refusal = await self._refusal(call)

@@ -16,11 +16,12 @@ from jazz_select.routing.call import call_tool, described
 from jazz_select.routing.compatibility import inputs, outputs
 from jazz_select.routing.outcomes import StepError
 from jazz_select.routing.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
-from jazz_select.routing.progress import Progress, arguments_of
+from jazz_select.routing.progress import Progress, arguments_of, copied
 from jazz_select.routing.prompting import decision_prompt
 from jazz_select.routing.steps import RunResult, StepRecord
 from jazz_select.routing.tool import Tool
 from jazz_select.routing.tracing import note_step
+from jazz_select.routing.validity import invalid
 from jazz_select.telemetry import span
 from jazz_select.values import Tier
 
@@ -220,26 +221,29 @@ class FlowExecutor:
         if missing:
             told = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that"
             return replace(record, status="failed", error=_joined(record.error, told), missing=tuple(missing))
-        if tool.function is None:
+        function = tool.function
+        if function is None:
             return replace(record, status="failed", error=_joined(record.error, f"{tool.name} is only described"))
-        output, attempts = await self._tried(tool.name, partial(tool.function, **arguments))
+        if problem := invalid(tool.input_schema, arguments):
+            return replace(record, status="failed", error=_joined(record.error, f"{tool.name}: {problem}"))
+        output, attempts = await self._tried(tool.name, lambda: partial(function, **copied(arguments)))
         if isinstance(output, StepError):
             told, cause = _joined(record.error, output.message), record.cause or output.cause
             return replace(record, status="failed", error=told, cause=cause, attempts=attempts)
         run.keep(tool, output)
         return replace(record, output=output, attempts=attempts)
 
-    async def _tried(self, name: str, function: "partial[Any]") -> tuple[Any, int]:
-        """Call it, again as the policy says."""
+    async def _tried(self, name: str, function: "Callable[[], partial[Any]]") -> tuple[Any, int]:
+        """Call it, again as the policy says, each time with arguments of its own."""
         if self._retry is None:
-            return await call_tool(name, function, timeout_s=self._step_timeout_s), 1
+            return await call_tool(name, function(), timeout_s=self._step_timeout_s), 1
         output: Any = None
         attempts = 0
         try:
             async for attempt in self._retry.copy():
                 with attempt:
                     attempts += 1
-                    output = await call_tool(name, function, timeout_s=self._step_timeout_s)
+                    output = await call_tool(name, function(), timeout_s=self._step_timeout_s)
                     _raise_failure(output)
         except RetryError:
             pass

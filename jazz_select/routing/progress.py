@@ -1,6 +1,7 @@
 """A run on its way: what is there so far, and what the next tool gets of it."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, cast
 
@@ -61,9 +62,22 @@ def arguments_of(tool: Tool, context: Mapping[str, Any]) -> tuple[dict[str, Any]
     for name, (_, required) in fields(tool.input_schema).items():
         same = alike.get(folded(name), [])
         if name in context:
-            arguments[name] = context[name]
+            if required or context[name] is not None:  # what may be left out and is null is left out
+                arguments[name] = context[name]
         elif len(same) == 1:
             arguments[name] = context[same[0]]
         elif required:
             missing.append(name)
     return arguments, missing
+
+
+def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments for one call: what a tool changes in them changes nothing that is kept."""
+    return {name: _copy(value) if isinstance(value, dict | list) else value for name, value in arguments.items()}
+
+
+def _copy(value: Any) -> Any:
+    try:
+        return deepcopy(value)
+    except Exception:  # noqa: BLE001 - what holds something that cannot be copied, such as a lock, is given as it is
+        return value

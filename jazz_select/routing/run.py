@@ -20,6 +20,7 @@ from jazz_select.routing.plan import Plan, PlanStep, is_reference, parsed
 from jazz_select.routing.pointer import Missing, look_up
 from jazz_select.routing.resolution import NameIndex, Resolution
 from jazz_select.routing.tracing import note_plan
+from jazz_select.routing.validity import invalid
 from jazz_select.telemetry import span
 
 TIMEOUT_S: Final = 30.0
@@ -202,6 +203,8 @@ class _Running(Generic[ToolT]):
         missing = _left_out(tool, arguments)
         if missing:
             return _failed(began, "arguments", f"{tool.name} needs {' and '.join(map(repr, missing))}")
+        if problem := invalid(tool.input_schema, arguments):
+            return _failed(began, "arguments", f"{tool.name}: {problem}")
         function = partial(cast("Callable[..., object]", tool.function), **deepcopy(arguments))
         result = await call_tool(tool.name, function, timeout_s=self._timeout_s)
         return (

@@ -1,8 +1,11 @@
 """Whether a value is valid by a JSON Schema that somebody else wrote: what is wrong with it, in words. Bounded."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, cast
+
+import orjson
 
 from jazz_select.errors import ConfigError
 from jazz_select.routing.call import as_json
@@ -79,6 +82,32 @@ class Checker:
                     target: Any = Resource[Any].from_contents(cast("Any", referred), default_specification=DRAFT202012)
                     stack.append((found.resolver, target))
             stack += [(resolver.in_subresource(each), each) for each in resource.subresources()]
+
+
+def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """What is wrong with the arguments of a tool that has this input schema; empty where nothing is."""
+    if not schema:
+        return ""
+    try:
+        checker = _checker(orjson.dumps(as_json(dict(schema))))
+    except (ConfigError, TypeError, ValueError) as error:
+        return f"its input_schema cannot be used: {problem_of(error)}"
+    problems = checker.problems({name: _as_sent(value) for name, value in arguments.items()})
+    return f"the arguments are not valid: {problems}" if problems else ""
+
+
+@lru_cache(256)
+def _checker(schema: bytes) -> Checker:
+    """By the schema's text, since the same tools are called again and again."""
+    return Checker(orjson.loads(schema), patterns=False)
+
+
+def _as_sent(value: object) -> object:
+    """A value as JSON, in which it is described; one that is none is held against the schema as it is."""
+    try:
+        return as_json(value)
+    except Exception:  # noqa: BLE001 - whatever a value trips over
+        return value
 
 
 def _without_patterns(kind: Any) -> Any:

@@ -223,6 +223,58 @@ async def test_a_tool_that_fails_ends_the_run_with_its_name() -> None:
     assert "find_order failed: ValueError: A1" in result.records[0].error
 
 
+@pytest.mark.parametrize(
+    ("context", "problem"),
+    [
+        ({"order_id": 7}, "find_order: the arguments are not valid: order_id: 7 is not of type 'string'"),
+        ({"order_id": ["A1"]}, "order_id: ['A1'] is not of type 'string'"),
+        ({"order_id": object()}, "is not of type 'string'"),
+    ],
+    ids=["number", "list", "object"],
+)
+async def test_a_wrong_argument_fails_its_step_and_the_tool_is_not_called(
+    context: dict[str, Any], problem: str
+) -> None:
+    called: list[object] = []
+
+    def find(order_id: object) -> None:
+        called.append(order_id)
+
+    result = await FlowExecutor(tools(find_order=find)).run(["find_order"], context)
+    assert (result.status, called) == ("failed", [])
+    assert problem in result.records[0].error
+
+
+async def test_a_pattern_is_left_to_the_tool() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+
+    def same(a: str) -> str:
+        return a
+
+    executor = FlowExecutor([Tool(name="t", input_schema=schema, function=same)])
+    result = await executor.run(["t"], {"a": "a" * 60 + "!"})
+    assert result.status == "ok"
+
+
+async def test_a_tool_that_changes_its_arguments_changes_nothing_that_is_kept() -> None:
+    given: dict[str, Any] = {"items": [1, {"a": []}], "by": {"name": "x"}}
+    seen: list[str] = []
+
+    def spoils(items: list[Any], by: dict[str, Any]) -> None:
+        seen.append(f"{items} {by}")
+        items[1]["a"].append(2)
+        items.clear()
+        by.clear()
+        raise ConnectionError
+
+    policy = AsyncRetrying(stop=stop_after_attempt(2), wait=wait_none())
+    result = await FlowExecutor([tool_from_function(spoils)], retry=policy).run(["spoils"], given)
+    assert result.records[0].attempts == 2
+    assert given == {"items": [1, {"a": []}], "by": {"name": "x"}}
+    assert seen == ["[1, {'a': []}] {'name': 'x'}"] * 2
+    assert result.context == given
+
+
 async def test_missing_arguments_are_told() -> None:
     result = await FlowExecutor(tools()).run(["check_refund"], ORDER)
     assert "check_refund wants amount" in result.records[0].error

@@ -157,6 +157,23 @@ async def test_a_bad_call_among_good_ones() -> None:
 
 
 @pytest.mark.spec("004.13")
+async def test_a_wrong_argument_fails_its_step_and_the_tool_is_not_called() -> None:
+    called: list[object] = []
+
+    def count(n: object) -> None:
+        called.append(n)
+
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    counts = Listed(name="count", input_schema=schema, function=count)
+    steps = (("a", "count", {"n": "3"}), ("b", "echo", {"value": "x"}), ("c", "count", {"n": ref("b#")}))
+    result = await run_plan(plan(*steps, ("d", "count", {"n": 3})), [counts, ECHO])
+    assert statuses(result) == {"a": "failed", "b": "ok", "c": "failed", "d": "ok"}
+    assert called == [3]
+    assert result.errors["a"].fault == "arguments"
+    assert result.errors["a"].message == "count: the arguments are not valid: n: '3' is not of type 'integer'"
+    assert "n: 'x' is not of type 'integer'" in result.errors["c"].message
+
+
 async def test_dependants_are_skipped_with_a_reason_and_the_others_run() -> None:
     result = await run_plan(
         plan(
