@@ -149,7 +149,7 @@ class Router(Generic[StateT]):
             state = updated(state, {"decision": state.decision.model_copy(update={"action": action})})
         try:
             state = updated(state, updates or {})
-        except (LookupError, ValueError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise RouterError(f"the updates are no state: {described(error)}") from error  # noqa: EM102, TRY003
         return await self._from(node, Progress(state, [*snapshot.trace]), most_nodes)
 

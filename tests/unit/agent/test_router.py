@@ -301,6 +301,13 @@ FAILING: list[Any] = [
     pytest.param(
         acting(answering({}), then=TWO), "work answered '', for which there is no edge", id="which of two ways"
     ),
+    pytest.param(
+        {"acquire": answering("work")},
+        "acquisition failed: TypeError: it gave str, not an ActionDecision",
+        id="acquisition's text",
+    ),
+    pytest.param({"finish": answering("x")}, "finish answered with str", id="the end's text"),
+    pytest.param({"finish": answering({"done": "x"})}, "finish answered what is no state", id="the end's wrong value"),
     pytest.param({"finish": raises}, "finish failed: ValueError: it fell", id="the end raises"),
 ]
 
@@ -526,7 +533,8 @@ async def test_what_was_answered_comes_in_when_it_is_resumed() -> None:
     assert (run.status, run.node) == ("paused", "pre_check")
     run = await made.resume(run.snapshot(), {"done": 3})
     assert (run.status, run.state.done) == ("finished", 3)
-    for wrong in ({"nothing": 1}, {"done": "x"}):
+    wrongs: list[Any] = [{"nothing": 1}, {"done": "x"}, {"done": []}, {1: 2}, {"decision": 3}, [("done", 3)], "done"]
+    for wrong in wrongs:
         with pytest.raises(RouterError, match="the updates are no state"):
             await made.resume((await made.run(START)).snapshot(), wrong)
 
