@@ -1,32 +1,32 @@
 """An agent: a message comes in, guards look at it, flows are found and run, and an answer leaves."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from jazz_select.agent.actions import PRE_CHECK
 from jazz_select.agent.answering import spaced
 from jazz_select.agent.answers import Answers
+from jazz_select.agent.checking import as_tool, check_parts, checked_input, why_open
 from jazz_select.agent.conversation import Conversation, OpenFlow
 from jazz_select.agent.guards import CONTINUE, Guard, through
 from jazz_select.agent.loops import Loops
 from jazz_select.agent.running import Running
 from jazz_select.agent.schemas import OutputSchema, SchemaLike
 from jazz_select.agent.shifting import SHIFT_ABOVE, after_selection, is_decisive
-from jazz_select.agent.slots import AGREED, CALLED_OFF, folded, single_word
+from jazz_select.agent.slots import AGREED, CALLED_OFF, folded, is_hesitant, single_word
 from jazz_select.agent.state import FINISH
 from jazz_select.agent.toolcalls import AfterCall, BeforeCall
 from jazz_select.agent.topology import Topology, build_graph, mermaid
 from jazz_select.agent.transcript import written
 from jazz_select.agent.turn import TurnInput, TurnResult, Work
 from jazz_select.agent.walking import walk
-from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.errors import JazzSelectError
 from jazz_select.llm.adapt import as_chat_model
 from jazz_select.llm.callable import ChatCallable
 from jazz_select.ports import ChatModel
 from jazz_select.routing.execute import FlowExecutor, OpenRouter
 from jazz_select.routing.model_decision import ModelDecision
 from jazz_select.routing.points import DecisionCallback
-from jazz_select.routing.sources import tool_from_function
 from jazz_select.routing.tool import Tool, Toolbox
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
@@ -93,9 +93,9 @@ class Agent:
         """
         self.name = name
         self._selector = selector
-        self._tools = Toolbox(_tool(each) for each in tools)
+        self._tools = Toolbox(as_tool(each) for each in tools)
         self._guards = tuple(guards)
-        _check(self._guards, decision_callback)
+        check_parts(self._guards, decision_callback)
         self._schema = OutputSchema(schema) if schema is not None else None
         self._shift_above = shift_above
         self._hooks, self._redact = tuple(hooks), redact
@@ -106,6 +106,7 @@ class Agent:
         loops = None
         if chat is not None:
             loops = Loops(chat, self._tools, system, chain_limit, before_call=before_call, after_call=after_call)
+        self._has_model = chat is not None
         self._running = Running(selector, executor, chat, loops)
         self._answers = Answers(chat, self._running)
         self._graph = build_graph(_TOPOLOGY, self._passed, name=name)
@@ -128,7 +129,7 @@ class Agent:
             message: What the user says.
             history: What was before: the last result's `conversation`, or messages.
             context: What is known beside, in this turn: guards and tools see it, models what tools return of it.
-                It is not kept: send it with each turn.
+                It is not kept: send it with each turn. None counts as not known.
             schema: What the answer is to have, instead of the agent's own.
 
         Returns:
@@ -138,7 +139,7 @@ class Agent:
             ConfigError: An argument is of the wrong kind, or the schema cannot be used; nothing was done.
             CancelledError: The caller was cancelled.
         """
-        known = _checked(message, context)
+        known = checked_input(message, context)
         wanted = OutputSchema(schema) if schema is not None else self._schema
         conversation = Conversation.of(history)
         work = Work(message=written(message), conversation=conversation, context=known, schema=wanted)
@@ -182,41 +183,57 @@ class Agent:
             work.flows = tuple(each for each in work.flows if each.name not in gone)
             work.reason = f"there is no flow {', '.join(gone)} any more"
         active = work.flows[-1] if work.flows else None
-        waiting = active is not None and active.status == "waiting"
-        if active is not None and waiting and (tag := await self._heard(work, active)):
+        idle = active is not None and active.status != "active"
+        if active is not None and (tag := self._answered_at_once(work, active, idle=idle)):
             return tag
         try:
-            work.selection = found = await self._found(work, alone=waiting)
+            work.selection = found = await self._found(work, alone=idle)
         except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
             work.error = error if isinstance(error, JazzSelectError) else None
             work.reason = f"no flow could be looked for: {described(error)}"
-            return "ask" if waiting else "run" if work.flows else "open"
-        if is_decisive(found, work.message, above=self._shift_above):
-            work.flows = after_selection(work.flows, work.failed, found.names, request=work.message)
+            return "ask" if idle else "run" if work.flows else "open"
+        decisive = is_decisive(found, work.message, above=self._shift_above)
+        if active is not None and idle and (not decisive or found.names == [active.name]):
+            return await self._heard(work, active, chosen=decisive)
+        if decisive:
+            work.flows = after_selection(
+                work.flows, work.failed, found.names, request=work.message, turn=work.conversation.turns
+            )
+            work.failed = tuple(each for each in work.failed if each.name not in found.names)
             return "run"
-        if waiting:
-            return "ask"
         if work.flows:
             return "run"
-        work.reason = work.reason or _why_open(found)
+        work.reason = work.reason or why_open(found)
         return "open"
 
-    async def _heard(self, work: Work, active: OpenFlow) -> str:
-        """What a message says to a flow that waits: its answer, to go on, to call it off, or nothing."""
-        said, below = folded(work.message), work.flows[:-1]
-        wanted = self._running.wanted(active)
-        lacking = {name: each for name, each in wanted.items() if name not in work.context}
-        answers = single_word(lacking, work.message) or await self._running.found(work, active)
-        if answers:
-            work.flows = (*below, active.model_copy(update={"answers": {**active.answers, **answers}}))
-            return "run"
-        if said in AGREED and all(name in work.context for name in active.asks):
-            return "run"
-        if said in CALLED_OFF:
-            work.flows, work.text = below, f"All right, nothing more is done about: {spaced(active.name)}."
-            work.resumed = below[-1].name if below else ""
+    def _answered_at_once(self, work: Work, active: OpenFlow, *, idle: bool) -> str:
+        """Where a message is a bare answer, agrees or calls off, nothing has to be looked for."""
+        said = folded(work.message)
+        known = {**active.answers, **work.context}
+        lacking = {name: each for name, each in self._running.wanted(active).items() if name not in known}
+        if idle and (answers := single_word(lacking, work.message)):
+            return self._go_on(work, active, answers)
+        if idle and said in AGREED and all(name in known for name in active.asks):
+            return self._go_on(work, active, {}, confirmed=True)
+        if said in CALLED_OFF and (idle or not self._has_model):
+            work.flows = work.flows[:-1]
+            work.text = f"All right, nothing more is done about: {spaced(active.name)}."
+            work.resumed = work.flows[-1].name if work.flows else ""
             return "ask"
         return ""
+
+    async def _heard(self, work: Work, active: OpenFlow, *, chosen: bool) -> str:
+        """Whether a message that is about nothing else lets a flow that waits go on."""
+        answers = await self._running.found(work, active)
+        if (answers or chosen) and not (is_hesitant(work.message) and self._running.destroys(active.name)):
+            return self._go_on(work, active, answers)
+        work.flows = (*work.flows[:-1], active.model_copy(update={"answers": {**active.answers, **answers}}))
+        return "ask"
+
+    def _go_on(self, work: Work, active: OpenFlow, answers: Mapping[str, Any], *, confirmed: bool = False) -> str:
+        known = {"answers": {**active.answers, **answers}, "confirmed": active.confirmed or confirmed}
+        work.flows = (*work.flows[:-1], active.model_copy(update=known))
+        return "run"
 
     async def _found(self, work: Work, *, alone: bool) -> FlowSelectionResult:
         """By the message alone where that says enough, or has to; else with what was said before.
@@ -252,44 +269,3 @@ class Agent:
         return work.conversation.after(
             work.message, work.text, flows=work.flows, failed=work.failed, ran=ran, done=done
         )
-
-
-def _tool(given: Tool | Callable[..., object]) -> Tool:
-    if isinstance(given, Tool):
-        return given
-    if callable(given):
-        return tool_from_function(given)
-    msg = f"tools are Tools or functions, not {given!r:.80}"
-    raise ConfigError(msg)
-
-
-def _check(guards: Sequence[object], callback: object) -> None:
-    for each in guards:
-        if not isinstance(each, Guard):
-            msg = f"guards are Guards (make one of a function with @guard), not {each!r:.80}"
-            raise ConfigError(msg)
-    if callback is not None and (isinstance(callback, type) or not callable(getattr(callback, "decide", None))):
-        msg = f"decision_callback is an object with `decide(context, candidates, prompt)`, not {callback!r:.80}"
-        raise ConfigError(msg)
-
-
-def _checked(message: object, context: object) -> dict[str, Any]:
-    if not isinstance(message, str):
-        msg = f"message is a text, not {type(message).__name__}"
-        raise ConfigError(msg)
-    given: object = {} if context is None else context
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
-        msg = f"context is a mapping of names to values, not {given!r:.80}"
-        raise ConfigError(msg)
-    return dict(cast("Mapping[str, Any]", given))
-
-
-def _why_open(found: FlowSelectionResult) -> str:
-    if found.names:
-        decision = found.decision
-        unknown = decision.confidence is None or decision.in_scope is None
-        more = ": the catalogue is too small to tell how sure recall is, and no model chooses" if unknown else ""
-        return f"it is not sure enough that {found.names[0]} is meant{more}"
-    if not found.candidates:
-        return "nothing was recalled: has sync_registry run for this agent, with this memory?"
-    return "no flow fits"

@@ -23,16 +23,16 @@ def worded(run: FlowRun, find: Find) -> str:
     is used where the flow is done and every fact of it is known. What went wrong inside is not for users: it is in the
     result's `reason`.
     """
-    if run.text:
+    if run.text and not run.parts:
         return run.text
-    if run.status == "waiting":
+    if run.status == "waiting" and not any(part.text for part in run.parts):
         return asked_for(run.asks)
     if run.status == "failed":
         return f"{spaced(run.flow)} could not be done."
-    so_far = f"So far: {told}." if (told := _returned(run)) else ""
+    told = _returned(run)
+    parts = " ".join(filter(None, (worded(part, find) for part in run.parts)))
     if run.status != "done":
-        return so_far
-    parts = " ".join(worded(part, find) for part in run.parts)
+        return parts or (f"So far: {told}." if told else "")
     return _replied(find(run.flow), run) or parts or f"{spaced(run.flow)} is done." + (f" {told}." if told else "")
 
 

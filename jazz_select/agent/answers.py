@@ -28,8 +28,9 @@ class Answers:
     async def give(self, work: Work) -> None:
         """Put the answer of a turn into words, and into the schema if there is one."""
         told = [worded(run, self._running.flow) for run in work.runs]
-        if not work.runs and not work.text and work.flows and work.flows[-1].status == "waiting":
-            work.status, told = "waiting", [_asked_again(work, work.flows[-1])]
+        top = work.flows[-1] if work.flows else None
+        if top is not None and not work.text and top.status != "active" and (not work.runs or not work.runs[-1].begun):
+            work.status, told = "waiting", [_asked_again(work, top)]
         work.text = "\n\n".join(text for text in (work.text, *told) if text)
         if work.resumed:
             work.text += f"\n\nBack to: {spaced(work.resumed)}."
@@ -70,7 +71,7 @@ class Answers:
 
 def _asked_again(work: Work, flow: OpenFlow) -> str:
     """What a flow waits for, once more; where the caller has made it known meanwhile, whether it is to go on."""
-    left = [name for name in flow.asks if name not in work.context]
+    left = [name for name in flow.asks if name not in work.context and name not in flow.answers]
     return asked_for(left) if left else f"Shall I go on with: {spaced(flow.name)}?"
 
 

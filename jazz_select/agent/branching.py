@@ -1,39 +1,49 @@
 """Which branch of a conditional flow is run: the one whose text holds, as a model reads it, else as recall is sure."""
 
+from typing import Any
+
 from jazz_select.agent.turn import Work
+from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.selector.select import FlowSelector
 from jazz_select.values import Reason
 
 _SURE = 0.5
+_NONE = "none-of-the-branches"
 
 
-async def branch_of(selector: FlowSelector, flow: ConditionalFlow, work: Work) -> int | None:
-    """The place of the branch for a message; that of `otherwise` where none fits; None where there is none."""
+async def branch_of(selector: FlowSelector, flow: ConditionalFlow, work: Work, request: str) -> int | None:
+    """The place of the branch for a message; that of `otherwise` where none fits; None where there is none.
+
+    A sole branch is no certain one: its text has to hold, too.
+    """
     links = [(when, flow.resolve(part)) for when, part in flow.links()]
     branches = {place: (when, part) for place, (when, part) in enumerate(links) if when != ""}
     otherwise = next((place for place, (when, _) in enumerate(links) if when == ""), None)
-    if len(branches) == 1 and otherwise is None:
-        return next(iter(branches))
-    offered = [
-        {
-            "flow_id": part.id,
-            "flow_name": part.name,
-            "flow_type": part.type,
-            "description": part.description,
-            "condition": when or part.condition,
-            "desired_effects": list(part.desired_effects),
-        }
-        for when, part in branches.values()
-    ]
     places = {part.id: place for place, (_, part) in branches.items()}
-    episodes = work.conversation.episodes
-    if selector.has_model and len(offered) > 1:
+    episodes = [*work.conversation.episodes, f"The user said: {request}"]
+    if selector.has_model:
+        offered = [_offer(part, when or part.condition) for when, part in branches.values()]
+        if (
+            len(offered) == 1
+        ):  # a selector asks nobody about one candidate, so what speaks against it is offered as well
+            offered.append({"flow_id": _NONE, "flow_name": "none of them", "condition": "No other condition is met."})
         chosen = await selector.select(work.message, offered, episodes, context=work.context)
         if chosen.decision.reason is Reason.LLM:
             return places.get(chosen.chosen_flows[0].id, otherwise)
-        if chosen.decision.reason in {Reason.NONE, Reason.FALLBACK_EMPTY}:
+        if chosen.decision.reason in {Reason.NONE, Reason.FALLBACK_EMPTY} or _NONE in chosen.decision.parsed_ids:
             return otherwise
     found = (await selector.select(work.message, None, episodes, context=work.context, only=list(places))).decision
     sure = found.confidence is not None and found.confidence >= _SURE and found.candidates
     return places.get(found.candidates[0].flow_id, otherwise) if sure else otherwise
+
+
+def _offer(flow: BaseFlow, condition: str) -> dict[str, Any]:
+    return {
+        "flow_id": flow.id,
+        "flow_name": flow.name,
+        "flow_type": flow.type,
+        "description": flow.description,
+        "condition": condition,
+        "desired_effects": list(flow.desired_effects),
+    }

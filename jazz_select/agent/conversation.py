@@ -16,6 +16,8 @@ LONGEST_MESSAGE: Final = 8_000
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
 _EPISODE: Final = 300
+_FORGOTTEN: Final = 20
+"""Turns after which a flow that failed is not gone on with."""
 
 
 class _Frozen(BaseModel):
@@ -47,6 +49,8 @@ class Part(_Frozen):
         status: As of `FlowRun`.
         steps: How many steps of its own chain are done, and never run again.
         branch: Which branch a conditional flow took.
+        tool: The tool that a choice fell on and that still waits; the choice is not made again.
+        last: The tool that ran last.
         facts: What its tools returned. No other part sees it, but those that come after it in a sequence.
         ran: The tools that were run, the last ten.
         final: Whether one of them destroys something.
@@ -55,6 +59,8 @@ class Part(_Frozen):
     status: Literal["done", "active", "open", "waiting", "failed"]
     steps: int = 0
     branch: int | None = None
+    tool: str = ""
+    last: str = ""
     facts: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     ran: tuple[Ran, ...] = ()
     final: bool = False
@@ -65,11 +71,14 @@ class OpenFlow(_Frozen):
 
     Attributes:
         name: Of the flow.
-        status: `queued` until it is begun, `waiting` where it asked for something, `failed`, else `active`.
-        asks: What it waits for: names of facts.
+        status: `queued` until it is begun, `waiting` where it asked for something, `failed`, else `active`. Only an
+            active one takes whatever is said next; the others go on where they are answered, chosen or agreed to.
+        asks: What it waits for: names of facts; none where it waits for a yes.
+        confirmed: Whether the user has agreed to it, though something that was named is not used.
         answers: What the user said when it asked.
         parts: How far each part has come, by its place: "0" is the flow itself, "0.1" its second part.
         request: What the user wanted when it was chosen.
+        turn: In which turn that was.
     """
 
     name: str
@@ -77,7 +86,9 @@ class OpenFlow(_Frozen):
     asks: tuple[str, ...] = ()
     answers: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     parts: Mapping[str, Part] = Field(default_factory=dict[str, Part])
+    confirmed: bool = False
     request: str = ""
+    turn: int = 0
 
 
 class Conversation(_Frozen):
@@ -154,11 +165,10 @@ class Conversation(_Frozen):
         earlier = [f"The user said: {_short(each.content)}" for each in said if each.role == "user"]
         return cls(messages=said[-MOST_MESSAGES:], episodes=tuple(earlier[-MOST_EPISODES:]))
 
-    def since(self, request: str) -> tuple[str, ...]:
-        """What the user has said from the last time that this was said on; nothing where it was not."""
+    def since(self, turn: int) -> tuple[str, ...]:
+        """What the user has said from that turn on, as far as it is kept."""
         said = [each.content for each in self.messages if each.role == "user"]
-        places = [place for place, text in enumerate(said) if text == bounded(request)]
-        return tuple(said[places[-1] :]) if places else ()
+        return tuple(said[max(len(said) - (self.turns - turn), 0) :])
 
     def after(
         self,
@@ -178,7 +188,7 @@ class Conversation(_Frozen):
             update={
                 "messages": said[-MOST_MESSAGES:],
                 "flows": tuple(flows)[-MOST_FLOWS:],
-                "failed": tuple(failed)[-MOST_FLOWS:],
+                "failed": tuple(each for each in failed if self.turns - each.turn < _FORGOTTEN)[-MOST_FLOWS:],
                 "episodes": (*self.episodes, episode)[-MOST_EPISODES:],
                 "done": (*self.done, *done)[-MOST_EPISODES:],
                 "turns": self.turns + 1,

@@ -45,10 +45,13 @@ class FlowRun:
         parts: Those of a composite.
         steps_done: How many steps of its own chain are done.
         branch: Which branch a conditional flow took.
+        tool: The tool that a choice fell on and that waits.
+        last: The tool that ran last.
         asks: What it waits for.
         text: What a model said, where one went on.
         problem: What is open, or went wrong, in words.
         final: Whether a tool of its own was run that destroys something.
+        begun: False where it was not even begun: nothing of it is to be kept.
     """
 
     flow: str
@@ -62,10 +65,13 @@ class FlowRun:
     parts: tuple["FlowRun", ...] = ()
     steps_done: int = 0
     branch: int | None = None
+    tool: str = ""
+    last: str = ""
     asks: tuple[str, ...] = ()
     text: str = ""
     problem: str = ""
     final: bool = False
+    begun: bool = True
 
     @property
     def all(self) -> Iterator["FlowRun"]:
@@ -119,7 +125,7 @@ class FlowRunner:
         if before is not None:
             known = {**facts, **before.facts}
             begun = replace(begun, facts=known, own=before.facts, ran=before.ran, final=before.final)
-            begun = replace(begun, steps_done=before.steps, branch=before.branch)
+            begun = replace(begun, steps_done=before.steps, branch=before.branch, tool=before.tool, last=before.last)
             if before.status == "done":
                 return begun
         with span(flow.name, "node") as traced:
@@ -150,10 +156,12 @@ class FlowRunner:
 
     async def _chained(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """The flow's own chain, from where it stands."""
+        if begun.tool:  # a choice was made, and what it fell on has waited since
+            chain = (begun.tool, *chain[1:])
         begun = await self._filled(begun, chain)
         if begun.status != "done":
             return begun
-        ran = await self._executor.run(chain, begun.facts)
+        ran = await self._executor.run(chain, begun.facts, after=begun.last)
         good = [record for record in ran.records if record.status == "ok"]
         own = {**begun.own, **{name: value for record in good for name, value in _fields(record.output).items()}}
         run = replace(
@@ -163,13 +171,16 @@ class FlowRunner:
             own=own,
             ran=(*begun.ran, *(Ran(tool=each.tool, output=shown(each.output)) for each in good)),
             steps_done=begun.steps_done + len(good),
+            tool="",
+            last=good[-1].tool if good else begun.last,
             final=begun.final or any(self._executor.tools[each.tool].destructive for each in good),
         )
         if ran.status == "ok":
             return run
         last = ran.records[-1]
         if last.missing:
-            return replace(run, status="waiting", records=tuple(good), asks=last.missing, problem=last.error)
+            waits = replace(run, status="waiting", records=tuple(good), tool=last.tool)
+            return replace(waits, asks=last.missing, problem=last.error)
         return replace(run, status=ran.status, problem=last.error or _OPEN)
 
     async def _filled(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
@@ -230,6 +241,8 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
             status=each.status,
             steps=each.steps_done,
             branch=each.branch,
+            tool=each.tool,
+            last=each.last,
             facts=storable_fields(each.own),
             ran=each.ran[-_MOST_RAN:],
             final=each.final,

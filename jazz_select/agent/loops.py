@@ -30,6 +30,8 @@ class Talked:
     error: ChainError | None = None
     finished: bool = False
     """Whether the model says that the flow is done."""
+    final: bool = False
+    """Whether a tool was run that destroys something."""
     ran: tuple[Ran, ...] = ()
 
 
@@ -78,8 +80,13 @@ class Loops:
                 after_call=self._after_call,
             )
         except ChainError as error:
-            return Talked(chain=error.chain, error=error, ran=_ran(error.chain))
-        return Talked(chain=chain, finished=bool(ended), ran=_ran(chain))
+            return Talked(chain=error.chain, error=error, ran=_ran(error.chain), final=self._final(error.chain))
+        return Talked(chain=chain, finished=bool(ended), ran=_ran(chain), final=self._final(chain))
+
+    def _final(self, chain: Chain) -> bool:
+        """Whether a call in it was made to a tool that destroys something; one that failed may have, too."""
+        called = [each.tool for each in chain.entries if isinstance(each, ToolResult)]
+        return any(name in self._tools and self._tools[name].destructive for name in called)
 
     def _usable(self, flow: BaseFlow | None) -> list[Tool]:
         """The connected tools that a flow and its parts name; all where there is no flow, or it names none."""

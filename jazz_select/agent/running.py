@@ -1,6 +1,6 @@
 """The flows of a turn, one after the other, until one waits or all are done."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,14 +9,15 @@ from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows import FlowRun, FlowRunner, progress_of
 from jazz_select.agent.loops import Loops
 from jazz_select.agent.slots import Wanted, from_words, unused, wanted_of
+from jazz_select.agent.storing import storable_fields
 from jazz_select.agent.turn import Work
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.ports import ChatModel
 from jazz_select.routing.chains import chain_of
+from jazz_select.routing.compatibility import outputs
 from jazz_select.routing.execute import FlowExecutor
-from jazz_select.routing.progress import arguments_of
 from jazz_select.routing.schema import fields
 from jazz_select.routing.tool import Tool
 from jazz_select.selector.guards import Guards
@@ -46,27 +47,46 @@ class Running:
         return "\n\n".join(filter(None, (_prompt(self.flow(each.name)) for each in reversed(flows))))
 
     def wanted(self, open_flow: OpenFlow) -> dict[str, Wanted]:
-        """The schemas of what a flow waits for."""
+        """The schemas of what a flow waits for, in the order of asking."""
         flow = self.flow(open_flow.name)
-        tools = [] if flow is None else list(self._tools_of(flow))
-        return wanted_of([*tools, *self._executor.tools.values()], open_flow.asks)
+        try:
+            tools = [] if flow is None else list(self._tools_of(flow))
+        except FlowError:
+            tools = []
+        found = wanted_of([*tools, *self._executor.tools.values()], open_flow.asks)
+        return {name: found[name] for name in open_flow.asks if name in found}
 
     async def found(self, work: Work, open_flow: OpenFlow) -> dict[str, Any]:
         """What a model finds in the message of what a flow waits for; nothing without one."""
         return await from_words(self._model, self.wanted(open_flow), [work.message]) if self._model else {}
 
+    def destroys(self, name: str) -> bool:
+        """Whether a tool of this flow destroys something."""
+        flow = self.flow(name)
+        try:
+            return flow is not None and any(tool.destructive for tool in self._chained(flow))
+        except FlowError:
+            return True
+
     async def run(self, work: Work) -> None:
         """Run what is on top, and what was queued below it once that is done."""
         while work.flows:
             top, below = work.flows[-1], work.flows[:-1]
-            run = await self._one(work, top)
+            answers: dict[str, Any] = {}
+            try:
+                run = await self._one(work, top, answers)
+            except Exception as error:  # noqa: BLE001 - whatever an author's part fails with, the turn goes on
+                run = FlowRun(flow=top.name, status="failed", problem=described(error))
             work.runs.append(run)
             work.status = run.status
-            progress = top.model_copy(update={"parts": progress_of(run, top.parts), "asks": run.asks})
+            kept = {"answers": {**top.answers, **storable_fields(answers)}, "asks": run.asks}
+            progress = top.model_copy(update=kept)
+            if run.begun:
+                progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
             work.failed = tuple(each for each in work.failed if each.name != top.name)
             if run.status in {"done", "failed"}:
                 work.flows = below
-                if run.status == "failed" and top.status != "failed" and any(each.final for each in run.all):
+                if run.status == "failed" and any(part.final for part in progress.parts.values()):
                     work.failed = (*work.failed, progress.model_copy(update={"status": "failed"}))
                 if run.status == "done" and below and below[-1].status == "queued":
                     continue
@@ -88,33 +108,31 @@ class Running:
         work.reason = str(talked.error) if talked.error else work.reason
         work.incomplete = talked.chain.incomplete
 
-    async def _one(self, work: Work, top: OpenFlow) -> FlowRun:
+    async def _one(self, work: Work, top: OpenFlow, answers: dict[str, Any]) -> FlowRun:
+        """Run one flow; what is found in the user's words on the way goes into `answers`."""
         flow = self.flow(top.name)
-        begun = FlowRun(flow=top.name, status="failed")
+        begun = FlowRun(flow=top.name, status="failed", begun=False)
         if flow is None:
             return replace(begun, problem=f"there is no flow {top.name!r} any more")
         begun = replace(begun, type=flow.type)
         closed = Guards.closed_among([flow], work.context)
         if closed.ids:
             return replace(begun, problem="; ".join(closed.notes))
-        try:
-            _check_chains(flow)
-        except FlowError as error:
-            return replace(begun, problem=described(error))
+        _check_chains(flow)
         facts = {**top.answers, **work.context}
-        if not top.parts:
-            facts, problem = await self._heard(work, top, flow, facts)
-            if problem:
-                return replace(begun, status="open", problem=problem)
+        if not top.confirmed and (named := await self._unheard(work, top, flow, facts, answers)):
+            told = f"{', '.join(named[:3])} was named, and nothing takes it"
+            return replace(begun, status="waiting", problem=told)
 
         async def go_on(part: BaseFlow, run: FlowRun) -> FlowRun:
             return await self._gone_on(work, part, run)
 
         async def choose(conditional: ConditionalFlow) -> int | None:
-            return await branch_of(self._selector, conditional, work)
+            return await branch_of(self._selector, conditional, work, top.request)
 
         async def fill(tool: Tool, missing: tuple[str, ...], known: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG001
-            return await self._filled(work, top, tool, missing)
+            answers.update(await self._filled(work, top, wanted_of([tool], missing)))
+            return answers
 
         runner = FlowRunner(
             self._executor,
@@ -123,37 +141,30 @@ class Running:
             go_on=go_on if self._loops else None,
             fill=fill if self._model else None,
         )
-        return await runner.run(flow, facts)
+        return await runner.run(flow, {**facts, **answers})
 
-    async def _heard(
-        self, work: Work, top: OpenFlow, flow: BaseFlow, facts: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], str]:
-        """What the user named in particular and nothing holds yet, before anything is run that destroys.
+    async def _unheard(
+        self, work: Work, top: OpenFlow, flow: BaseFlow, facts: Mapping[str, Any], answers: dict[str, Any]
+    ) -> list[str]:
+        """What the user named in particular and nothing holds, where the flow destroys something.
 
         A message that names order 60105 must not end in a refund of another one because a tool's `order_number` may be
-        left out. A model finds out which input is meant; without one, nothing is run.
+        left out. A model finds out which input is meant, among those that no tool before gives.
         """
-        known = dict(facts)
-        words = unused(work.message, known)
-        tools = list(self._tools_of(flow))
-        if not words or not any(tool.destructive for tool in tools):
-            return known, ""
-        if self._model is None:
-            named = ", ".join(words[:3])
-            return known, f"the message names {named}, and it is not sure what takes that"
-        first = next((tool for tool in tools if fields(tool.input_schema)), None)
-        if first is not None:
-            given, missing = arguments_of(first, known)
-            unset = [name for name in fields(first.input_schema) if name not in given or name in missing]
-            known |= await self._filled(work, top, first, tuple(unset))
-        return known, ""
+        known = {**facts, **{name: value for part in top.parts.values() for name, value in part.facts.items()}}
+        said = [top.request, work.message]
+        tools = list(self._chained(flow))  # where a model calls the tools, it reads the message itself
+        if not any(tool.destructive for tool in tools) or not unused(said, known):
+            return []
+        if self._model is not None and not top.parts:
+            answers.update(await self._filled(work, top, _unset(tools, known)))
+        return unused(said, {**known, **answers})
 
-    async def _filled(self, work: Work, top: OpenFlow, tool: Tool, names: tuple[str, ...]) -> Mapping[str, Any]:
-        """Inputs of a tool out of what the user has said since asking for this flow."""
+    async def _filled(self, work: Work, top: OpenFlow, wanted: Mapping[str, Wanted]) -> dict[str, Any]:
+        """Inputs of tools out of what the user has said since asking for this flow."""
         if self._model is None:
             return {}
-        said = [*work.conversation.since(top.request), work.message]
-        return await from_words(self._model, wanted_of([tool], names), said)
+        return await from_words(self._model, wanted, [*work.conversation.since(top.turn), work.message])
 
     async def _gone_on(self, work: Work, flow: BaseFlow, run: FlowRun) -> FlowRun:
         """A model goes on where a flow is open. If it fails, the flow stays as it is: nothing of it is run again."""
@@ -162,6 +173,7 @@ class Running:
         talked = await self._loops.talk(work, flow, run)
         work.chain, work.error = talked.chain, talked.error or work.error
         work.incomplete = work.incomplete or talked.chain.incomplete
+        run = replace(run, final=run.final or talked.final)
         ran = (*run.ran, *talked.ran)
         if talked.error is not None:
             return replace(run, status="active", ran=ran, problem=str(talked.error))
@@ -175,6 +187,14 @@ class Running:
         for part in flow.subflows:
             yield from self._tools_of(part)
 
+    def _chained(self, flow: BaseFlow) -> Iterator[Tool]:
+        """The connected tools that its chain and those of its parts may run, in their order."""
+        for step in chain_of(flow):
+            names = [step] if isinstance(step, str) else getattr(step, "candidate_tools", list(self._executor.tools))
+            yield from (self._executor.tools[name] for name in names if name in self._executor.tools)
+        for part in flow.subflows:
+            yield from self._chained(part)
+
 
 def _check_chains(flow: BaseFlow) -> None:
     """See that every chain in it can be run, before any is.
@@ -185,6 +205,16 @@ def _check_chains(flow: BaseFlow) -> None:
     chain_of(flow)
     for part in flow.subflows:
         _check_chains(part)
+
+
+def _unset(tools: Sequence[Tool], known: Mapping[str, Any]) -> dict[str, Wanted]:
+    """The inputs, left out or lacking, that no tool before theirs gives."""
+    found: dict[str, Wanted] = {}
+    given: set[str] = set(known)
+    for tool in tools:
+        found |= wanted_of([tool], [name for name in fields(tool.input_schema) if name not in given | found.keys()])
+        given |= {each.name for each in outputs(tool)}
+    return found
 
 
 def _prompt(flow: BaseFlow | None) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.conversation import OpenFlow, bounded
 from jazz_select.agent.slots import folded
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.values import Reason
@@ -34,7 +34,7 @@ def is_decisive(result: FlowSelectionResult, message: str, *, above: float) -> b
 
 
 def after_selection(
-    flows: Sequence[OpenFlow], failed: Sequence[OpenFlow], chosen: Sequence[str], *, request: str
+    flows: Sequence[OpenFlow], failed: Sequence[OpenFlow], chosen: Sequence[str], *, request: str, turn: int
 ) -> tuple[OpenFlow, ...]:
     """The stack once a request has decisively chosen these flows, the one to run now on top.
 
@@ -50,5 +50,7 @@ def after_selection(
         wanted.insert(0, active)
     known = {flow.name: flow for flow in (*failed, *flows)}
     rest = [flow for flow in flows if flow.name not in wanted]
-    fresh = [known.get(name) or OpenFlow(name=name, status="queued", request=request) for name in wanted]
+    fresh = [
+        known.get(name) or OpenFlow(name=name, status="queued", request=bounded(request), turn=turn) for name in wanted
+    ]
     return (*rest, *reversed(fresh))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
 
 import orjson
@@ -26,6 +27,17 @@ _IDENTIFIER: Final = re.compile(r"\S*\d\S*|\S+@\S+")
 _EDGES: Final = ".,;:!?()[]\"'"
 _LONGEST_WORD: Final = 100
 _SHORTEST_IDENTIFIER: Final = 3
+_MEASURE: Final = re.compile(
+    r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[-./]\d{1,2}|\d+:\d\d|[a-z]{3,}\d{1,2}"
+    r"|[$€£]\d+([.,]\d+)*|\d{1,3}([.,]\d{3})+([.,]\d{1,2})?|\d+[.,]\d{1,2}[$€£%]?|\d+[$€£%]"
+    r"|\d+(st|nd|rd|th|am|pm|h|d|s|x|k|kg|g|cm|mm|m|km|l|ml|gb|mb|tb|eur|usd|min|days?|weeks?|months?|years?)",
+    re.IGNORECASE,
+)
+"""Dates, times, prices, amounts and names of models: they tell no order from another."""
+_NUMBER: Final = re.compile(r"[-+]?\d[\d.,]*")
+_HESITANT: Final = frozenset(
+    ("no", "not", "don't", "dont", "never", "stop", "wait", "cancel", "unless", "instead", "nicht")
+)
 _LONGEST_SAID: Final = 4_000
 
 CALLED_OFF: Final = frozenset(
@@ -91,15 +103,15 @@ def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:
 
 
 def single_word(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
-    """A message of one word answers a question for one thing, where it looks like that thing.
+    """A message of one word answers the first of what was asked for, where it looks like that.
 
     A number for a number, one of the values that are allowed, or for a text a word with a digit or an @ in it: any
     other word may be an answer to anything.
     """
     word = message.strip().strip(_EDGES)
-    if len(wanted) != 1 or not word or len(word) > _LONGEST_WORD or any(each.isspace() for each in word):
+    if not wanted or not word or len(word) > _LONGEST_WORD or any(each.isspace() for each in word):
         return {}
-    ((name, want),) = wanted.items()
+    name, want = next(iter(wanted.items()))
     for each in alternatives(want.part, want.root):
         for value in _readings(word, each.type, each.schema.get("enum")):
             if _fits(name, value, want):
@@ -108,15 +120,23 @@ def single_word(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
 
 
 def identifiers(message: str) -> list[str]:
-    """Words that name one particular thing: with a digit or an @ in them."""
+    """Words that name one particular thing: with a digit or an @ in them, and no date, price or amount."""
     found = (word.strip(_EDGES) for word in _IDENTIFIER.findall(message[:_LONGEST_SAID]))
-    return [word for word in found if len(word) >= _SHORTEST_IDENTIFIER]
+    return [word for word in found if len(word) >= _SHORTEST_IDENTIFIER and not _MEASURE.fullmatch(word)]
 
 
-def unused(message: str, facts: Mapping[str, Any]) -> list[str]:
-    """The identifiers in a message that no fact holds."""
-    known = [storable_text(value).casefold() for value in facts.values()]
-    return [word for word in identifiers(message) if not any(word.casefold() in text for text in known)]
+def unused(messages: Iterable[str], facts: Mapping[str, Any]) -> list[str]:
+    """The identifiers in what was said that no fact is or has as a word."""
+    known: set[str] = set()
+    for value in facts.values():
+        text = value if isinstance(value, str) else storable_text(value)
+        known |= {text.casefold(), *(word.strip(_EDGES).casefold() for word in text.split())}
+    return [word for text in messages for word in identifiers(text) if word.casefold() not in known]
+
+
+def is_hesitant(message: str) -> bool:
+    """Whether there is a word in it that may take back what it says."""
+    return not _HESITANT.isdisjoint(word.strip(_EDGES) for word in message.casefold().split())
 
 
 async def from_words(model: ChatModel, wanted: Mapping[str, Wanted], said: Sequence[str]) -> dict[str, Any]:
@@ -139,12 +159,25 @@ async def from_words(model: ChatModel, wanted: Mapping[str, Wanted], said: Seque
 
 
 def _was_said(name: str, value: object, want: Wanted, said: Sequence[str]) -> bool:
-    """Whether a value fits, and its words were said: a model may not give what the user did not."""
+    """Whether a value fits, and was said: a model may not give what the user did not."""
     if value is None or value == "" or not _fits(name, value, want):
         return False
+    if isinstance(value, bool):
+        return True
+    if isinstance(value, int | float):
+        return any(number == value for text in said for number in _numbers(text))
     heard = {word.casefold() for text in said for word in _WORD.findall(text)}
     words = _WORD.findall(value if isinstance(value, str) else orjson.dumps(value, default=str).decode())
     return bool(words) and all(word.casefold() in heard for word in words)
+
+
+def _numbers(text: str) -> Iterable[float]:
+    """The numbers in a text, with points or commas between thousands or before decimals."""
+    for found in _NUMBER.findall(text):
+        number = found.rstrip(".,")
+        for reading in (number.replace(",", ""), number.replace(".", "").replace(",", ".")):
+            with suppress(ValueError):
+                yield float(reading)
 
 
 def _fits(name: str, value: object, want: Wanted) -> bool:
@@ -159,6 +192,8 @@ def _readings(word: str, kind: str, allowed: object) -> list[object]:
     """What one word may be, as a value of a type."""
     if isinstance(allowed, list):
         return [each for each in cast("list[object]", allowed) if str(each).casefold() == word.casefold()]
+    if kind == "boolean":
+        return [True] if word.casefold() in {"yes", "true"} else [False] if word.casefold() in {"no", "false"} else []
     if kind in {"integer", "number"}:
         try:
             return [int(word)] if kind == "integer" else [float(word)]

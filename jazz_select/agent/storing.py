@@ -10,19 +10,22 @@ from jazz_select.routing.call import as_json
 
 _LARGEST: Final = 20_000
 _MOST: Final = 100
+_BUDGET: Final = 60_000
 
 
 def storable_fields(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Those of these that can be kept, each on its own: what is too large or no JSON is left out."""
     kept: dict[str, Any] = {}
+    left = _BUDGET
     for name, value in list(facts.items())[-_MOST:]:
         try:
             plain = storable(as_json(value))
             size = len(orjson.dumps(plain))
         except (TypeError, ValueError, RecursionError):
             continue
-        if size <= _LARGEST:
+        if size <= min(_LARGEST, left):
             kept[name] = plain
+            left -= size
     return kept
 
 

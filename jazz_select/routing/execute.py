@@ -83,12 +83,15 @@ class FlowExecutor:
         """What there is, by name."""
         return self._tools
 
-    async def run(self, steps: Sequence[Step], inputs: Mapping[str, Any] | None = None) -> RunResult:
+    async def run(
+        self, steps: Sequence[Step], inputs: Mapping[str, Any] | None = None, *, after: str = ""
+    ) -> RunResult:
         """Run the steps in order.
 
         Args:
             steps: Names of tools, decision points, and `CHOOSE` where the executor is to find out what fits.
             inputs: What is there at the beginning.
+            after: The tool that ran before them, where they are the rest of a flow: it does not follow itself.
 
         Returns:
             How it ended. Errors of tools and of those who choose are data.
@@ -97,7 +100,7 @@ class FlowExecutor:
             ToolError: A decision point shows a field of the context that nothing before it gives.
         """
         self._check(steps, inputs or {})
-        run = Progress(dict(inputs or {}))
+        run = Progress(dict(inputs or {}), last_tool=after)
         for step in steps:
             with span("step", "decision") as traced:
                 ended = await self._step(run, step)

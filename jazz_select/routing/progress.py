@@ -15,10 +15,10 @@ from jazz_select.routing.tool import Tool
 class Progress:
     """What is there so far."""
 
-    def __init__(self, given: dict[str, Any]) -> None:
+    def __init__(self, given: dict[str, Any], *, last_tool: str = "") -> None:
         self.context = given
         self.records: list[StepRecord] = []
-        self.last_tool = ""
+        self.last_tool = last_tool
         self._last: dict[str, Any] = dict(given)
         self._declared: dict[str, Field] = {}
 

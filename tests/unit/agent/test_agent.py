@@ -23,7 +23,7 @@ from jazz_select.agent import Conversation, Route, guard
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.turn import TurnInput
 from jazz_select.errors import ConfigError, FormatError, ModelError, SnapshotError, StoreError
-from jazz_select.routing import CHOOSE, Tool
+from jazz_select.routing import CHOOSE, GuidedDecisionPoint, Tool
 from jazz_select.routing.sources import tool_from_function
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, flow_id
@@ -419,8 +419,14 @@ async def test_a_conditional_flow_runs_the_branch_that_fits(
 async def test_a_refund_of_one_order_is_no_refund_of_another(made: Made) -> None:
     named = "Process a refund for my order 60105"
     without = await made().turn(named, context=ADA)
-    assert (without.status, without.runs[0].records) == ("open", ())
+    assert (without.status, without.runs[0].records, without.text) == (
+        "waiting",
+        (),
+        "Shall I go on with: refund order?",
+    )
     assert "60105" in without.reason
+    thanks = await made().turn("thanks", without.conversation, context=ADA)
+    assert (thanks.status, thanks.flows) == ("waiting", [])
     found = await made(ScriptedModel('{"order_number": "60105"}')).turn(named, context=ADA)
     assert found.runs[0].facts["order_number"] == "60105"
     assert found.runs[0].facts["eligibility"] == "too_late"
@@ -716,6 +722,204 @@ async def test_what_the_middle_of_a_chain_lacks_is_asked_for_first() -> None:
     assert (second.status, second.runs[0].asks, ran) == ("waiting", ("member_id",), ["find"])
     third = await agent.turn("M-12", Conversation.from_json(second.conversation.to_json()))
     assert (third.status, ran) == ("done", ["find", "C1 M-12"])
+
+
+def destroyer(name: str, log: list[str], **wanted: str) -> Tool:
+    """A tool that destroys, and says of what it was called with."""
+
+    def run(**given: Any) -> None:
+        log.append(" ".join([name, *map(str, given.values())]))
+
+    return Tool(name=name, input_schema=obj(**wanted), function=run, destructive=True)
+
+
+async def test_what_was_found_in_the_first_message_is_known_in_the_second(made: Made) -> None:
+    model = ScriptedModel('{"order_number": "60105"}', '{"email": null}', '{"email": null}')
+    agent = made(model)
+    first = await agent.turn("Process a refund for my order 60105")
+    assert first.status == "waiting"
+    second = await agent.turn("ada@example.org", first.conversation)
+    assert second.runs[0].facts["order_number"] == "60105"
+
+
+@pytest.mark.parametrize("message", ["thanks", "ok then, wait", "never mind"])
+async def test_what_is_queued_goes_on_only_where_it_is_agreed_to(message: str) -> None:
+    log: list[str] = []
+    registry = shop_of(("look", ("look",)), ("pay", ("pay",)))
+
+    def look(number: str) -> None: ...
+
+    chosen = f'["{flow_id("look")}", "{flow_id("pay")}"]'
+    selector = FlowSelector(
+        ScriptedModel(chosen, "[]", repeat=True), registry, ListMemory(metadata("look", "pay")), "s", on_empty="none"
+    )
+    agent = Agent(selector, [look, destroyer("pay", log)])
+    first = await agent.turn("look it up and pay")
+    off = await agent.turn("never mind", first.conversation)
+    assert (off.resumed, log) == ("pay", [])
+    after = await agent.turn(message, off.conversation)
+    assert log == []
+    if message == "thanks":
+        await agent.turn("yes", after.conversation)
+        assert log == ["pay"]
+
+
+@pytest.mark.parametrize(
+    ("message", "context"),
+    [
+        ("both for order 601055", {}),
+        ("both for order 601", {"customer": "c-96012"}),
+        ("both for bob@example.org", {"email": "ada@example.org"}),
+    ],
+)
+async def test_what_was_named_and_is_not_taken_is_asked_about(message: str, context: dict[str, Any]) -> None:
+    log: list[str] = []
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log)], shift_above=0)
+    first = await agent.turn(message, context=context)
+    assert (first.status, first.text, log) == ("waiting", "Shall I go on with: both?", [])
+    second = await agent.turn("yes", Conversation.from_json(first.conversation.to_json()))
+    assert (second.status, log) == ("done", ["drop"])
+
+
+@pytest.mark.parametrize(
+    "message", ["both, it is 129.00", "both since 2025-06-02", "both with my iPhone14", "both within 24h"]
+)
+async def test_dates_prices_and_amounts_name_nothing(message: str) -> None:
+    log: list[str] = []
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log)], shift_above=0)
+    assert (await agent.turn(message)).status == "done"
+
+
+async def test_an_answer_that_takes_itself_back_is_no_go_ahead() -> None:
+    log: list[str] = []
+    model = ScriptedModel('{"number": null}', '{"number": "A-17"}')
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, number="string")], model=model)
+    first = await agent.turn("both")
+    second = await agent.turn("no, stop, do not do it for A-17!", first.conversation)
+    assert (second.status, log, second.text) == ("waiting", [], "Shall I go on with: both?")
+    third = await agent.turn("yes", second.conversation)
+    assert (third.status, log) == ("done", ["drop A-17"])
+
+
+async def test_what_failed_twice_is_still_not_paid_twice() -> None:
+    log: list[str] = []
+
+    def ship() -> None:
+        raise ValueError
+
+    agent = agent_of(shop_of(("both", ("charge", "ship"))), [destroyer("charge", log), ship])
+    conversation = Conversation()
+    for _ in range(4):
+        conversation = (await agent.turn("both", conversation)).conversation
+    assert log == ["charge"]
+
+
+async def test_a_choice_is_not_made_again_while_what_was_chosen_waits() -> None:
+    registry = shop_of(("both", ("charge", "mail", "ship")))
+    found = registry.by_name("both")
+    assert found is not None
+    point = GuidedDecisionPoint(after_step="charge", candidate_tools=["mail", "ship"])
+    vars(found).update(chain=("charge", point))
+    log: list[str] = []
+    asked: list[str] = []
+
+    class Once:
+        def decide(self, context: dict[str, Any], candidates: list[Any], prompt: str) -> str:
+            asked.append(prompt)
+            return "ship"
+
+    def charge() -> dict[str, str]:
+        log.append("charge")
+        return {"receipt": "R-1"}
+
+    tools = [
+        charge,
+        destroyer("mail", log, receipt="string"),
+        destroyer("ship", log, receipt="string", address="string"),
+    ]
+    agent = agent_of(registry, tools, decision_callback=Once())
+    first = await agent.turn("both")
+    assert (first.status, first.runs[0].asks) == ("waiting", ("address",))
+    second = await agent.turn("A-5", Conversation.from_json(first.conversation.to_json()))
+    assert (second.status, log, len(asked)) == ("done", ["charge", "ship R-1 A-5"], 1)
+
+
+async def test_a_sole_branch_has_to_hold() -> None:
+    log: list[str] = []
+    registry = shop_of(("drop", ("drop",)))
+    ConditionalFlow(
+        name="both",
+        description="d",
+        condition="c",
+        branches=[("it was said twice", "drop")],
+        examples=[],
+        registry=registry,
+    )
+    without = await agent_of(registry, [destroyer("drop", log)]).turn("both")
+    assert (without.status, log) == ("open", [])
+    model = ScriptedModel("[]")
+    selector = FlowSelector(model, registry, ListMemory(metadata("both")), "s", on_empty="none")
+    asked = await Agent(selector, [destroyer("drop", log)]).turn("both")
+    assert (asked.status, log) == ("open", [])
+    assert "it was said twice" in model.calls[0][-1].content
+
+
+async def test_nothing_is_no_fact() -> None:
+    log: list[str] = []
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, email="string")])
+    first = await agent.turn("both", context={"email": None})
+    assert (first.status, first.runs[0].asks) == ("waiting", ("email",))
+    second = await agent.turn("ada@example.org", first.conversation, context={"email": None})
+    assert (second.status, log) == ("done", ["drop ada@example.org"])
+
+
+async def test_two_things_are_asked_for_and_given_one_by_one() -> None:
+    log: list[str] = []
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, number="string", sure="boolean")])
+    first = await agent.turn("both")
+    assert first.text == "To go on, I need: number, sure."
+    second = await agent.turn("A-1", first.conversation)
+    assert (second.status, second.text) == ("waiting", "To go on, I need: sure.")
+    third = await agent.turn("yes", second.conversation)
+    assert (third.status, log) == ("done", ["drop A-1 True"])
+
+
+@pytest.mark.parametrize(
+    ("said", "value", "taken"),
+    [
+        ("129.00", 129.0, True),
+        ("it is 1,500", 1500, True),
+        ("12,90 please", 12.9, True),
+        ("it is 5", -5, False),
+        ("-5", -5, True),
+    ],
+)
+async def test_numbers_are_compared_as_numbers(said: str, value: float, *, taken: bool) -> None:
+    log: list[str] = []
+    model = ScriptedModel('{"amount": null}', f'{{"amount": {value}}}')
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, amount="number")], model=model)
+    first = await agent.turn("both")
+    second = await agent.turn(f"well, {said}", first.conversation)
+    assert bool(log) is taken, second.reason
+
+
+async def test_a_flow_that_nobody_goes_on_with_can_be_left(made: Made) -> None:
+    agent = made()
+    first = await agent.turn("The parcel is marked as delivered but it is not here, nobody has it")
+    assert [each.name for each in first.conversation.flows] == ["lost_parcel"]
+    second = await agent.turn("never mind", first.conversation)
+    assert second.conversation.flows == ()
+
+
+async def test_a_part_that_is_gone_fails_its_flow_alone() -> None:
+    selector, registry = composed(SequentialFlow)
+    log: list[str] = []
+    agent = Agent(selector, tools_for("do_first", "do_second", log=log, wants="number"))
+    first = await agent.turn("both")
+    registry.unregister(flow_id("second"))
+    second = await agent.turn("A-1", first.conversation)
+    assert second.status in {"failed", "waiting"}
+    assert log == ["do_first"]
 
 
 # --- what must not leak out of a turn -----------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def test_the_demo_runs_flows_in_all_three_tiers_and_lets_an_agent_answer(clone: 
     statuses = re.findall(r"^ +(\w+): (\w+), (\d) calls of the model", text, re.MULTILINE)
     assert statuses == [
         ("waiting", "refund_order", "2"),
-        ("done", "refund_order", "2"),
+        ("done", "refund_order", "3"),
         ("done", "track_order", "2"),
         ("active", "damaged_item_claim", "3"),
         ("active", "damaged_item_claim", "3"),
