@@ -1,7 +1,6 @@
 """What a model's reply says: calls, text, both, or nothing that can be made out."""
 
 import json
-from time import perf_counter
 from typing import Any
 
 import pytest
@@ -210,10 +209,8 @@ HOSTILE: list[object] = [
 
 @pytest.mark.parametrize("reply", HOSTILE, ids=range(len(HOSTILE)))
 def test_whatever_a_model_answers_is_an_outcome(reply: object) -> None:
-    start = perf_counter()
     found = read_tool_reply(reply)
     assert found.plan.steps == found.calls or found.calls
-    assert perf_counter() - start < 2
     assert found.kind != "unreadable" or found.note
 
 

@@ -1,8 +1,5 @@
 """Which tool a name means, and what never runs on a guess."""
 
-import sys
-from time import perf_counter
-
 import pytest
 
 from benchmarks.names import Case, ListedTool, read
@@ -199,9 +196,7 @@ HOSTILE: list[object] = [
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_whatever_a_model_calls_a_tool_is_an_answer(name: object) -> None:
     index = NameIndex(TOOLS)
-    start = perf_counter()
     found = index.resolve(name)
-    assert perf_counter() - start < 0.5
     assert found.tool is None
     assert len(found.requested) <= 201
     assert found.error()["connected_tools"] == [tool.name for tool in TOOLS]
@@ -233,37 +228,3 @@ def test_most_of_the_names_on_the_list_are_found_and_none_is_taken_for_another()
 @pytest.mark.parametrize("case", [case for case in CASES if case.suggest], ids=lambda case: case.ask)
 def test_what_may_not_run_is_suggested(case: Case) -> None:
     assert case.suggest in resolve(case.ask, TOOLS).suggestions
-
-
-def a_thousand() -> list[ListedTool]:
-    return [
-        ListedTool(
-            id=f"node-{place}-{number}",
-            name=f"{tool.name}_{number}" if number else tool.name,
-            provider=tool.provider,
-            operation=tool.operation,
-            capabilities=tool.capabilities,
-            input_schema=tool.input_schema,
-            destructive=tool.destructive,
-        )
-        for number in range(13)
-        for place, tool in enumerate(TOOLS)
-    ]
-
-
-@pytest.mark.skipif(sys.gettrace() is not None, reason="times mean nothing while lines are counted")
-def test_a_thousand_tools_take_microseconds_exact_and_milliseconds_by_likeness() -> None:
-    index = NameIndex(a_thousand())
-    index.resolve("web_serach_of_everything")
-
-    def best(name: str, times: int) -> float:
-        runs: list[float] = []
-        for _ in range(5):
-            start = perf_counter()
-            for _ in range(times):
-                index.resolve(name)
-            runs.append((perf_counter() - start) / times)
-        return min(runs)
-
-    assert best("postgres/runQuery", 1_000) < 10e-6
-    assert best("calendar_list_evnts", 5) < 10e-3
