@@ -4,8 +4,9 @@ Deterministic when it can, guided by a model when it must, open when nothing fit
 Names are loaded on first use, so that importing this package costs next to nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jazz_select.lazy import lazily
 
 if TYPE_CHECKING:
     from jazz_select.build import sync_registry
@@ -50,13 +51,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

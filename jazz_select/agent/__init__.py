@@ -3,8 +3,9 @@
 Names are loaded on first use, like those of `jazz_select`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jazz_select.lazy import lazily
 
 if TYPE_CHECKING:
     from jazz_select.agent.actions import Action, Run
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from jazz_select.agent.router import Router
     from jazz_select.agent.snapshot import Snapshot
     from jazz_select.agent.state import ActionDecision, TurnState, changed
+    from jazz_select.agent.streaming import stream_respond
+    from jazz_select.agent.sync import finalize_sync, respond_sync, run_chain_sync
     from jazz_select.agent.turn import TurnInput, TurnResult
     from jazz_select.errors import ChainError, FormatError
 
@@ -25,9 +28,9 @@ _HOMES = {
     "Action": "actions",
     "ActionDecision": "state",
     "Agent": "agent",
-    "ChainError": "jazz_select.errors",
+    "ChainError": ".errors",
     "Conversation": "conversation",
-    "FormatError": "jazz_select.errors",
+    "FormatError": ".errors",
     "Guard": "guards",
     "ModelPlanner": "planning",
     "Route": "guards",
@@ -39,10 +42,14 @@ _HOMES = {
     "TurnState": "state",
     "changed": "state",
     "finalize": "finalize",
+    "finalize_sync": "sync",
     "guard": "guards",
     "iteration_cap": "guards",
     "respond": "respond",
+    "respond_sync": "sync",
     "run_chain": "chain",
+    "run_chain_sync": "sync",
+    "stream_respond": "streaming",
 }
 
 __all__ = [
@@ -63,18 +70,15 @@ __all__ = [
     "TurnState",
     "changed",
     "finalize",
+    "finalize_sync",
     "guard",
     "iteration_cap",
     "respond",
+    "respond_sync",
     "run_chain",
+    "run_chain_sync",
+    "stream_respond",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    home = _HOMES[name]
-    value = getattr(import_module(home if home.startswith("jazz_select") else f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)

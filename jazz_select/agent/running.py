@@ -76,7 +76,7 @@ class Running:
             try:
                 run = await self._one(work, top, answers)
             except Exception as error:  # noqa: BLE001 - whatever an author's part fails with, the turn goes on
-                run = FlowRun(flow=top.name, status="failed", problem=described(error))
+                run = FlowRun(flow=top.name, status="failed", problem=described(error), begun=False)
             work.runs.append(run)
             work.status = run.status
             kept = {"answers": {**top.answers, **storable_fields(answers)}, "asks": run.asks}

@@ -3,8 +3,9 @@
 Names are loaded on first use, like those of `jazz_select`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jazz_select.lazy import lazily
 
 if TYPE_CHECKING:
     from jazz_select.routing.analyze import ChainAnalyzer
@@ -70,10 +71,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)

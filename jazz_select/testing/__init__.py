@@ -31,8 +31,9 @@ async def test_the_model_decides(registry: FlowRegistry) -> None:
 Names are loaded on first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jazz_select.lazy import lazily
 
 if TYPE_CHECKING:
     from jazz_select.testing.contracts import check_chat_model, check_embedder
@@ -73,13 +74,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
