@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from jazz_select.agent.agent import Agent
     from jazz_select.agent.chain import run_chain
     from jazz_select.agent.conversation import Conversation
-    from jazz_select.agent.finalize import finalize
+    from jazz_select.agent.finalizing import finalize
     from jazz_select.agent.guards import Guard, Route, guard, iteration_cap
     from jazz_select.agent.planning import ModelPlanner
-    from jazz_select.agent.respond import respond
+    from jazz_select.agent.responding import respond
     from jazz_select.agent.router import Router
     from jazz_select.agent.snapshot import Snapshot
     from jazz_select.agent.state import ActionDecision, TurnState, changed
@@ -41,11 +41,11 @@ _HOMES = {
     "TurnResult": "turn",
     "TurnState": "state",
     "changed": "state",
-    "finalize": "finalize",
+    "finalize": "finalizing",
     "finalize_sync": "sync",
     "guard": "guards",
     "iteration_cap": "guards",
-    "respond": "respond",
+    "respond": "responding",
     "respond_sync": "sync",
     "run_chain": "chain",
     "run_chain_sync": "sync",

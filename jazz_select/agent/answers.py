@@ -6,7 +6,7 @@ import orjson
 
 from jazz_select.agent.answering import asked_for, fitted, spaced, worded
 from jazz_select.agent.conversation import OpenFlow
-from jazz_select.agent.finalize import finalize
+from jazz_select.agent.finalizing import finalize
 from jazz_select.agent.running import Running
 from jazz_select.agent.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult, storable
 from jazz_select.agent.turn import Work

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 
 from jazz_select.agent.chain import Strategy
 from jazz_select.agent.events import Event
-from jazz_select.agent.finalize import OnLimit
+from jazz_select.agent.finalizing import OnLimit
 from jazz_select.agent.formatting import MAX_CHARS, FormattingPrompt
-from jazz_select.agent.respond import respond
+from jazz_select.agent.responding import respond
 from jazz_select.agent.schemas import SchemaLike
 from jazz_select.agent.toolcalls import AfterCall, BeforeCall
 from jazz_select.ports import ChatModel

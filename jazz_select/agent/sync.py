@@ -6,8 +6,8 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from jazz_select.agent.chain import run_chain
-from jazz_select.agent.finalize import finalize
-from jazz_select.agent.respond import respond
+from jazz_select.agent.finalizing import finalize
+from jazz_select.agent.responding import respond
 from jazz_select.errors import ConfigError
 
 P = ParamSpec("P")

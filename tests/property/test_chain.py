@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazz_select.agent.chain import run_chain
-from jazz_select.agent.finalize import finalize
+from jazz_select.agent.finalizing import finalize
 from jazz_select.agent.formatting import FormattingContext, formatting_messages
 from jazz_select.agent.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult, storable
 from jazz_select.errors import FormatError

@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import json
+import pkgutil
 import re
 import subprocess
 import sys
@@ -302,3 +303,10 @@ def test_every_make_target_that_the_papers_name_exists() -> None:
     }
     assert named
     assert {row for row in named if row[1] not in targets} == set()
+
+
+@pytest.mark.parametrize("name", exporting())
+def test_no_module_has_the_name_of_something_its_package_exports(name: str) -> None:
+    package = importlib.import_module(name)
+    modules = {each.name for each in pkgutil.iter_modules(getattr(package, "__path__", ()))}
+    assert modules & set(package.__all__) == set(), "whichever is imported first would hide the other"

@@ -266,7 +266,7 @@ async def test_what_is_known_does_not_fill_the_schema_and_a_model_does(made: Mad
 
 
 async def test_a_format_that_fails_loses_nothing(made: Made) -> None:
-    from jazz_select.agent.finalize import finalize
+    from jazz_select.agent.finalizing import finalize
 
     schema = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
     result = await made(ScriptedModel("no", "no")).turn(REFUND, context=ADA, schema=schema)

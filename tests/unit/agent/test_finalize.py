@@ -11,10 +11,10 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from jazz_select.agent.chain import Strategy, run_chain
-from jazz_select.agent.finalize import finalize
+from jazz_select.agent.finalizing import finalize
 from jazz_select.agent.formatting import FormattingContext, FormattingPrompt, formatting_messages
 from jazz_select.agent.inloop import wire_schema
-from jazz_select.agent.respond import respond
+from jazz_select.agent.responding import respond
 from jazz_select.agent.sync import finalize_sync, respond_sync
 from jazz_select.agent.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.errors import ChainError, ConfigError, FormatError, ModelError

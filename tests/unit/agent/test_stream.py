@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from jazz_select.agent.events import ChainText, Event, Finished, FormatRestarted, FormatStarted, OutputText, ToolCalled
-from jazz_select.agent.finalize import finalize
-from jazz_select.agent.respond import respond
+from jazz_select.agent.finalizing import finalize
+from jazz_select.agent.responding import respond
 from jazz_select.agent.streaming import stream_respond
 from jazz_select.agent.transcript import Chain
 from jazz_select.errors import ChainError, ConfigError, FormatError, ModelError

@@ -7,7 +7,7 @@ from typing import Any, Final
 from jazz_select.agent.asking import Asker, with_system
 from jazz_select.agent.chain import Strategy, run_chain
 from jazz_select.agent.events import ChainText, Event, Finished, OnEvent, OutputText, tell
-from jazz_select.agent.finalize import Formatted, Formatter, OnLimit, check_options, finalize
+from jazz_select.agent.finalizing import Formatted, Formatter, OnLimit, check_options, finalize
 from jazz_select.agent.formatting import MAX_CHARS, FormattingPrompt
 from jazz_select.agent.schemas import OutputSchema, SchemaLike
 from jazz_select.agent.toolcalls import AfterCall, BeforeCall
