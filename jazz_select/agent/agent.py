@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
+from unicodedata import normalize
 
 from jazz_select.agent.actions import PRE_CHECK
-from jazz_select.agent.answering import spaced
+from jazz_select.agent.answering import called_off
 from jazz_select.agent.answers import Answers
 from jazz_select.agent.checking import as_tool, check_parts, checked_input, why_open
 from jazz_select.agent.conversation import Conversation, OpenFlow
@@ -95,7 +96,7 @@ class Agent:
         self._selector = selector
         self._tools = Toolbox(as_tool(each) for each in tools)
         self._guards = tuple(guards)
-        check_parts(self._guards, decision_callback)
+        check_parts(self._tools, self._guards, decision_callback)
         self._schema = OutputSchema(schema) if schema is not None else None
         self._shift_above = shift_above
         self._hooks, self._redact = tuple(hooks), redact
@@ -142,7 +143,9 @@ class Agent:
         known = checked_input(message, context)
         wanted = OutputSchema(schema) if schema is not None else self._schema
         conversation = Conversation.of(history)
-        work = Work(message=written(message), conversation=conversation, context=known, schema=wanted)
+        work = Work(
+            message=normalize("NFKC", written(message)), conversation=conversation, context=known, schema=wanted
+        )
         work.flows, work.failed = conversation.flows, conversation.failed
         with Trace(self._hooks, redact=self._redact) as trace, span(self.name, "turn") as traced:
             await walk(self._graph, PRE_CHECK, work, nodes=_TOPOLOGY.nodes)
@@ -214,10 +217,13 @@ class Agent:
         if idle and (answers := single_word(lacking, work.message)):
             return self._go_on(work, active, answers)
         if idle and said in AGREED and all(name in known for name in active.asks):
-            return self._go_on(work, active, {}, confirmed=True)
+            agreed = {"agreed": (*active.agreed, *active.named), "named": (), "doubt": ""}
+            return self._go_on(work, active.model_copy(update=agreed), {})
         if said in CALLED_OFF and (idle or not self._has_model):
             work.flows = work.flows[:-1]
-            work.text = f"All right, nothing more is done about: {spaced(active.name)}."
+            work.text = called_off(active)
+            if active.is_final:  # asked for again, it goes on where it was called off
+                work.failed = (*work.failed, active.model_copy(update={"status": "failed"}))
             work.resumed = work.flows[-1].name if work.flows else ""
             return "ask"
         return ""
@@ -230,9 +236,8 @@ class Agent:
         work.flows = (*work.flows[:-1], active.model_copy(update={"answers": {**active.answers, **answers}}))
         return "ask"
 
-    def _go_on(self, work: Work, active: OpenFlow, answers: Mapping[str, Any], *, confirmed: bool = False) -> str:
-        known = {"answers": {**active.answers, **answers}, "confirmed": active.confirmed or confirmed}
-        work.flows = (*work.flows[:-1], active.model_copy(update=known))
+    def _go_on(self, work: Work, active: OpenFlow, answers: Mapping[str, Any]) -> str:
+        work.flows = (*work.flows[:-1], active.model_copy(update={"answers": {**active.answers, **answers}}))
         return "run"
 
     async def _found(self, work: Work, *, alone: bool) -> FlowSelectionResult:

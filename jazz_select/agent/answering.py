@@ -1,10 +1,11 @@
 """An answer without a model: by the flow's own words, and in a schema that what tools returned fills. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from string import Formatter
 from typing import Any, Final, cast
 
-from jazz_select.agent.flows import FlowRun
+from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.runs import FlowRun
 from jazz_select.agent.schemas import OutputSchema, Read
 from jazz_select.agent.storing import storable_text
 from jazz_select.flow.base import BaseFlow
@@ -39,6 +40,22 @@ def worded(run: FlowRun, find: Find) -> str:
 def asked_for(asks: Sequence[str]) -> str:
     """The question for what a flow waits for."""
     return f"To go on, I need: {', '.join(map(spaced, asks))}."
+
+
+def called_off(flow: OpenFlow) -> str:
+    """What a user is told who calls a flow off."""
+    done = f" Done already: {', '.join(map(spaced, flow.final))}." if flow.final else ""
+    return f"All right, nothing more is done about: {spaced(flow.name)}.{done}"
+
+
+def asked_again(flow: OpenFlow, known: Container[str]) -> str:
+    """What a flow waits for, once more; where that is known, whether it is to go on, and with what left out."""
+    left = [name for name in flow.asks if name not in known and name not in flow.answers]
+    if left:
+        return asked_for(left)
+    doubt = f"{spaced(flow.doubt)} may have been done already. " if flow.doubt else ""
+    named = f"{', '.join(flow.named)} will not be used. " if flow.named else ""
+    return f"{doubt}{named}Shall I go on with: {spaced(flow.name)}?"
 
 
 def spaced(name: str) -> str:

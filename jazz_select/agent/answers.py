@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import orjson
 
-from jazz_select.agent.answering import asked_for, fitted, spaced, worded
-from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.answering import asked_again, fitted, spaced, worded
 from jazz_select.agent.finalizing import finalize
 from jazz_select.agent.running import Running
 from jazz_select.agent.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult, storable
@@ -30,7 +29,7 @@ class Answers:
         told = [worded(run, self._running.flow) for run in work.runs]
         top = work.flows[-1] if work.flows else None
         if top is not None and not work.text and top.status != "active" and (not work.runs or not work.runs[-1].begun):
-            work.status, told = "waiting", [_asked_again(work, top)]
+            work.status, told = "waiting", [asked_again(top, work.context)]
         work.text = "\n\n".join(text for text in (work.text, *told) if text)
         if work.resumed:
             work.text += f"\n\nBack to: {spaced(work.resumed)}."
@@ -67,12 +66,6 @@ class Answers:
         work.value, work.text = given.value, given.text
         work.incomplete = work.incomplete or given.incomplete
         return Tier.GUIDED
-
-
-def _asked_again(work: Work, flow: OpenFlow) -> str:
-    """What a flow waits for, once more; where the caller has made it known meanwhile, whether it is to go on."""
-    left = [name for name in flow.asks if name not in work.context and name not in flow.answers]
-    return asked_for(left) if left else f"Shall I go on with: {spaced(flow.name)}?"
 
 
 def _transcript(work: Work) -> Chain:

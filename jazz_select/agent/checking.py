@@ -1,10 +1,12 @@
 """What an agent is given, checked, and why it does not act on what it found."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from jazz_select.agent.guards import Guard
+from jazz_select.agent.loops import FINISHED
 from jazz_select.errors import ConfigError
+from jazz_select.routing.names import words
 from jazz_select.routing.sources import tool_from_function
 from jazz_select.routing.tool import Tool
 from jazz_select.selector.result import FlowSelectionResult
@@ -24,12 +26,16 @@ def as_tool(given: Tool | Callable[..., object]) -> Tool:
     raise ConfigError(msg)
 
 
-def check_parts(guards: Sequence[object], callback: object) -> None:
+def check_parts(tools: Iterable[str], guards: Sequence[object], callback: object) -> None:
     """See that parts are of their kind.
 
     Raises:
         ConfigError: One is not.
     """
+    for name in tools:
+        if "".join(words(name)) == "".join(words(FINISHED)):
+            msg = f"a tool is called {name!r}, which is what an agent's model calls to end a procedure; rename it"
+            raise ConfigError(msg)
     for each in guards:
         if not isinstance(each, Guard):
             msg = f"guards are Guards (make one of a function with @guard), not {each!r:.80}"

@@ -16,8 +16,6 @@ LONGEST_MESSAGE: Final = 8_000
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
 _EPISODE: Final = 300
-_FORGOTTEN: Final = 20
-"""Turns after which a flow that failed is not gone on with."""
 
 
 class _Frozen(BaseModel):
@@ -40,6 +38,7 @@ class Ran(_Frozen):
 
     tool: str
     output: str
+    final: bool = False
 
 
 class Part(_Frozen):
@@ -52,7 +51,7 @@ class Part(_Frozen):
         tool: The tool that a choice fell on and that still waits; the choice is not made again.
         last: The tool that ran last.
         facts: What its tools returned. No other part sees it, but those that come after it in a sequence.
-        ran: The tools that were run, the last ten.
+        ran: The tools that were run: the last ten, and all that destroy something.
         final: Whether one of them destroys something.
     """
 
@@ -74,7 +73,9 @@ class OpenFlow(_Frozen):
         status: `queued` until it is begun, `waiting` where it asked for something, `failed`, else `active`. Only an
             active one takes whatever is said next; the others go on where they are answered, chosen or agreed to.
         asks: What it waits for: names of facts; none where it waits for a yes.
-        confirmed: Whether the user has agreed to it, though something that was named is not used.
+        named: What the user named and nothing takes, as the last question said.
+        agreed: What of that the user has agreed to leave out.
+        doubt: A tool that destroys something and failed: it may have been done all the same.
         answers: What the user said when it asked.
         parts: How far each part has come, by its place: "0" is the flow itself, "0.1" its second part.
         request: What the user wanted when it was chosen.
@@ -86,9 +87,21 @@ class OpenFlow(_Frozen):
     asks: tuple[str, ...] = ()
     answers: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     parts: Mapping[str, Part] = Field(default_factory=dict[str, Part])
-    confirmed: bool = False
+    named: tuple[str, ...] = ()
+    agreed: tuple[str, ...] = ()
+    doubt: str = ""
     request: str = ""
     turn: int = 0
+
+    @property
+    def final(self) -> tuple[str, ...]:
+        """The tools that destroy something and have run in it."""
+        return tuple(dict.fromkeys(ran.tool for part in self.parts.values() for ran in part.ran if ran.final))
+
+    @property
+    def is_final(self) -> bool:
+        """Whether something was destroyed in it: then it is never forgotten."""
+        return any(part.final for part in self.parts.values())
 
 
 class Conversation(_Frozen):
@@ -187,8 +200,10 @@ class Conversation(_Frozen):
         return self.model_copy(
             update={
                 "messages": said[-MOST_MESSAGES:],
-                "flows": tuple(flows)[-MOST_FLOWS:],
-                "failed": tuple(each for each in failed if self.turns - each.turn < _FORGOTTEN)[-MOST_FLOWS:],
+                "flows": tuple(
+                    each for place, each in enumerate(flows) if len(flows) - place <= MOST_FLOWS or each.is_final
+                ),
+                "failed": tuple(failed),
                 "episodes": (*self.episodes, episode)[-MOST_EPISODES:],
                 "done": (*self.done, *done)[-MOST_EPISODES:],
                 "turns": self.turns + 1,

@@ -4,12 +4,12 @@ A chain runs once. What an earlier turn has done is told by a `Part` for each pl
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
 
 from jazz_select.agent.conversation import Part, Ran
-from jazz_select.agent.storing import storable_fields, storable_text
+from jazz_select.agent.runs import FlowRun, joined, shown
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.routing.chains import chain_of
@@ -21,75 +21,7 @@ from jazz_select.routing.steps import StepRecord
 from jazz_select.routing.tool import Tool
 from jazz_select.telemetry import described, span
 
-Status = Literal["done", "active", "open", "waiting", "failed"]
-_WORST: Final = {"done": 0, "active": 1, "open": 2, "waiting": 3, "failed": 4}
 _OPEN: Final = "which tool comes next is open"
-_MOST_RAN: Final = 10
-_LONGEST_RAN: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowRun:
-    """What became of one flow.
-
-    Attributes:
-        flow: Its name.
-        type: Its type.
-        path: Its place: "0", or "0.1" for the second part of that.
-        status: `done`; `active` where a model goes on with it in the turns to come; `open` where somebody else has to;
-            `waiting` for facts that a tool of it wants; `failed` where a step did.
-        records: One for each step of its own chain, of this turn.
-        facts: What is known after it: what was known before, and what its tools returned.
-        own: What its own tools returned, in this turn and before.
-        ran: The tools that were run, as a model is told of them.
-        parts: Those of a composite.
-        steps_done: How many steps of its own chain are done.
-        branch: Which branch a conditional flow took.
-        tool: The tool that a choice fell on and that waits.
-        last: The tool that ran last.
-        asks: What it waits for.
-        text: What a model said, where one went on.
-        problem: What is open, or went wrong, in words.
-        final: Whether a tool of its own was run that destroys something.
-        begun: False where it was not even begun: nothing of it is to be kept.
-    """
-
-    flow: str
-    type: str = "flow"
-    path: str = "0"
-    status: Status = "done"
-    records: tuple[StepRecord, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    own: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    ran: tuple[Ran, ...] = ()
-    parts: tuple["FlowRun", ...] = ()
-    steps_done: int = 0
-    branch: int | None = None
-    tool: str = ""
-    last: str = ""
-    asks: tuple[str, ...] = ()
-    text: str = ""
-    problem: str = ""
-    final: bool = False
-    begun: bool = True
-
-    @property
-    def all(self) -> Iterator["FlowRun"]:
-        """It and all in it."""
-        yield self
-        for part in self.parts:
-            yield from part.all
-
-    @property
-    def steps(self) -> tuple[StepRecord, ...]:
-        """The records of all of it, in order of the parts."""
-        return tuple(record for run in self.all for record in run.records)
-
-    @property
-    def known(self) -> dict[str, Any]:
-        """What tools returned anywhere in it, the later ones over the earlier."""
-        return {name: value for run in self.all for name, value in run.own.items()}
-
 
 Choose = Callable[[ConditionalFlow], Awaitable[int | None]]
 """Which branch of a conditional flow is to be run, by its place; None where none fits."""
@@ -126,11 +58,15 @@ class FlowRunner:
             known = {**facts, **before.facts}
             begun = replace(begun, facts=known, own=before.facts, ran=before.ran, final=before.final)
             begun = replace(begun, steps_done=before.steps, branch=before.branch, tool=before.tool, last=before.last)
-            if before.status == "done":
+            if before.status == "done" and not _has_parts(flow, before):
                 return begun
         with span(flow.name, "node") as traced:
             try:
                 run = await self._run(flow, begun, before)
+            except asyncio.CancelledError as error:
+                if _is_cancelled():
+                    raise
+                run = replace(begun, status="failed", problem=described(error))  # some part's own, and nobody's wish
             except Exception as error:  # noqa: BLE001 - whatever an author's part fails with; the others go on
                 run = replace(begun, status="failed", problem=described(error))
             if traced is not None:
@@ -150,7 +86,7 @@ class FlowRunner:
             run = replace(begun, status="open", problem="its author gave it no chain of tools")
         if run.status == "done" and flow.composite:
             run = await self._composite(flow, run)
-        if run.status == "open" and self._go_on is not None and not flow.composite:
+        if run.status == "open" and self._go_on is not None and (not flow.composite or _lacks_branch(flow, run)):
             run = await self._go_on(flow, run)
         return run
 
@@ -163,17 +99,19 @@ class FlowRunner:
             return begun
         ran = await self._executor.run(chain, begun.facts, after=begun.last)
         good = [record for record in ran.records if record.status == "ok"]
+        tried = [record for record in ran.records if record.attempts]
+        called = [record for record in tried if record.status == "ok" or record.fault == "output"]
         own = {**begun.own, **{name: value for record in good for name, value in _fields(record.output).items()}}
         run = replace(
             begun,
             records=ran.records,
             facts=dict(ran.context),
             own=own,
-            ran=(*begun.ran, *(Ran(tool=each.tool, output=shown(each.output)) for each in good)),
-            steps_done=begun.steps_done + len(good),
+            ran=(*begun.ran, *(self._told(each) for each in called)),
+            steps_done=begun.steps_done + len(called),
             tool="",
             last=good[-1].tool if good else begun.last,
-            final=begun.final or any(self._executor.tools[each.tool].destructive for each in good),
+            final=begun.final or any(self._executor.tools[each.tool].destructive for each in tried),
         )
         if ran.status == "ok":
             return run
@@ -182,6 +120,10 @@ class FlowRunner:
             waits = replace(run, status="waiting", records=tuple(good), tool=last.tool)
             return replace(waits, asks=last.missing, problem=last.error)
         return replace(run, status=ran.status, problem=last.error or _OPEN)
+
+    def _told(self, record: StepRecord) -> Ran:
+        output = shown(record.output) if record.status == "ok" else f"it ran: {record.error}"
+        return Ran(tool=record.tool, output=output, final=self._executor.tools[record.tool].destructive)
 
     async def _filled(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """With what the chain wants and no tool of it gives, as far as that can be found or else has to be asked for.
@@ -194,10 +136,11 @@ class FlowRunner:
             tool = self._executor.tools.get(step) if isinstance(step, str) else None
             if tool is None:
                 break
-            later = dict.fromkeys(given - facts.keys())
+            later = dict.fromkeys(given - facts.keys(), "something")
             missing = tuple(name for name in arguments_of(tool, {**later, **facts})[1] if name not in asks)
             if missing and self._fill is not None:
-                facts |= await self._fill(tool, missing, facts)
+                found = await self._fill(tool, missing, facts)
+                facts |= {name: value for name, value in found.items() if name in missing}
             asks |= {name: tool.name for name in missing if name not in facts}
             returned = {each.name for each in outputs(tool)}
             if not returned:
@@ -211,18 +154,21 @@ class FlowRunner:
     async def _composite(self, flow: BaseFlow, begun: FlowRun) -> FlowRun:
         parts = flow.subflows
         if isinstance(flow, ConditionalFlow):
+            before = self._before.get(begun.path)
+            if before is not None and before.status in {"open", "active"} and begun.branch is None:
+                return replace(begun, status="open", problem="no branch fits")
             branch = begun.branch if begun.branch is not None else await self._choose(flow)
             if branch is None or branch >= len(parts):
                 return replace(begun, status="open", problem="no branch fits")
             run = await self.run(parts[branch], begun.facts, f"{begun.path}.{branch}")
-            return _joined(replace(begun, branch=branch), (run,))
+            return joined(replace(begun, branch=branch), (run,))
         if flow.type == "parallel":
             async with asyncio.TaskGroup() as group:
                 tasks = [
                     group.create_task(self.run(part, begun.facts, f"{begun.path}.{place}"))
                     for place, part in enumerate(parts)
                 ]
-            return _joined(begun, tuple(task.result() for task in tasks))
+            return joined(begun, tuple(task.result() for task in tasks))
         runs: list[FlowRun] = []
         facts = begun.facts
         for place, part in enumerate(parts):
@@ -230,50 +176,22 @@ class FlowRunner:
             facts = runs[-1].facts
             if runs[-1].status != "done":
                 break
-        return _joined(begun, tuple(runs))
+        return joined(begun, tuple(runs))
 
 
-def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
-    """How far each part has come, to go on with."""
-    found = dict(before)
-    for each in run.all:
-        found[each.path] = Part(
-            status=each.status,
-            steps=each.steps_done,
-            branch=each.branch,
-            tool=each.tool,
-            last=each.last,
-            facts=storable_fields(each.own),
-            ran=each.ran[-_MOST_RAN:],
-            final=each.final,
-        )
-    return found
+def _has_parts(flow: BaseFlow, before: Part) -> bool:
+    """Whether what it found lies in its parts."""
+    return flow.composite and not (isinstance(flow, ConditionalFlow) and before.branch is None)
 
 
-def shown(output: object) -> str:
-    """An output as a model is told of it later."""
-    text = storable_text(output)
-    return text if len(text) <= _LONGEST_RAN else f"{text[:_LONGEST_RAN]}…"
+def _lacks_branch(flow: BaseFlow, run: FlowRun) -> bool:
+    return isinstance(flow, ConditionalFlow) and run.branch is None
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _fields(output: object) -> dict[str, Any]:
     return dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}
-
-
-def _joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
-    """A composite from its parts: as far as the least of them came."""
-    if not parts:
-        return begun
-    facts = dict(begun.facts)
-    for part in parts:
-        facts.update(part.facts)
-    worst = max(parts, key=lambda part: _WORST[part.status])
-    return replace(
-        begun,
-        status=worst.status,
-        parts=parts,
-        facts=facts,
-        asks=tuple(dict.fromkeys(ask for part in parts for ask in part.asks)),
-        text="\n\n".join(part.text for part in parts if part.text),
-        problem=f"{worst.flow}: {worst.problem}" if worst.problem else "",
-    )

@@ -7,7 +7,7 @@ import orjson
 
 from jazz_select.agent.chain import run_chain
 from jazz_select.agent.conversation import Ran
-from jazz_select.agent.flows import FlowRun, shown
+from jazz_select.agent.runs import FlowRun, shown
 from jazz_select.agent.toolcalls import AfterCall, BeforeCall
 from jazz_select.agent.transcript import Chain, ToolResult
 from jazz_select.agent.turn import Work
@@ -74,19 +74,30 @@ class Loops:
             chain = await run_chain(
                 self._model,
                 messages,
-                [*self._usable(flow), *([done] if flow is not None and FINISHED not in self._tools else [])],
+                [*self._usable(flow), *([done] if flow is not None else [])],
                 chain_limit=self._chain_limit,
                 before_call=self._before_call,
                 after_call=self._after_call,
             )
         except ChainError as error:
-            return Talked(chain=error.chain, error=error, ran=_ran(error.chain), final=self._final(error.chain))
-        return Talked(chain=chain, finished=bool(ended), ran=_ran(chain), final=self._final(chain))
+            return Talked(chain=error.chain, error=error, ran=self._ran(error.chain), final=self._final(error.chain))
+        return Talked(chain=chain, finished=bool(ended), ran=self._ran(chain), final=self._final(chain))
 
     def _final(self, chain: Chain) -> bool:
         """Whether a call in it was made to a tool that destroys something; one that failed may have, too."""
         called = [each.tool for each in chain.entries if isinstance(each, ToolResult)]
         return any(name in self._tools and self._tools[name].destructive for name in called)
+
+    def _ran(self, chain: Chain) -> tuple[Ran, ...]:
+        results = [each for each in chain.entries if isinstance(each, ToolResult) and each.tool in self._tools]
+        return tuple(
+            Ran(
+                tool=each.tool,
+                output=shown(each.output) if each.ok else f"failed: {each.error}",
+                final=self._tools[each.tool].destructive,
+            )
+            for each in results
+        )
 
     def _usable(self, flow: BaseFlow | None) -> list[Tool]:
         """The connected tools that a flow and its parts name; all where there is no flow, or it names none."""
@@ -99,13 +110,6 @@ def _named(flow: BaseFlow) -> Iterable[str]:
     yield from flow.tools
     for part in flow.subflows:
         yield from _named(part)
-
-
-def _ran(chain: Chain) -> tuple[Ran, ...]:
-    results = [each for each in chain.entries if isinstance(each, ToolResult) and each.tool != FINISHED]
-    return tuple(
-        Ran(tool=each.tool, output=shown(each.output) if each.ok else f"failed: {each.error}") for each in results
-    )
 
 
 def _prompts(work: Work, flow: BaseFlow | None) -> str:

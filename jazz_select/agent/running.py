@@ -6,8 +6,9 @@ from typing import Any
 
 from jazz_select.agent.branching import branch_of
 from jazz_select.agent.conversation import OpenFlow
-from jazz_select.agent.flows import FlowRun, FlowRunner, progress_of
+from jazz_select.agent.flows import FlowRunner
 from jazz_select.agent.loops import Loops
+from jazz_select.agent.runs import FlowRun, doubtful, progress_of
 from jazz_select.agent.slots import Wanted, from_words, unused, wanted_of
 from jazz_select.agent.storing import storable_fields
 from jazz_select.agent.turn import Work
@@ -24,6 +25,8 @@ from jazz_select.selector.guards import Guards
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import described
 from jazz_select.values import flow_id
+
+_MOST_NAMED = 5
 
 
 class Running:
@@ -79,15 +82,16 @@ class Running:
                 run = FlowRun(flow=top.name, status="failed", problem=described(error), begun=False)
             work.runs.append(run)
             work.status = run.status
-            kept = {"answers": {**top.answers, **storable_fields(answers)}, "asks": run.asks}
+            kept = {"answers": {**top.answers, **storable_fields(answers)}, "asks": run.asks, "named": run.named}
             progress = top.model_copy(update=kept)
             if run.begun:
                 progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
             work.failed = tuple(each for each in work.failed if each.name != top.name)
             if run.status in {"done", "failed"}:
                 work.flows = below
-                if run.status == "failed" and any(part.final for part in progress.parts.values()):
-                    work.failed = (*work.failed, progress.model_copy(update={"status": "failed"}))
+                if run.status == "failed" and progress.is_final:
+                    doubt = doubtful(run, self._executor.tools)
+                    work.failed = (*work.failed, progress.model_copy(update={"status": "failed", "doubt": doubt}))
                 if run.status == "done" and below and below[-1].status == "queued":
                     continue
                 work.resumed = below[-1].name if below else ""
@@ -120,9 +124,11 @@ class Running:
             return replace(begun, problem="; ".join(closed.notes))
         _check_chains(flow)
         facts = {**top.answers, **work.context}
-        if not top.confirmed and (named := await self._unheard(work, top, flow, facts, answers)):
-            told = f"{', '.join(named[:3])} was named, and nothing takes it"
-            return replace(begun, status="waiting", problem=told)
+        if top.doubt:
+            return replace(begun, status="waiting", problem=f"{top.doubt} failed, and may have been done all the same")
+        if named := await self._unheard(work, top, flow, facts, answers):
+            told = f"{', '.join(named)} was named, and nothing takes it"
+            return replace(begun, status="waiting", problem=told, named=tuple(named))
 
         async def go_on(part: BaseFlow, run: FlowRun) -> FlowRun:
             return await self._gone_on(work, part, run)
@@ -131,8 +137,9 @@ class Running:
             return await branch_of(self._selector, conditional, work, top.request)
 
         async def fill(tool: Tool, missing: tuple[str, ...], known: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG001
-            answers.update(await self._filled(work, top, wanted_of([tool], missing)))
-            return answers
+            found = await self._filled(work, top, wanted_of([tool], missing))
+            answers.update(found)
+            return found
 
         runner = FlowRunner(
             self._executor,
@@ -153,12 +160,14 @@ class Running:
         """
         known = {**facts, **{name: value for part in top.parts.values() for name, value in part.facts.items()}}
         said = [top.request, work.message]
+        agreed = {word.casefold() for word in top.agreed}
         tools = list(self._chained(flow))  # where a model calls the tools, it reads the message itself
         if not any(tool.destructive for tool in tools) or not unused(said, known):
             return []
         if self._model is not None and not top.parts:
             answers.update(await self._filled(work, top, _unset(tools, known)))
-        return unused(said, {**known, **answers})
+        left = dict.fromkeys(unused(said, {**known, **answers}))
+        return [word for word in left if word.casefold() not in agreed][:_MOST_NAMED]
 
     async def _filled(self, work: Work, top: OpenFlow, wanted: Mapping[str, Wanted]) -> dict[str, Any]:
         """Inputs of tools out of what the user has said since asking for this flow."""

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
+from unicodedata import normalize
 
 import orjson
 
@@ -35,9 +36,11 @@ _MEASURE: Final = re.compile(
 )
 """Dates, times, prices, amounts and names of models: they tell no order from another."""
 _NUMBER: Final = re.compile(r"[-+]?\d[\d.,]*")
-_HESITANT: Final = frozenset(
-    ("no", "not", "don't", "dont", "never", "stop", "wait", "cancel", "unless", "instead", "nicht")
+_HESITANT: Final = (
+    *("no", "don't", "dont", "do not", "never", "stop", "wait", "cancel", "unless", "instead", "keep", "chang"),
+    *("rather", "mistake", "undo", "hold", "except", "nicht", "nein", "pas"),
 )
+"""How words begin that may take back what is said."""
 _LONGEST_SAID: Final = 4_000
 
 CALLED_OFF: Final = frozenset(
@@ -89,7 +92,7 @@ class Wanted(NamedTuple):
 
 def folded(message: str) -> str:
     """A message as small talk is compared."""
-    return " ".join(message.casefold().strip(_EDGES + " ").split())
+    return " ".join(normalize("NFKC", message).replace("’", "'").casefold().strip(_EDGES + " ").split())
 
 
 def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:
@@ -136,7 +139,7 @@ def unused(messages: Iterable[str], facts: Mapping[str, Any]) -> list[str]:
 
 def is_hesitant(message: str) -> bool:
     """Whether there is a word in it that may take back what it says."""
-    return not _HESITANT.isdisjoint(word.strip(_EDGES) for word in message.casefold().split())
+    return any(word.strip(_EDGES).startswith(_HESITANT) for word in folded(message).split())
 
 
 async def from_words(model: ChatModel, wanted: Mapping[str, Wanted], said: Sequence[str]) -> dict[str, Any]:
@@ -166,8 +169,9 @@ def _was_said(name: str, value: object, want: Wanted, said: Sequence[str]) -> bo
         return True
     if isinstance(value, int | float):
         return any(number == value for text in said for number in _numbers(text))
-    heard = {word.casefold() for text in said for word in _WORD.findall(text)}
-    words = _WORD.findall(value if isinstance(value, str) else orjson.dumps(value, default=str).decode())
+    heard = {word.casefold() for text in said for word in _WORD.findall(normalize("NFKC", text))}
+    given = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    words = _WORD.findall(normalize("NFKC", given))
     return bool(words) and all(word.casefold() in heard for word in words)
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jazz_select.agent.conversation import Conversation, OpenFlow
-from jazz_select.agent.flows import FlowRun
 from jazz_select.agent.guards import Route
+from jazz_select.agent.runs import FlowRun
 from jazz_select.agent.schemas import OutputSchema
 from jazz_select.agent.state import TurnState
 from jazz_select.agent.transcript import Chain

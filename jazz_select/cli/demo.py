@@ -19,6 +19,7 @@ from jazz_select.cli.session import catalogue, opened, place
 from jazz_select.cli.show import arms, milliseconds
 from jazz_select.cli.terminal import mark, printable, progress, stdout, styled
 from jazz_select.errors import ConfigError
+from jazz_select.llm.adapt import as_chat_model
 from jazz_select.values import Candidate
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def run(settings: "Settings", requests: Path, runs: Path, conversation: Path) ->
 
 
 async def _demo(settings: "Settings", requests: Path, runs: Path | None, conversation: Path | None) -> None:
+    as_chat_model(settings.llm)  # one that cannot be used is told before anything is done
     console = stdout()
     registry = catalogue(settings)
     cases = load_cases(requests, registry, flows=settings.flows)

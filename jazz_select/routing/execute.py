@@ -232,7 +232,7 @@ class FlowExecutor:
         output, attempts = await self._tried(tool.name, lambda: partial(function, **copied(arguments)))
         if isinstance(output, StepError):
             told, cause = _joined(record.error, output.message), record.cause or output.cause
-            return replace(record, status="failed", error=told, cause=cause, attempts=attempts)
+            return replace(record, status="failed", error=told, cause=cause, attempts=attempts, fault=output.fault)
         run.keep(tool, output)
         return replace(record, output=output, attempts=attempts)
 

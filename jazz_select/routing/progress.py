@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from jazz_select.routing.compatibility import Field, available_fields, folded, outputs
 from jazz_select.routing.points import GuidedDecisionPoint, ToolCandidate
-from jazz_select.routing.schema import RESULT, fields
+from jazz_select.routing.schema import RESULT, alternatives, fields
 from jazz_select.routing.steps import RunResult, StepRecord
 from jazz_select.routing.tool import Tool
 
@@ -59,11 +59,13 @@ def arguments_of(tool: Tool, context: Mapping[str, Any]) -> tuple[dict[str, Any]
         alike.setdefault(folded(name), []).append(name)
     arguments: dict[str, Any] = {}
     missing: list[str] = []
-    for name, (_, required) in fields(tool.input_schema).items():
+    for name, (part, required) in fields(tool.input_schema).items():
         same = alike.get(folded(name), [])
-        if name in context:
-            if required or context[name] is not None:  # what may be left out and is null is left out
-                arguments[name] = context[name]
+        if name in context and context[name] is None and not _takes_null(part, tool):
+            if required:
+                missing.append(name)
+        elif name in context:
+            arguments[name] = context[name]
         elif len(same) == 1:
             arguments[name] = context[same[0]]
         elif required:
@@ -81,3 +83,7 @@ def _copy(value: Any) -> Any:
         return deepcopy(value)
     except Exception:  # noqa: BLE001 - what holds something that cannot be copied, such as a lock, is given as it is
         return value
+
+
+def _takes_null(part: object, tool: Tool) -> bool:
+    return any(each.type in {"null", ""} for each in alternatives(part, tool.input_schema))

@@ -24,6 +24,7 @@ class StepRecord:
         output: What the tool returned.
         status: ok, failed or open.
         error: What went wrong, in words; kept beside a fallback that ran in its stead.
+        fault: What was at fault where it failed, as of `StepError`; after `output` and `timeout` it may have run.
         missing: What the tool wants and nothing gave, where that is why it failed; then it was not called.
         cause: The exception itself.
         attempts: Calls of the tool.
@@ -38,6 +39,7 @@ class StepRecord:
     output: Any = None
     status: Status = "ok"
     error: str = ""
+    fault: str = ""
     missing: tuple[str, ...] = ()
     cause: BaseException | None = None
     attempts: int = 0

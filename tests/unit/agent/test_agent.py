@@ -422,7 +422,7 @@ async def test_a_refund_of_one_order_is_no_refund_of_another(made: Made) -> None
     assert (without.status, without.runs[0].records, without.text) == (
         "waiting",
         (),
-        "Shall I go on with: refund order?",
+        "60105 will not be used. Shall I go on with: refund order?",
     )
     assert "60105" in without.reason
     thanks = await made().turn("thanks", without.conversation, context=ADA)
@@ -765,18 +765,20 @@ async def test_what_is_queued_goes_on_only_where_it_is_agreed_to(message: str) -
 
 
 @pytest.mark.parametrize(
-    ("message", "context"),
+    ("message", "context", "named"),
     [
-        ("both for order 601055", {}),
-        ("both for order 601", {"customer": "c-96012"}),
-        ("both for bob@example.org", {"email": "ada@example.org"}),
+        ("both for order 601055", {}, "601055"),
+        ("both for order 601", {"customer": "c-96012"}, "601"),
+        ("both for bob@example.org", {"email": "ada@example.org"}, "bob@example.org"),
     ],
 )
-async def test_what_was_named_and_is_not_taken_is_asked_about(message: str, context: dict[str, Any]) -> None:
+async def test_what_was_named_and_is_not_taken_is_asked_about(
+    message: str, context: dict[str, Any], named: str
+) -> None:
     log: list[str] = []
     agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log)], shift_above=0)
     first = await agent.turn(message, context=context)
-    assert (first.status, first.text, log) == ("waiting", "Shall I go on with: both?", [])
+    assert (first.status, first.text, log) == ("waiting", f"{named} will not be used. Shall I go on with: both?", [])
     second = await agent.turn("yes", Conversation.from_json(first.conversation.to_json()))
     assert (second.status, log) == ("done", ["drop"])
 
@@ -920,6 +922,158 @@ async def test_a_part_that_is_gone_fails_its_flow_alone() -> None:
     second = await agent.turn("A-1", first.conversation)
     assert second.status in {"failed", "waiting"}
     assert log == ["do_first"]
+
+
+async def test_a_yes_is_for_what_was_asked_about() -> None:
+    log: list[str] = []
+    model = ScriptedModel("{}", "{}", '{"email": "ada@example.org"}', repeat=True)
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, email="string")], model=model, shift_above=0)
+    first = await agent.turn("both, with the tablet A-17")
+    second = await agent.turn("yes", first.conversation)
+    third = await agent.turn("ada@example.org, and it is order 60105", second.conversation)
+    assert (third.status, log) == ("waiting", [])
+    assert third.text.startswith("60105 will not be used.")
+
+
+@pytest.mark.parametrize("kind", [SequentialFlow, ParallelFlow])
+async def test_what_inner_parts_have_found_is_known_after_a_pause(kind: type[SequentialFlow | ParallelFlow]) -> None:
+    registry = shop_of(("find", ("find",)), ("drop", ("drop",)))
+    kind(name="inner", description="d", condition="c", flows=["find"], examples=[], registry=registry)
+    SequentialFlow(name="both", description="d", condition="c", flows=["inner", "drop"], examples=[], registry=registry)
+    log: list[str] = []
+
+    def find() -> dict[str, str]:
+        return {"order": "A-17"}
+
+    def drop(email: str, order: str = "LATEST") -> None:
+        log.append(f"{email} {order}")
+
+    agent = agent_of(registry, [find, drop])
+    first = await agent.turn("both")
+    assert first.runs[0].asks == ("email",)
+    second = await agent.turn("ada@example.org", Conversation.from_json(first.conversation.to_json()))
+    assert (second.status, log) == ("done", ["ada@example.org A-17"])
+
+
+async def test_a_tool_that_ran_and_gave_nonsense_has_run() -> None:
+    log: list[str] = []
+
+    def charge() -> object:
+        log.append("charge")
+        return print
+
+    tool = Tool(name="charge", function=charge, destructive=True)
+    agent = agent_of(shop_of(("both", ("charge",))), [tool])
+    first = await agent.turn("both")
+    assert (first.status, log) == ("failed", ["charge"])
+    second = await agent.turn("both", Conversation.from_json(first.conversation.to_json()))
+    assert (second.status, log) == ("done", ["charge"])
+
+
+async def test_what_destroys_and_failed_is_only_done_again_where_that_is_agreed_to() -> None:
+    log: list[str] = []
+
+    def charge() -> None:
+        log.append("charge")
+        if len(log) == 1:
+            raise TimeoutError
+
+    agent = agent_of(shop_of(("both", ("charge",))), [tool_from_function(charge, destructive=True)])
+    first = await agent.turn("both")
+    second = await agent.turn("both", Conversation.from_json(first.conversation.to_json()))
+    asked = "charge may have been done already. Shall I go on with: both?"
+    assert (second.status, second.text, log) == ("waiting", asked, ["charge"])
+    third = await agent.turn("yes", second.conversation)
+    assert (third.status, log) == ("done", ["charge", "charge"])
+
+
+async def test_what_was_done_before_it_was_called_off_is_told_and_not_done_again() -> None:
+    log: list[str] = []
+    registry = shop_of(("both", ("charge", "ship")))
+    found = registry.by_name("both")
+    assert found is not None
+    vars(found)["chain"] = ("charge", CHOOSE)
+    agent = agent_of(registry, [destroyer("charge", log)])
+    first = await agent.turn("both")
+    assert (first.status, log) == ("open", ["charge"])
+    second = await agent.turn("never mind", first.conversation)
+    assert second.text.endswith("Done already: charge.")
+    await agent.turn("both", Conversation.from_json(second.conversation.to_json()))
+    assert log == ["charge"]
+
+
+async def test_flows_in_which_something_was_destroyed_are_never_dropped() -> None:
+    names = [f"flow_{number}" for number in range(12)]
+    registry = shop_of(*((name, ("charge",)) for name in names))
+    for name in names:
+        found = registry.by_name(name)
+        assert found is not None
+        vars(found)["chain"] = ("charge", CHOOSE)
+    log: list[str] = []
+    conversation = Conversation()
+    for name in [*names, *names]:
+        agent = agent_of(registry, [destroyer("charge", log)], name)
+        conversation = (await agent.turn(name.replace("_", " "), conversation)).conversation
+    assert len(log) == 12
+
+
+@pytest.mark.parametrize(
+    "message", ["don’t do it for A-17", "I changed my mind about A-17", "cancelled? A-17?", "keep A-17"]
+)
+async def test_whatever_takes_back_is_no_go_ahead(message: str) -> None:
+    log: list[str] = []
+    model = ScriptedModel("{}", '{"number": "A-17"}')
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, number="string")], model=model)
+    first = await agent.turn("both")
+    second = await agent.turn(message, first.conversation)
+    assert (second.status, log) == ("waiting", [])
+
+
+async def test_an_open_choice_of_branches_is_gone_on_with_by_a_model() -> None:
+    registry = shop_of(("first", ("look",)), ("second", ("look",)))
+    branches = [("x", "first"), ("y", "second")]
+    ConditionalFlow(name="both", description="d", condition="c", branches=branches, examples=[], registry=registry)
+    model = ScriptedModel("Which of the two?", "I see.")
+    agent = agent_of(registry, [destroyer("look", [])], model=model)
+    first = await agent.turn("both")
+    assert (first.status, first.text) == ("active", "Which of the two?")
+    second = await agent.turn("hm", first.conversation)
+    assert (second.status, second.text) == ("active", "I see.")
+
+
+async def test_a_part_that_cancels_itself_fails_and_the_turn_goes_on() -> None:
+    registry = shop_of(("first", ("look", "one", "two")))
+    found = registry.by_name("first")
+    assert found is not None
+    vars(found)["chain"] = ("look", GuidedDecisionPoint(after_step="look", candidate_tools=["one", "two"]))
+
+    class Policy:
+        def decide(self, context: dict[str, Any], candidates: list[Any], prompt: str) -> str:
+            raise asyncio.CancelledError
+
+    def look() -> dict[str, str]:
+        return {"a": "x"}
+
+    def one(a: str) -> None: ...
+
+    def two(a: str) -> None: ...
+
+    result = await agent_of(registry, [look, one, two], "first", decision_callback=Policy()).turn("first")
+    assert result.status == "failed"
+
+
+def test_a_tool_of_the_name_that_ends_a_procedure_is_refused() -> None:
+    with pytest.raises(ConfigError, match="rename it"):
+        Agent(FlowSelector(None, shop()), [destroyer("finishProcedure", [])])
+
+
+async def test_names_in_other_forms_of_the_same_letters_are_the_same() -> None:
+    log: list[str] = []
+    model = ScriptedModel("{}", '{"customer": "M\\u00fcller7"}')
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, customer="string")], model=model)
+    first = await agent.turn("both")
+    second = await agent.turn("it is Mu\u0308ller7", first.conversation)
+    assert (second.status, log) == ("done", ["drop M\u00fcller7"])
 
 
 # --- what must not leak out of a turn -----------------------------------------------------------------------------
