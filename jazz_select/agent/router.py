@@ -25,7 +25,7 @@ from jazz_select.agent.snapshot import Snapshot
 from jazz_select.agent.state import FINISH, ActionDecision, NodeRecord, StateT, TurnState, updated
 from jazz_select.agent.topology import FAILED, build_graph, mermaid
 from jazz_select.agent.walking import Progress, walk
-from jazz_select.errors import RouterError
+from jazz_select.errors import RouterError, SnapshotError
 from jazz_select.telemetry import described, span
 from jazz_select.values import Tier
 
@@ -147,6 +147,10 @@ class Router(Generic[StateT]):
         if state.decision is not None and state.decision.action in (aliases or {}):
             action = (aliases or {})[state.decision.action]
             state = updated(state, {"decision": state.decision.model_copy(update={"action": action})})
+        if node in self._validators and state.decision is not None and state.decision.action not in self._planned:
+            action = state.decision.action
+            problem = f"there is no action {action!r} any more; pass aliases={{{action!r}: …}} if it was renamed"
+            raise SnapshotError(problem, missing=(action,))
         try:
             state = updated(state, updates or {})
         except (AttributeError, LookupError, TypeError, ValueError) as error:

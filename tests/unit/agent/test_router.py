@@ -654,3 +654,15 @@ async def test_a_turn_that_has_ended_has_no_snapshot() -> None:
 def test_all_errors_are_of_one_root() -> None:
     assert issubclass(RouterError, JazzSelectError)
     assert issubclass(SnapshotError, JazzSelectError)
+
+
+@pytest.mark.spec("002.21")
+async def test_a_decision_on_an_action_that_is_gone_is_told_and_not_dropped() -> None:
+    paused = await router(validators={"check": unchanged}).run(START, most_nodes=2)
+    assert paused.node == "check"
+    renamed = router(actions={"toil": Action(run=work)}, validators={"check": unchanged}, plan=finishing)
+    with pytest.raises(SnapshotError, match="no action 'work' any more") as caught:
+        await renamed.resume(paused.snapshot())
+    assert caught.value.missing == ("work",)
+    resumed = await renamed.resume(paused.snapshot(), aliases={"work": "toil"})
+    assert resumed.state.done == 1
