@@ -1,5 +1,5 @@
 # Every target does its own set-up: `make demo` in a bare clone is enough.
-# Needs GNU make >= 3.81 and Python >= 3.11; choose one with `make demo PYTHON=/path/to/python3`.
+# Needs GNU make >= 3.81 and Python 3.11 to 3.14; choose one with `make demo PYTHON=/path/to/python3`.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -66,6 +66,10 @@ docs: $(VENV)/.docs.done ## Build the documentation into site/
 bench: $(VENV)/.bench.done ## Measure recall on the public files in DATA or JAZZ_BENCH_DATA (default: data; benchmarks/README.md says where to get them)
 	@$(BIN)/python -m benchmarks.recall --data "$(DATA)"
 
+.PHONY: platforms
+platforms: $(VENV)/.platforms.done ## Resolve the package for every Python and platform from wheels alone, and print the table
+	@$(BIN)/python -m benchmarks.platforms
+
 # --- with a Qdrant server ----------------------------------------------------
 
 .PHONY: serve-qdrant
@@ -92,15 +96,19 @@ clean: ## Remove the environment, caches and built files
 # --- set-up ------------------------------------------------------------------
 # One stamp per set of extras: a second call installs nothing, a change of the pins or of pyproject.toml installs again.
 
+# An interpreter fits where it is of a version that the pins resolve for. Stubs that version managers leave for versions
+# that are not active fail when asked, and are passed over.
+FITS := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
+
 $(BIN)/python:
 	@set -u; found=; \
-	for candidate in "$(PYTHON)" python3.13 python3.12 python3.11 python3.14 python3 python; do \
+	for candidate in "$(PYTHON)" python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	  [ -n "$$candidate" ] || continue; \
-	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then found=$$candidate; break; fi; \
-	  [ "$$candidate" != "$(PYTHON)" ] || { echo "PYTHON=$(PYTHON) is not a Python >= 3.11"; exit 1; }; \
+	  if "$$candidate" -c '$(FITS)' >/dev/null 2>&1; then found=$$candidate; break; fi; \
+	  [ "$$candidate" != "$(PYTHON)" ] || { echo "PYTHON=$(PYTHON) is no Python from 3.11 to 3.14"; exit 1; }; \
 	done; \
-	[ -n "$$found" ] || { echo "No Python >= 3.11 found on PATH. Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }; \
-	echo "Creating $(VENV) with $$("$$found" --version)"; \
+	[ -n "$$found" ] || { echo "No Python from 3.11 to 3.14 on PATH: install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }; \
+	echo "Creating $(VENV) with $$("$$found" --version), $$("$$found" -c 'import sys; print(sys.executable)')"; \
 	"$$found" -m venv --clear $(VENV) || { rm -rf $(VENV); \
 	  echo "$$found could not create a virtual environment; on Debian and Ubuntu its package is python3-venv."; exit 1; }
 

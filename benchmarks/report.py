@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from benchmarks import report_names, report_routing, report_sureness, report_turn, rows
+from benchmarks.metrics import mean
 from benchmarks.tables import by, markdown, mean_of, percent
 
 README = Path(__file__).with_name("README.md")
@@ -110,7 +111,7 @@ def peers_table(found: Sequence[rows.Row]) -> str:
                 for share, top in zip(shares[system], best, strict=True)
             ]
             times = (f"{mean_of(its, 'ms', share):.2f}" for share in ("p50", "p99"))
-            build = sum(row["build_s"] for row in its) / len(its)
+            build = mean([row["build_s"] for row in its])
             body.append((dataset, embedder, system, *told, *times, f"{build:.2f}"))
     return markdown(header, body, words=(0, 1, 2))
 

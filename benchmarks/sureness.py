@@ -1,6 +1,7 @@
 """Measures of probabilities: calibration, ranking, and what a threshold buys. Pure but for the plots."""
 
 from collections.abc import Sequence
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ BINS = 15
 
 def ece(chances: Sequence[float], right: Sequence[bool], bins: int = BINS) -> float:
     """Expected calibration error: the mean gap between claimed and actual accuracy over equal-width bins."""
-    return sum(abs(claimed - actual) * share for claimed, actual, share in reliability(chances, right, bins))
+    return fsum(abs(claimed - actual) * share for claimed, actual, share in reliability(chances, right, bins))
 
 
 def reliability(chances: Sequence[float], right: Sequence[bool], bins: int = BINS) -> list[tuple[float, float, float]]:

@@ -29,7 +29,7 @@ def mean_of(runs: Sequence[Mapping[str, Any]], part: str, name: str) -> float:
 
 
 def percent(share: float) -> str:
-    """With one digit."""
+    """With one digit; what lies half way between two goes to the even one, as Python's own formatting has it."""
     return f"{100 * share:.1f}"
 
 

@@ -8,7 +8,8 @@ import sqlite3
 from datetime import date, timedelta
 from pathlib import Path
 from threading import RLock
-from typing import Any, Literal
+from typing import Any, Literal, Self
+from weakref import finalize
 
 from flows.shop_records import (
     Availability,
@@ -40,7 +41,10 @@ class RefusedError(ValueError):
 
 
 class Shop:
-    """One shop with a database of its own. Its tools may be called from any thread."""
+    """One shop with a database of its own. Its tools may be called from any thread.
+
+    Close it, or use it in a `with` block. A shop whose tools nobody holds any more closes itself.
+    """
 
     def __init__(self, *, today: date = TODAY) -> None:
         """Open the shop as the data has it."""
@@ -48,7 +52,19 @@ class Shop:
         self._lock = RLock()  # a rule is checked and its row added in one go, by methods that lock, too
         self._rows = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         self._rows.row_factory = sqlite3.Row
+        self._closing = finalize(self, self._rows.close)  # tools that were loaded by name have nobody who closes them
         self._rows.executescript(DATA.read_text(encoding="utf-8"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the database; a second call does nothing."""
+        with self._lock:
+            self._closing()
 
     def lookup_order(self, email: str, order_number: str = "") -> Order:
         """Find an order of a customer: the one of this number, or the latest."""

@@ -22,8 +22,8 @@ class Settings(BaseSettings):
     """A Qdrant server instead of the embedded index."""
     api_key: SecretStr | None = None
     """Key for that server."""
-    embedder: str = "static"
-    """`static`, or `fastembed:<model>` or `fastembed:<model>@<folder>`."""
+    embedder: str = "auto"
+    """`auto` (the best that is installed), `minilm`, `static`, `fastembed:<model>` or `fastembed:<model>@<folder>`."""
     language: str = "english"
     """Stop words and stemming of the lexical arm: `english`, `german`, …, or `none`."""
     llm: str | None = None

@@ -8,7 +8,19 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-LINES_PER_PART: Mapping[str, int] = {"000": 18, "001": 16, "002": 23, "003": 18, "004": 13}
+LINES_PER_PART: Mapping[str, int] = {
+    "000": 18,
+    "001": 16,
+    "002": 23,
+    "003": 18,
+    "004": 13,
+    "005": 18,
+    "006": 9,
+    "007": 6,
+    "008": 6,
+    "009": 4,
+    "010": 10,
+}
 """How many numbered lines each part of the specification has."""
 
 

@@ -66,7 +66,7 @@ async def _demo(settings: "Settings", requests: Path, runs: Path | None, convers
         with progress("indexing flows") as update:
             report = await sync_registry(memory, settings.agent_id, registry, progress=update)
         synced_s = perf_counter() - began
-        _announce(console, report, settings, synced_s)
+        _announce(console, report, settings, f"in {milliseconds(synced_s)}, embedder {memory.embedder}")
         routed: list[Routed] = []
         async with open_selector(settings, memory, registry) as selector:
             for number, case in enumerate(cases, 1):
@@ -84,8 +84,8 @@ async def _demo(settings: "Settings", requests: Path, runs: Path | None, convers
             await talk(console, load_lines(conversation), memory, registry, settings)
 
 
-def _announce(console: Console, report: "SyncReport", settings: "Settings", synced_s: float) -> None:
-    console.print(styled(f"{report} in {milliseconds(synced_s)}", "bold"), styled(f"({place(settings)})", "dim"))
+def _announce(console: Console, report: "SyncReport", settings: "Settings", how: str) -> None:
+    console.print(styled(f"{report} {how}", "bold"), styled(f"({place(settings)})", "dim"))
     if settings.llm:
         console.print(styled(f"{settings.llm} chooses among the {settings.top_k} nearest flows.\n"))
     else:

@@ -54,7 +54,7 @@ async def _evaluate(settings: "Settings", file: Path) -> wire.Evaluation:
                 exact=sum(set(case.expect) == set(each.names) for case, each in zip(cases, chosen, strict=True)),
                 failed=sum(bool(each.decision.error) for each in chosen),
             )
-    return measure(settings.agent_id, cases, recalled, choices)
+        return measure(settings.agent_id, memory.embedder, cases, recalled, choices)
 
 
 async def _select_all(
@@ -74,7 +74,11 @@ async def _select_all(
 
 
 def measure(
-    agent_id: str, cases: Sequence[Case], recalled: Sequence["FlowSelectionResult"], choices: wire.Choices | None
+    agent_id: str,
+    embedder: str,
+    cases: Sequence[Case],
+    recalled: Sequence["FlowSelectionResult"],
+    choices: wire.Choices | None,
 ) -> wire.Evaluation:
     """The numbers, from what was recalled for each case. Pure."""
     labelled = [
@@ -89,6 +93,7 @@ def measure(
     ]
     return wire.Evaluation(
         agent_id=agent_id,
+        embedder=embedder,
         requests=len(cases),
         unlabelled=len(cases) - len(labelled),
         recall_at_1=_mean([_found(case, names, 1) for case, names in labelled]),
@@ -137,7 +142,9 @@ def _show(evaluation: wire.Evaluation, settings: "Settings") -> None:
     if evaluation.misses:
         console.print(_misses(evaluation.misses))
         console.print()
-    where = f"flows {settings.flows}, agent {settings.agent_id}, index {place(settings)}, embedder {settings.embedder}"
+    where = (
+        f"flows {settings.flows}, agent {settings.agent_id}, index {place(settings)}, embedder {evaluation.embedder}"
+    )
     console.print(styled(where, "dim"), soft_wrap=True)
 
 

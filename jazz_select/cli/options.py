@@ -45,7 +45,8 @@ EmbedderOption = Annotated[
     typer.Option(
         "--embedder",
         metavar="NAME",
-        help="static, fastembed:MODEL or fastembed:NAME@FOLDER. (JAZZ_EMBEDDER, default: static)",
+        help="auto (the best that is installed), minilm, static, fastembed:MODEL or fastembed:NAME@FOLDER. "
+        "(JAZZ_EMBEDDER, default: auto)",
         rich_help_panel=_INDEX,
     ),
 ]

@@ -21,25 +21,27 @@ if TYPE_CHECKING:
 def run(settings: "Settings", *, dry_run: bool, as_json: bool) -> None:
     """Sync, and report."""
     began = perf_counter()
-    report = asyncio.run(_sync(settings, dry_run=dry_run))
+    report, embedder = asyncio.run(_sync(settings, dry_run=dry_run))
     took = perf_counter() - began
     if as_json:
-        emit(wire.Sync.of(report, agent_id=settings.agent_id, index=place(settings), took_s=took))
+        index = place(settings)
+        emit(wire.Sync.of(report, agent_id=settings.agent_id, index=index, embedder=embedder, took_s=took))
     else:
-        _show(report, settings, took)
+        _show(report, settings, f"embedder {embedder}, {took:.2f} s")
 
 
-async def _sync(settings: "Settings", *, dry_run: bool) -> "SyncReport":
+async def _sync(settings: "Settings", *, dry_run: bool) -> "tuple[SyncReport, str]":
     registry = catalogue(settings)
     with TemporaryDirectory() as passing:
         # A dry run leaves no trace, so it does not make an index either.
         empty = {"index": Path(passing)} if dry_run and not is_there(settings) else {}
         async with opened(settings.model_copy(update=empty)) as memory:
             with progress("indexing flows") as update:
-                return await sync_registry(memory, settings.agent_id, registry, dry_run=dry_run, progress=update)
+                report = await sync_registry(memory, settings.agent_id, registry, dry_run=dry_run, progress=update)
+            return report, memory.embedder
 
 
-def _show(report: "SyncReport", settings: "Settings", took_s: float) -> None:
+def _show(report: "SyncReport", settings: "Settings", how: str) -> None:
     console = stdout()
     changes = Table.grid(padding=(0, 2))
     changes.add_column(no_wrap=True)
@@ -56,5 +58,5 @@ def _show(report: "SyncReport", settings: "Settings", took_s: float) -> None:
         changes.add_row(styled(what, style if names else "dim"), str(len(names)), styled(listed, limit=20_000))
     console.print(changes)
     done = "Nothing was written (dry run)" if report.dry_run else "Synced"
-    where = f"agent {settings.agent_id}, index {place(settings)}, {took_s:.2f} s"
+    where = f"agent {settings.agent_id}, index {place(settings)}, {how}"
     console.print(styled(f"{done}: {where}", "dim"), soft_wrap=True)

@@ -31,6 +31,7 @@ class Sync:
 
     agent_id: str
     index: str
+    embedder: str
     dry_run: bool
     created: tuple[str, ...]
     updated: tuple[str, ...]
@@ -39,11 +40,12 @@ class Sync:
     took_s: float
 
     @classmethod
-    def of(cls, report: "SyncReport", *, agent_id: str, index: str, took_s: float) -> "Sync":
+    def of(cls, report: "SyncReport", *, agent_id: str, index: str, embedder: str, took_s: float) -> "Sync":
         """From the report."""
         return cls(
             agent_id=agent_id,
             index=index,
+            embedder=embedder,
             dry_run=report.dry_run,
             created=report.created,
             updated=report.updated,
@@ -223,6 +225,7 @@ class Evaluation:
     """Recall of labelled requests, as shares from 0 to 1; `unlabelled` expect no flow and count in `choices` alone."""
 
     agent_id: str
+    embedder: str
     requests: int
     unlabelled: int
     recall_at_1: float

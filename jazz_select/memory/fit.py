@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, cast
 
 import numpy as np
@@ -124,7 +125,7 @@ def _widths(legs: Sequence[Legs]) -> dict[str, ArmScale]:
             scores = list(found.values())[:6]
             if len(scores) > 1:
                 top = scores[0] if arm == "bm25" else 1.0
-                drops[arm].append(sum(scores[0] - score for score in scores[1:]) / (len(scores) - 1) / max(top, 1e-9))
+                drops[arm].append(fmean(scores[0] - score for score in scores[1:]) / max(top, 1e-9))
     return {
         arm: ArmScale(width=max(float(np.median(seen)) / 3, 1e-4) if seen else DEFAULT_SCALES[arm].width, weight=1.0)
         for arm, seen in drops.items()

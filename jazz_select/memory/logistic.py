@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp
+from math import exp, fsum
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ class Logistic:
 
     def __call__(self, features: Sequence[float]) -> float:
         """The probability, in [0, 1]."""
-        total = self.bias + sum(weight * value for weight, value in zip(self.weights, features, strict=True))
+        total = self.bias + fsum(weight * value for weight, value in zip(self.weights, features, strict=True))
         return 1.0 / (1.0 + exp(-max(-700.0, min(700.0, total))))
 
 

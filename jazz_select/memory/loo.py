@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import log
+from math import fsum, log
 from typing import Any
 
 import numpy as np
@@ -133,7 +133,7 @@ class Postings:
     def score(self, document: SparseVector, query: SparseVector | None) -> float:
         """BM25 of a document that is not indexed, with the rarity of those that are."""
         weights = dict(zip(document.indices, document.values, strict=True))
-        return sum(
+        return fsum(
             weights[token] * self._idf(len(self._lists[token][0]))
             for token in (query.indices if query else ())
             if token in weights and token in self._lists

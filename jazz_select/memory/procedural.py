@@ -50,7 +50,7 @@ class ProceduralMemory:
         *,
         url: str | None = None,
         api_key: str | None = None,
-        embedder: str | Embedder = "static",
+        embedder: str | Embedder = "auto",
         language: str = "english",
         shards: int | None = None,
         replicas: int | None = None,
@@ -61,7 +61,8 @@ class ProceduralMemory:
             path_or_memory: A folder for the embedded engine, or ":memory:" for one that is gone on close.
             url: A Qdrant server instead; nothing is sent to it before the first use.
             api_key: Key for that server.
-            embedder: `static`, `fastembed:<model>`, `fastembed:<name>@<folder>`, or an object of your own.
+            embedder: `auto` (the best that is installed: `minilm`, else `static`), `minilm`, `static`,
+                `fastembed:<model>`, `fastembed:<name>@<folder>`, or an object of your own.
             language: Stop words and stemming of the lexical arm; `none` for neither.
             shards: Shards of a collection that is made on the server; the server decides where None.
             replicas: Copies of each shard, likewise.
@@ -98,6 +99,11 @@ class ProceduralMemory:
     async def close(self) -> None:
         """Release the index, so that others can open it; a second call does nothing."""
         await self._store.close()
+
+    @property
+    def embedder(self) -> str:
+        """Which embedder this is, with its version: what `auto` has taken, too."""
+        return self._encoder.embedder.identity
 
     @property
     def layout(self) -> str:

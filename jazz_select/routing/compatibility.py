@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
@@ -70,7 +71,7 @@ def compatibility_score(available: Iterable[Field], consumer: Tool) -> float:
     if not wanted:
         return 0.0
     there = list(available)
-    return sum(field_score(there, each) for each in wanted) / len(wanted)
+    return fmean(field_score(there, each) for each in wanted)
 
 
 def _fit(there: Field, wanted: Field) -> float:

@@ -10,9 +10,11 @@ from jazz_select.memory.embedders import open_embedder
 from jazz_select.ports import Embedder
 from jazz_select.settings import Settings
 from jazz_select.testing import FailingEmbedder, HashEmbedder, check_embedder
+from tests.vectors import NEEDS_STATIC
 
 BACKENDS = [
-    pytest.param(lambda: open_embedder("static"), id="static"),
+    pytest.param(lambda: open_embedder("static"), id="static", marks=NEEDS_STATIC),
+    pytest.param(lambda: open_embedder("minilm"), id="minilm"),
     pytest.param(HashEmbedder, id="hash"),
     pytest.param(lambda: FailingEmbedder(failing=False), id="failing, while it works"),
     pytest.param(lambda: open_embedder(Settings().embedder), id="JAZZ_EMBEDDER", marks=pytest.mark.live),
@@ -24,6 +26,7 @@ def test_an_embedder_keeps_its_promises(make: Callable[[], Embedder]) -> None:
     check_embedder(make())
 
 
+@NEEDS_STATIC
 def test_static_vectors_know_what_is_near() -> None:
     static = open_embedder("static")
     request, near, far = static.embed(["give me my money back", "refund my order", "what is the weather in Lima"])
@@ -44,7 +47,7 @@ def test_a_missing_extra_is_one_error_with_its_command(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("spec", ["", "glove", "static:large", "fastembed", "fastembed:"])
 def test_an_unknown_embedder_says_which_there_are(spec: str) -> None:
-    with pytest.raises(ConfigError, match="static, fastembed:<model>"):
+    with pytest.raises(ConfigError, match=r"static, fastembed:<model>"):
         open_embedder(spec)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from jazz_select import FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.flow.loading import load_flows
+from tests.vectors import EMBEDDER
 
 PACK = Path(__file__).parents[3] / "flows"
 
@@ -24,7 +25,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory, pack: FlowRegistry) -> Pat
     folder = tmp_path_factory.mktemp("index")
 
     async def fill() -> None:
-        async with await ProceduralMemory.open(folder) as memory:
+        async with await ProceduralMemory.open(folder, embedder=EMBEDDER) as memory:
             await sync_registry(memory, "support", pack)
 
     asyncio.run(fill())
@@ -33,5 +34,5 @@ def indexed(tmp_path_factory: pytest.TempPathFactory, pack: FlowRegistry) -> Pat
 
 @pytest.fixture
 async def memory(indexed: Path) -> AsyncIterator[ProceduralMemory]:
-    async with await ProceduralMemory.open(indexed) as memory:
+    async with await ProceduralMemory.open(indexed, embedder=EMBEDDER) as memory:
         yield memory

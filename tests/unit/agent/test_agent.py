@@ -28,6 +28,7 @@ from jazz_select.routing.sources import tool_from_function
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, flow_id
 from tests.unit.selector.shop import metadata, shop
+from tests.vectors import NEEDS_STATIC
 
 ADA, BEN = {"email": "ada@example.org"}, {"email": "ben@example.org"}
 REFUND = "Process a refund for my last order"
@@ -174,6 +175,7 @@ async def test_a_model_finds_what_was_said_and_may_make_nothing_up(made: Made) -
     assert (asked.status, asked.runs[0].asks) == ("waiting", ("email",))
 
 
+@NEEDS_STATIC
 async def test_several_chosen_flows_run_in_order(made: Made) -> None:
     chosen = f'["{flow_id("track_order")}", "{flow_id("refund_order")}"]'
     agent = made(llm=ScriptedModel(chosen))
@@ -182,6 +184,7 @@ async def test_several_chosen_flows_run_in_order(made: Made) -> None:
     assert result.text.index("We expect it on") < result.text.index("is registered")
 
 
+@NEEDS_STATIC
 async def test_the_second_of_several_waits_until_the_first_has_what_it_needs(made: Made) -> None:
     chosen = f'["{flow_id("track_order")}", "{flow_id("refund_order")}"]'
     agent = made(llm=ScriptedModel(chosen))

@@ -12,7 +12,7 @@ from tests.unit.cli.shop import TRACK, write_flows
 CASES = [
     pytest.param(["sync", "--flows", "/no/such/place"], {}, "no such file or folder", id="missing flows"),
     pytest.param(["sync", "--flows", "no_such_package.flows"], {}, "no_such_package", id="missing package"),
-    pytest.param(["sync", "--embedder", "wishful"], {}, "no such embedder: 'wishful'. Use static", id="embedder"),
+    pytest.param(["sync", "--embedder", "wishful"], {}, "no such embedder: 'wishful'. Use auto", id="embedder"),
     pytest.param(["sync", "--agent", ""], {}, "--agent: ", id="blank agent"),
     pytest.param(["sync", "--index", "a", "--url", "http://b"], {}, "either --index or --url", id="index and url"),
     pytest.param(["sync", "--index", "{flows}"], {}, "Pass an empty folder", id="a folder that is no index"),

@@ -36,7 +36,7 @@ def recalled(*names: str, total_s: float = 0.002) -> FlowSelectionResult:
     ],
 )
 def test_the_measures(expect: list[str], names: str, numbers: tuple[float, ...], rank: int | None) -> None:
-    found = measure("support", [Case(request="hi", expect=tuple(expect))], [recalled(*names)], None)
+    found = measure("support", "static:1", [Case(request="hi", expect=tuple(expect))], [recalled(*names)], None)
     assert (found.recall_at_1, found.recall_at_3, found.mrr) == pytest.approx(numbers)
     if rank == 1:
         assert found.misses == ()
@@ -48,16 +48,20 @@ def test_the_measures(expect: list[str], names: str, numbers: tuple[float, ...],
 def test_requests_that_expect_no_flow_count_for_no_measure() -> None:
     cases = [Case(request="x", expect=("a",)), Case(request="y", expect=()), Case(request="z", expect=("c",))]
     found = measure(
-        "support", cases, [recalled("a", total_s=1), recalled("b", total_s=2), recalled("b", total_s=9)], None
+        "support",
+        "static:1",
+        cases,
+        [recalled("a", total_s=1), recalled("b", total_s=2), recalled("b", total_s=9)],
+        None,
     )
     assert (found.requests, found.unlabelled, found.recall_at_1, found.p50_s) == (3, 1, 0.5, 2)
     assert [miss.request for miss in found.misses] == ["z"]
-    assert measure("support", cases[1:2], [recalled("b")], None).mrr == 0
+    assert measure("support", "static:1", cases[1:2], [recalled("b")], None).mrr == 0
 
 
 def test_the_worst_miss_comes_first() -> None:
     cases = [Case(request=name, expect=("a",)) for name in ("second", "never", "third")]
-    found = measure("support", cases, [recalled("b", "a"), recalled("b"), recalled("b", "c", "a")], None)
+    found = measure("support", "static:1", cases, [recalled("b", "a"), recalled("b"), recalled("b", "c", "a")], None)
     assert [miss.request for miss in found.misses] == ["never", "third", "second"]
 
 

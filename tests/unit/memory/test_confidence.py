@@ -16,6 +16,7 @@ from jazz_select.memory.points import note_key
 from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard
 from tests.unit.memory.cards import CARDS, card
+from tests.vectors import EMBEDDER
 
 ROOT = Path(__file__).parents[3]
 FLOWS, EVAL = ROOT / "flows", ROOT / "examples" / "eval.yaml"
@@ -30,7 +31,7 @@ def catalogue() -> FlowRegistry:
 @pytest.fixture
 async def synced(catalogue: FlowRegistry, tmp_path: Path) -> AsyncIterator[ProceduralMemory]:
     """They, indexed."""
-    async with await ProceduralMemory.open(tmp_path / "index") as memory:
+    async with await ProceduralMemory.open(tmp_path / "index", embedder=EMBEDDER) as memory:
         await sync_registry(memory, "a", catalogue)
         yield memory
 

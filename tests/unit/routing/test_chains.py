@@ -1,5 +1,7 @@
 """The chains of flows, and those of the support pack, run to their end on its shop."""
 
+import gc
+import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -220,7 +222,27 @@ def test_what_was_refused_changed_nothing() -> None:
 
 
 def test_every_shop_starts_anew() -> None:
-    first, second = Shop(), Shop()
-    first.cancel_order("60144")
-    assert first.lookup_order("cleo@example.org", "60144").status == "cancelled"
-    assert second.lookup_order("cleo@example.org", "60144").status == "placed"
+    with Shop() as first, Shop() as second:
+        first.cancel_order("60144")
+        assert first.lookup_order("cleo@example.org", "60144").status == "cancelled"
+        assert second.lookup_order("cleo@example.org", "60144").status == "placed"
+
+
+def test_a_shop_that_is_closed_lets_go_of_its_database() -> None:
+    with Shop() as shop:
+        pass
+    shop.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        shop.check_stock("JU-M")
+
+
+def test_a_shop_that_nobody_holds_any_more_closes_itself() -> None:
+    shop = Shop()
+    closing = shop._closing  # pyright: ignore[reportPrivateUsage] - nothing else is left of it
+    tools = shop_tools(shop)
+    del shop
+    gc.collect()
+    assert closing.alive
+    del tools
+    gc.collect()
+    assert not closing.alive

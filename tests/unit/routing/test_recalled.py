@@ -12,6 +12,7 @@ from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.routing import Tool, ToolAsker, ToolRecall, sync_tools, tool_card
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import FlowCard, flow_id
+from tests.vectors import EMBEDDER
 
 AGENT = "support"
 VERBS = {
@@ -45,7 +46,7 @@ SHARE = "share the playlist with my sister"
 
 @pytest.fixture
 async def memory() -> AsyncGenerator[ProceduralMemory]:
-    async with await ProceduralMemory.open(":memory:") as opened:
+    async with await ProceduralMemory.open(":memory:", embedder=EMBEDDER) as opened:
         yield opened
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-import wordllama
 import yaml
 from tokenizers import Tokenizer
 
@@ -13,6 +12,7 @@ from jazz_select.build import load_registry
 from jazz_select.selector.prompt import SYSTEM_PROMPT, Prompt, build_prompt
 from jazz_select.selector.trimming import at_word
 from jazz_select.values import Candidate, Message, flow_id
+from tests.vectors import EMBEDDER, NEEDS_STATIC
 
 ROOT = Path(__file__).parents[3]
 REFUND = Candidate(
@@ -213,10 +213,13 @@ def test_the_schema_admits_the_offered_ids_alone() -> None:
     assert "A schema is set" in prompt.messages[0].content
 
 
+@NEEDS_STATIC
 async def test_eight_flows_of_the_catalogue_fit_seven_hundred_tokens(tmp_path: Path) -> None:
     """By a tokenizer that splits English finer than those of current models do."""
+    import wordllama
+
     tokenizer = Tokenizer.from_file(str(next(Path(wordllama.__file__).parent.rglob("*tokenizer_config.json"))))
-    async with await ProceduralMemory.open(tmp_path / "index") as memory:
+    async with await ProceduralMemory.open(tmp_path / "index", embedder=EMBEDDER) as memory:
         await sync_registry(memory, "a", load_registry(ROOT / "flows"))
         requests = yaml.safe_load((ROOT / "examples" / "eval.yaml").read_text(encoding="utf-8"))
         for request in requests[::6]:

@@ -13,6 +13,7 @@ from jazz_select.errors import ConfigError, StoreUnavailableError
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, Reason, Reply
 from tests.unit.selector.shop import CANCEL, metadata, shop
+from tests.vectors import EMBEDDER, NEEDS_STATIC
 
 ROOT = Path(__file__).parents[3]
 REQUESTS = ("where is my parcel", "I forgot my password", "cancel my subscription", "Process a refund")
@@ -27,7 +28,7 @@ def catalogue() -> FlowRegistry:
 @pytest.fixture
 async def memory(catalogue: FlowRegistry, tmp_path: Path) -> AsyncIterator[ProceduralMemory]:
     """They, indexed."""
-    async with await ProceduralMemory.open(tmp_path / "index") as opened:
+    async with await ProceduralMemory.open(tmp_path / "index", embedder=EMBEDDER) as opened:
         await sync_registry(opened, "a", catalogue)
         yield opened
 
@@ -51,6 +52,7 @@ async def test_recall_is_one_call_for_all(memory: ProceduralMemory) -> None:
         await memory.recall_many(("a", "b"), "a", focuses=("a",))
 
 
+@NEEDS_STATIC
 async def test_more_than_one_round_trip_holds(memory: ProceduralMemory) -> None:
     results = await memory.recall_many([f"where is parcel {n}" for n in range(150)], "a", top_k=1)
     assert len(results) == 150

