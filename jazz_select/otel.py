@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jazz_select.errors import MissingExtraError
+from jazz_select.json_values import plain
 from jazz_select.telemetry import Span
-from jazz_select.wording import plain, written
+from jazz_select.text import as_text
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -96,7 +97,7 @@ class OpenTelemetryHook:
 
         for name, value in span.attributes.items():
             if name == "finish_reason":
-                own.set_attribute("gen_ai.response.finish_reasons", [written(value)] if value else [])
+                own.set_attribute("gen_ai.response.finish_reasons", [as_text(value)] if value else [])
             elif value is not None and value != "":
                 own.set_attribute(_KEYS.get(name, f"{_NAMESPACE}.{name}"), _value(value))
         if self._with_content:
@@ -104,7 +105,7 @@ class OpenTelemetryHook:
                 own.set_attribute(_CONTENT.get(name, f"{_NAMESPACE}.{name}"), _value(value))
         if span.error:
             own.set_attribute("error.type", span.error)
-            said = written(span.content.get("error", "")) if self._with_content else None
+            said = as_text(span.content.get("error", "")) if self._with_content else None
             own.set_status(StatusCode.ERROR, said)
 
 
@@ -115,5 +116,5 @@ def _value(value: object) -> Any:
     if isinstance(value, int) and -(2**63) <= value < 2**63:
         return value
     if isinstance(value, str | int):
-        return written(value)
+        return as_text(value)
     return orjson.dumps(plain(value)).decode()

@@ -24,9 +24,10 @@ from typing import Any, Literal, Protocol, Self
 import orjson
 
 from jazz_select.errors import ConfigError
+from jazz_select.json_values import plain
 from jazz_select.ports import ChatModel, takes_schema
+from jazz_select.text import describe_error, one_line
 from jazz_select.values import Message, Reply
-from jazz_select.wording import described, plain, short
 
 _log = logging.getLogger("jazz_select.trace")
 Kind = Literal["turn", "node", "recall", "decision", "chat", "tool"]
@@ -219,7 +220,7 @@ class _Scope(AbstractContextManager[Span | None]):
     ) -> None:
         if error is not None and not self._span.error:
             self._span.error = type(error).__name__
-            self._span.hold({"error": described(error)})
+            self._span.hold({"error": describe_error(error)})
         self._trace.ended(self._span)
         if self._token is not None:
             _place.reset(self._token)
@@ -289,7 +290,7 @@ def line_of(span: Span) -> str:
     """A span in one line, indented by its depth: name, kind, time, attributes. No content."""
     took = "…" if span.duration_s is None else f"{1000 * span.duration_s:.2f} ms"
     known = " ".join(
-        f"{name}={short(value)}" for name, value in span.attributes.items() if value not in ("", None, [], {})
+        f"{name}={one_line(value)}" for name, value in span.attributes.items() if value not in ("", None, [], {})
     )
-    failed = f" error={short(span.error)}" if span.error else ""
-    return f"{'  ' * span.depth}{span.kind} {short(span.name)} {took} {known}".rstrip() + failed
+    failed = f" error={one_line(span.error)}" if span.error else ""
+    return f"{'  ' * span.depth}{span.kind} {one_line(span.name)} {took} {known}".rstrip() + failed

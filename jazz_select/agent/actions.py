@@ -8,7 +8,7 @@ from jazz_select.agent.guards import CONTINUE, Route
 from jazz_select.agent.snapshot import Snapshot
 from jazz_select.agent.state import FINISH, ActionDecision, NodeRecord, StateT
 from jazz_select.agent.topology import FAILED
-from jazz_select.telemetry import described
+from jazz_select.text import describe_error
 from jazz_select.values import Tier
 
 PRE_CHECK: Final = "pre_check"
@@ -90,7 +90,7 @@ def rewritten(rewrite: Rewrite[StateT], name: str, state: StateT, decision: Acti
         if found == decision:
             return decision
     except Exception as error:  # noqa: BLE001 - whatever an author's function fails with
-        reason = f"{name} failed: {described(error)}"
+        reason = f"{name} failed: {describe_error(error)}"
         return decision.model_copy(update={"action": FINISH, "reason": reason, "notes": (*decision.notes, reason)})
     # What was noted before stays, even where a rewrite makes a decision of its own.
     own = tuple(each for each in found.notes if each not in decision.notes)

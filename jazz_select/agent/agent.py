@@ -18,7 +18,6 @@ from jazz_select.agent.slots import AGREED, CALLED_OFF, folded, is_hesitant, sin
 from jazz_select.agent.state import FINISH
 from jazz_select.agent.toolcalls import AfterCall, BeforeCall
 from jazz_select.agent.topology import Topology, build_graph, mermaid
-from jazz_select.agent.transcript import written
 from jazz_select.agent.turn import TurnInput, TurnResult, Work
 from jazz_select.agent.walking import walk
 from jazz_select.errors import JazzSelectError
@@ -31,7 +30,8 @@ from jazz_select.routing.points import DecisionCallback
 from jazz_select.routing.tool import Tool, Toolbox
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
-from jazz_select.telemetry import Redact, Trace, TraceHook, described, span
+from jazz_select.telemetry import Redact, Trace, TraceHook, span
+from jazz_select.text import as_text, describe_error
 from jazz_select.values import Message
 
 _SELECT, _RUN, _CONVERSE, _ANSWER = "select", "run_flows", "converse", "answer"
@@ -144,7 +144,7 @@ class Agent:
         wanted = OutputSchema(schema) if schema is not None else self._schema
         conversation = Conversation.of(history)
         work = Work(
-            message=normalize("NFKC", written(message)), conversation=conversation, context=known, schema=wanted
+            message=normalize("NFKC", as_text(message)), conversation=conversation, context=known, schema=wanted
         )
         work.flows, work.failed = conversation.flows, conversation.failed
         with Trace(self._hooks, redact=self._redact) as trace, span(self.name, "turn") as traced:
@@ -193,7 +193,7 @@ class Agent:
             work.selection = found = await self._found(work, alone=idle)
         except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
             work.error = error if isinstance(error, JazzSelectError) else None
-            work.reason = f"no flow could be looked for: {described(error)}"
+            work.reason = f"no flow could be looked for: {describe_error(error)}"
             return "ask" if idle else "run" if work.flows else "open"
         decisive = is_decisive(found, work.message, above=self._shift_above)
         if active is not None and idle and (not decisive or found.names == [active.name]):

@@ -7,8 +7,8 @@ from typing import Any, Final, cast
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.runs import FlowRun
 from jazz_select.agent.schemas import OutputSchema, Read
-from jazz_select.agent.storing import storable_text
 from jazz_select.flow.base import BaseFlow
+from jazz_select.json_values import storable_text
 from jazz_select.routing.compatibility import folded
 from jazz_select.routing.schema import fields
 

@@ -7,11 +7,11 @@ import orjson
 from jazz_select.agent.answering import asked_again, fitted, spaced, worded
 from jazz_select.agent.finalizing import finalize
 from jazz_select.agent.running import Running
-from jazz_select.agent.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult, storable
+from jazz_select.agent.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.agent.turn import Work
 from jazz_select.errors import ChainError, FormatError
+from jazz_select.json_values import as_json, storable
 from jazz_select.ports import ChatModel
-from jazz_select.routing.call import as_json
 from jazz_select.telemetry import span
 from jazz_select.values import Message, Tier
 

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from jazz_select.agent.transcript import CallRecord, Purpose, ToolResult, written
+from jazz_select.agent.transcript import CallRecord, Purpose, ToolResult
 from jazz_select.errors import ConfigError
 from jazz_select.ports import ChatModel
 from jazz_select.routing.asking import listed
 from jazz_select.routing.tool import Tool
 from jazz_select.selector.answer import Answer
 from jazz_select.selector.calling import Caller, Deadline, Question
-from jazz_select.selector.trimming import cut
+from jazz_select.text import as_text, cut
 from jazz_select.values import Message
 
 LONGEST_RECORD: Final = 20_000
@@ -55,7 +55,7 @@ class Asker:
             )
             raise ConfigError(msg)
         self.model = model
-        self.conversation_id = written(conversation_id)
+        self.conversation_id = as_text(conversation_id)
         self.timeout_s = timeout_s
         self._caller = Caller(model, max_retries=max_retries, max_concurrency=1, share_identical=False)
 
@@ -69,8 +69,8 @@ class Asker:
         record = CallRecord(
             purpose=purpose,
             conversation_id=self.conversation_id,
-            reply=written(cut(answer.text or "", LONGEST_RECORD)),
-            model=written(answer.model),
+            reply=as_text(cut(answer.text or "", LONGEST_RECORD)),
+            model=as_text(answer.model),
             usage=answer.usage,
             truncated=answer.truncated,
         )

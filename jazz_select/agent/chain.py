@@ -9,15 +9,15 @@ from jazz_select.agent.events import ChainText, ModelCalled, OnEvent, tell
 from jazz_select.agent.inloop import InLoop, in_loop
 from jazz_select.agent.schemas import OutputSchema, SchemaLike
 from jazz_select.agent.toolcalls import AfterCall, BeforeCall, ToolRunner
-from jazz_select.agent.transcript import AssistantText, CallRecord, Chain, Entry, Status, written
+from jazz_select.agent.transcript import AssistantText, CallRecord, Chain, Entry, Status
 from jazz_select.errors import ChainError, ConfigError
 from jazz_select.ports import ChatModel
 from jazz_select.routing.replies import ToolReply, read_tool_reply
 from jazz_select.routing.resolution import NameIndex
 from jazz_select.routing.tool import Tool, Toolbox
 from jazz_select.selector.fragments import BROKEN, decoded
-from jazz_select.selector.trimming import cut
-from jazz_select.telemetry import described, span
+from jazz_select.telemetry import span
+from jazz_select.text import as_text, cut, describe_error
 from jazz_select.values import Message
 
 Strategy = Literal["deferred", "native", "tool"]
@@ -72,7 +72,7 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         CancelledError: The caller was cancelled; the model and the tools were, too.
     """
     _check(messages, chain_limit, at_once, tool_timeout_s, strategy)
-    given = tuple(replace(each, content=written(each.content)) for each in messages)
+    given = tuple(replace(each, content=as_text(each.content)) for each in messages)
     toolbox = Toolbox(tools)
     ending = in_loop(model, OutputSchema(schema) if schema is not None else None, strategy, toolbox)
     runner = ToolRunner(
@@ -123,7 +123,7 @@ class _Loop:
         try:
             said = await self.asker.ask(messages, "chain", self.ending.wire)
         except Exception as error:
-            raise ChainError(self._chain("failed"), described(error)) from error
+            raise ChainError(self._chain("failed"), describe_error(error)) from error
         self.records.append(said.record)
         if said.truncated:
             self.notes.append(f"reply {number} was cut off by a limit on its length")
@@ -176,11 +176,11 @@ class _Loop:
 
     async def _say(self, text: str) -> None:
         if text.strip():
-            self.entries.append(AssistantText(text=written(text)))
-            await tell(self.runner.on_event, ChainText(text=written(text)))
+            self.entries.append(AssistantText(text=as_text(text)))
+            await tell(self.runner.on_event, ChainText(text=as_text(text)))
 
     async def _answered(self, text: str, *, final: str | None = None) -> Chain:
-        answer = written(text)
+        answer = as_text(text)
         if final is None:
             self.entries.append(AssistantText(text=answer))
             await tell(self.runner.on_event, ChainText(text=answer, closing=True))

@@ -5,9 +5,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from jazz_select.agent.transcript import written
 from jazz_select.errors import ConfigError, SnapshotError
-from jazz_select.selector.trimming import cut
+from jazz_select.text import as_text, cut
 from jazz_select.values import Message
 
 VERSION: Final = 1
@@ -213,7 +212,7 @@ class Conversation(_Frozen):
 
 def bounded(text: str) -> str:
     """A text as it can be kept: storable, and cut where one can see it."""
-    return cut(written(text), LONGEST_MESSAGE)
+    return cut(as_text(text), LONGEST_MESSAGE)
 
 
 def _short(text: str) -> str:

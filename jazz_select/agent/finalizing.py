@@ -10,12 +10,12 @@ from jazz_select.agent.chain import STRATEGIES, Strategy
 from jazz_select.agent.events import FormatRestarted, FormatStarted, ModelCalled, OnEvent, OutputText, tell
 from jazz_select.agent.formatting import LEAST_CHARS, MAX_CHARS, FormattingPrompt, formatting_messages
 from jazz_select.agent.schemas import LONGEST, OutputSchema, Read, SchemaLike
-from jazz_select.agent.transcript import CallRecord, Chain, Purpose, summed, written
+from jazz_select.agent.transcript import CallRecord, Chain, Purpose, summed
 from jazz_select.errors import ChainError, ConfigError, FormatError, ModelError, ModelTimeoutError
 from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema
 from jazz_select.selector.answer import Answer
-from jazz_select.selector.trimming import cut
-from jazz_select.telemetry import described, note_reply, span
+from jazz_select.telemetry import note_reply, span
+from jazz_select.text import as_text, cut, describe_error
 from jazz_select.values import Message, Reply, Usage
 
 OnLimit = Literal["format", "raise"]
@@ -153,7 +153,7 @@ class Formatter:
                 streamed = self.on_event is not None and streams(self.asker.model)
                 said = await self._asked(context, purpose, streamed=streamed)
                 self.records.append(said.record)
-                self.last_text = written(said.text or "")
+                self.last_text = as_text(said.text or "")
                 read = self.output.read(said.text, truncated=said.truncated)
                 if traced is not None:
                     traced.note({"attempts": number, "valid": not read.problem})
@@ -190,7 +190,7 @@ class Formatter:
                 return await self._streamed(context, purpose, wire)
             return await self.asker.ask(context, purpose, wire)
         except Exception as error:
-            raise self._error(described(error), "call", context) from error
+            raise self._error(describe_error(error), "call", context) from error
 
     async def _streamed(self, context: tuple[Message, ...], purpose: Purpose, wire: Mapping[str, Any] | None) -> Said:
         model, limit_s = cast("StreamingChatModel", self.asker.model), self.asker.timeout_s
@@ -214,7 +214,7 @@ class Formatter:
         length = 0
         try:
             async for delta in deltas:
-                piece = written(str(delta))
+                piece = as_text(str(delta))
                 length += len(piece)
                 if length > LONGEST:
                     msg = f"the reply is longer than {LONGEST} characters"

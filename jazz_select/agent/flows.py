@@ -19,7 +19,8 @@ from jazz_select.routing.progress import arguments_of
 from jazz_select.routing.schema import RESULT
 from jazz_select.routing.steps import StepRecord
 from jazz_select.routing.tool import Tool
-from jazz_select.telemetry import described, span
+from jazz_select.telemetry import span
+from jazz_select.text import describe_error
 
 _OPEN: Final = "which tool comes next is open"
 
@@ -66,9 +67,11 @@ class FlowRunner:
             except asyncio.CancelledError as error:
                 if _is_cancelled():
                     raise
-                run = replace(begun, status="failed", problem=described(error))  # some part's own, and nobody's wish
+                run = replace(
+                    begun, status="failed", problem=describe_error(error)
+                )  # some part's own, and nobody's wish
             except Exception as error:  # noqa: BLE001 - whatever an author's part fails with; the others go on
-                run = replace(begun, status="failed", problem=described(error))
+                run = replace(begun, status="failed", problem=describe_error(error))
             if traced is not None:
                 traced.note({"type": flow.type, "status": run.status, "asks": list(run.asks)})
                 traced.hold({"problem": run.problem})

@@ -12,7 +12,7 @@ from jazz_select.agent.asking import dumped
 from jazz_select.agent.schemas import OutputSchema, SchemaLike
 from jazz_select.agent.transcript import AssistantText, Chain, Entry, ToolRequest
 from jazz_select.errors import ConfigError
-from jazz_select.telemetry import described
+from jazz_select.text import describe_error
 from jazz_select.values import Message
 
 MAX_CHARS: Final = 24_000
@@ -115,7 +115,7 @@ def _prompted(prompt: FormattingPrompt | None, context: FormattingContext) -> st
         try:
             text: Any = prompt(context)
         except Exception as error:
-            msg = f"the formatting prompt failed: {described(error)}"
+            msg = f"the formatting prompt failed: {describe_error(error)}"
             raise ConfigError(msg) from error
         if not isinstance(text, str):
             msg = f"the formatting prompt is a text, not {type(text).__name__}"

@@ -6,7 +6,7 @@ from typing import Any, Generic
 
 from jazz_select.agent.state import FINISH, ActionDecision, StateT, TurnState, changed, updated
 from jazz_select.errors import ConfigError
-from jazz_select.telemetry import described
+from jazz_select.text import describe_error
 
 CONTINUE = "continue"
 """The tag of a turn that goes on."""
@@ -88,7 +88,7 @@ def through(guards: Sequence[Guard[StateT]], state: StateT) -> Route:
             state = updated(state, route.updates)
             touched |= changed(began, {name: getattr(state, name) for name in route.updates})
         except Exception as error:  # noqa: BLE001 - whatever a guard fails with
-            return _failed(each.name, described(error), touched)
+            return _failed(each.name, describe_error(error), touched)
         if route.tag != CONTINUE:
             return Route(route.tag, touched, route.decision)
     return Route(CONTINUE, touched)

@@ -11,10 +11,11 @@ from jazz_select.agent.finalizing import Formatted, Formatter, OnLimit, check_op
 from jazz_select.agent.formatting import MAX_CHARS, FormattingPrompt
 from jazz_select.agent.schemas import OutputSchema, SchemaLike
 from jazz_select.agent.toolcalls import AfterCall, BeforeCall
-from jazz_select.agent.transcript import AssistantText, CallRecord, Chain, summed, written
+from jazz_select.agent.transcript import AssistantText, CallRecord, Chain, summed
 from jazz_select.errors import ChainError, ConfigError
 from jazz_select.ports import ChatModel
 from jazz_select.routing.tool import Tool
+from jazz_select.text import as_text
 from jazz_select.values import Message, Usage
 
 _IN_SCHEMA: Final = "Answer with one JSON value that is valid against this JSON Schema, and with nothing else: {}"
@@ -161,7 +162,7 @@ async def _directly(
         msg = "messages is empty: there is no request"
         raise ConfigError(msg)
     output = OutputSchema(schema)
-    given = tuple(replace(each, content=written(each.content)) for each in messages)
+    given = tuple(replace(each, content=as_text(each.content)) for each in messages)
     chain = Chain(conversation_id=asker.conversation_id, messages=given)
     asked = with_system(given, _IN_SCHEMA.format(output.text))
     formatted = await Formatter(asker, output, chain, on_event, max_reasks).run(asked, "answer")

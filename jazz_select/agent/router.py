@@ -26,7 +26,8 @@ from jazz_select.agent.state import FINISH, ActionDecision, NodeRecord, StateT, 
 from jazz_select.agent.topology import FAILED, build_graph, mermaid
 from jazz_select.agent.walking import Progress, walk
 from jazz_select.errors import RouterError, SnapshotError
-from jazz_select.telemetry import described, span
+from jazz_select.telemetry import span
+from jazz_select.text import describe_error
 from jazz_select.values import Tier
 
 
@@ -154,7 +155,7 @@ class Router(Generic[StateT]):
         try:
             state = updated(state, updates or {})
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise RouterError(f"the updates are no state: {described(error)}") from error  # noqa: EM102, TRY003
+            raise RouterError(f"the updates are no state: {describe_error(error)}") from error  # noqa: EM102, TRY003
         return await self._from(node, Progress(state, [*snapshot.trace]), most_nodes)
 
     async def _from(self, node: str, progress: Progress[StateT], most_nodes: int | None) -> Run[StateT]:
@@ -182,7 +183,7 @@ class Router(Generic[StateT]):
                 progress.state = updated(progress.state, {**route.updates, **made, **left_by})
             except (LookupError, TypeError, ValueError) as error:
                 way = way_out(self._topology.edges.get(node, {}))
-                route = ended(f"{node} answered what is no state: {described(error)}", way)
+                route = ended(f"{node} answered what is no state: {describe_error(error)}", way)
                 # Unchecked: an action may have spoilt the very state that it was given.
                 progress.state = progress.state.model_copy(update={"decision": route.decision, "route": route.tag})
             state = progress.state
@@ -217,11 +218,11 @@ class Router(Generic[StateT]):
             if acquired is not None:
                 return a_decision(acquired, Tier.DETERMINISTIC)
         except Exception as error:  # noqa: BLE001 - whatever an author's function fails with
-            return ActionDecision(action=FINISH, reason=f"acquisition failed: {described(error)}")
+            return ActionDecision(action=FINISH, reason=f"acquisition failed: {describe_error(error)}")
         try:
             planned = a_decision(await self._plan(state), Tier.GUIDED)
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
-            return ActionDecision(action=FINISH, reason=f"planning failed: {described(error)}", tier=Tier.OPEN)
+            return ActionDecision(action=FINISH, reason=f"planning failed: {describe_error(error)}", tier=Tier.OPEN)
         for each in self._rewrites:
             planned = rewritten(each, called(each), state, planned)
         return planned
@@ -236,7 +237,7 @@ class Router(Generic[StateT]):
             if inspect.isawaitable(given):
                 given = await given
         except Exception as error:  # noqa: BLE001 - whatever an action fails with
-            return ended(f"{node} failed: {described(error)}")
+            return ended(f"{node} failed: {describe_error(error)}")
         return answered(node, given, self._topology.edges.get(node) or {"": ""})
 
 

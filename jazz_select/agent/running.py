@@ -10,11 +10,11 @@ from jazz_select.agent.flows import FlowRunner
 from jazz_select.agent.loops import Loops
 from jazz_select.agent.runs import FlowRun, doubtful, progress_of
 from jazz_select.agent.slots import Wanted, from_words, unused, wanted_of
-from jazz_select.agent.storing import storable_fields
 from jazz_select.agent.turn import Work
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
+from jazz_select.json_values import storable_fields
 from jazz_select.ports import ChatModel
 from jazz_select.routing.chains import chain_of
 from jazz_select.routing.compatibility import outputs
@@ -23,7 +23,7 @@ from jazz_select.routing.schema import fields
 from jazz_select.routing.tool import Tool
 from jazz_select.selector.guards import Guards
 from jazz_select.selector.select import FlowSelector
-from jazz_select.telemetry import described
+from jazz_select.text import describe_error
 from jazz_select.values import flow_id
 
 _MOST_NAMED = 5
@@ -79,7 +79,7 @@ class Running:
             try:
                 run = await self._one(work, top, answers)
             except Exception as error:  # noqa: BLE001 - whatever an author's part fails with, the turn goes on
-                run = FlowRun(flow=top.name, status="failed", problem=described(error), begun=False)
+                run = FlowRun(flow=top.name, status="failed", problem=describe_error(error), begun=False)
             work.runs.append(run)
             work.status = run.status
             kept = {"answers": {**top.answers, **storable_fields(answers)}, "asks": run.asks, "named": run.named}

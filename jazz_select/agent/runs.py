@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from jazz_select.agent.conversation import Part, Ran
-from jazz_select.agent.storing import storable_fields, storable_text
+from jazz_select.json_values import storable_fields, storable_text
 from jazz_select.routing.steps import StepRecord
 from jazz_select.routing.tool import Tool
 

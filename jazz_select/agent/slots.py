@@ -9,8 +9,8 @@ from unicodedata import normalize
 import orjson
 
 from jazz_select.agent.schemas import OutputSchema
-from jazz_select.agent.storing import storable_text
 from jazz_select.errors import ConfigError
+from jazz_select.json_values import storable_text
 from jazz_select.ports import ChatModel
 from jazz_select.routing.schema import Schema, alternatives, fields
 from jazz_select.routing.tool import Tool

@@ -8,7 +8,7 @@ from pydantic_core import PydanticSerializationError
 
 from jazz_select.agent.state import NodeRecord, StateT, TurnState
 from jazz_select.errors import SnapshotError
-from jazz_select.telemetry import described
+from jazz_select.text import describe_error
 
 VERSION: Final = 1
 
@@ -57,7 +57,7 @@ class Snapshot(BaseModel):
                 values |= state.model_dump(mode="json", include={name}, round_trip=True)
                 _ = TypeAdapter(Any).dump_json(values[name])
             except (PydanticSerializationError, ValueError, TypeError) as error:
-                problem = f"the field {name} does not go to JSON: {described(error)}"
+                problem = f"the field {name} does not go to JSON: {describe_error(error)}"
                 raise SnapshotError(problem) from error
         found = cls(node=node, state=values, trace=trace)
         cls.from_json(found.to_json()).state_of(type(state))

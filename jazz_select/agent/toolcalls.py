@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, Final, cast
 
 from jazz_select.agent.events import OnEvent, ToolCalled, ToolReturned, tell
-from jazz_select.agent.transcript import ToolRequest, ToolResult, storable, written
-from jazz_select.routing.call import as_json, call_tool
+from jazz_select.agent.transcript import ToolRequest, ToolResult
+from jazz_select.json_values import as_json, storable
+from jazz_select.routing.call import call_tool
 from jazz_select.routing.foresight import doomed
 from jazz_select.routing.outcomes import StepError
 from jazz_select.routing.plan import Plan, PlanStep, is_reference, parsed
@@ -18,7 +19,7 @@ from jazz_select.routing.resolution import NameIndex
 from jazz_select.routing.run import in_order
 from jazz_select.routing.tool import Tool
 from jazz_select.routing.validity import invalid
-from jazz_select.telemetry import described
+from jazz_select.text import as_text, describe_error
 
 BeforeCall = Callable[[ToolRequest], bool | str | Awaitable[bool | str | None] | None]
 """Hears of a call before it is made: False, or a text that says why, and it is not made."""
@@ -103,7 +104,7 @@ class ToolRunner:
                     call = replace(call, arguments=arguments)
                     problem = invalid(tool.input_schema, arguments)
             except Exception as error:  # noqa: BLE001 - of arguments that a model made up, anything may be expected
-                problem = described(error)
+                problem = describe_error(error)
             result = _failure(call, f"{tool.name}: {problem}") if problem else await self._run(call, tool)
         made[step.id] = (call, await self._told(await self._reviewed(call, result)))
 
@@ -126,7 +127,7 @@ class ToolRunner:
             said = self.before_call(call)
             verdict = await said if inspect.isawaitable(said) else said
         except Exception as error:  # noqa: BLE001 - the caller's own code
-            return f"not run: before_call failed: {described(error)}"
+            return f"not run: before_call failed: {describe_error(error)}"
         if isinstance(verdict, str) and verdict.strip():
             return f"not run: {verdict}"
         return "" if verdict is None or verdict is True else "not run: the call was cancelled"
@@ -148,7 +149,7 @@ class ToolRunner:
                 error=_short(said.error),
             )
         except Exception as error:  # noqa: BLE001 - what it should have taken out must not get out
-            return _failure(call, f"the result is withheld, since after_call failed: {described(error)}")
+            return _failure(call, f"the result is withheld, since after_call failed: {describe_error(error)}")
 
     async def _told(self, result: ToolResult) -> ToolResult:
         await tell(self.on_event, ToolReturned(result=result))
@@ -156,9 +157,9 @@ class ToolRunner:
 
 
 def _request(step: PlanStep, round_: int, tool: str) -> ToolRequest:
-    named = written(step.tool[:200])
+    named = as_text(step.tool[:200])
     return ToolRequest(
-        id=written(step.id), round=round_, tool=tool or named, requested=named, arguments=storable(step.arguments)
+        id=as_text(step.id), round=round_, tool=tool or named, requested=named, arguments=storable(step.arguments)
     )
 
 
@@ -174,7 +175,7 @@ def _failure(call: ToolRequest, problem: str, *, details: Mapping[str, Any] | No
 
 
 def _short(text: str) -> str:
-    return written(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+    return as_text(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
 
 
 def _replaced(value: Any, made: Mapping[str, Made], lost: list[str]) -> Any:

@@ -1,6 +1,5 @@
 """A chain of tool calls as a frozen value: what was said, called and returned, in order. It survives a restart."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -168,33 +167,6 @@ def summed(records: tuple[CallRecord, ...]) -> Usage | None:
     for record in records:
         whole = total(whole, record.usage)
     return whole
-
-
-def written(text: str) -> str:
-    """`text` as it can be stored anywhere: without halves of surrogate pairs."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode(errors="replace").decode()
-    return text
-
-
-def storable(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one way for each kind of value
-    """JSON values as they can be stored anywhere: texts in Unicode, finite numbers, nothing nested too deep."""
-    if isinstance(value, str):
-        return written(value)
-    if isinstance(value, Mapping | list | tuple) and depth >= DEEPEST:
-        return f"[… nested deeper than {DEEPEST} levels …]"
-    if isinstance(value, Mapping):
-        fields = cast("Mapping[Any, Any]", value)
-        return {written(str(key)): storable(each, depth + 1) for key, each in fields.items()}
-    if isinstance(value, list | tuple):
-        return [storable(each, depth + 1) for each in cast("list[Any]", value)]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
-        return f"{value:.17g}" if abs(value) < 10**300 else "a number beyond all bounds"
-    return value
 
 
 @lru_cache(1)

@@ -6,9 +6,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from jazz_select.flow.definition import Definition, Part
-
-_FORBIDDEN = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_NEWLINE = re.compile("\r\n?")
+from jazz_select.text import clean
 
 _LISTS = (
     ("desired_effects", "effect", "What is true once the flow has run; breaks ties between similar flows."),
@@ -36,11 +34,6 @@ def render(definition: Definition, *, notes: Sequence[str] | None = None) -> str
         root.insert(position, _comment(note))
     ET.indent(root, space="  " if verbose else " ")
     return ET.tostring(root, encoding="unicode")
-
-
-def clean(text: str) -> str:
-    """`text` with Unix line ends and without the characters that XML 1.0 forbids."""
-    return _FORBIDDEN.sub("", _NEWLINE.sub("\n", text))
 
 
 def _element(definition: Definition, *, verbose: bool) -> ET.Element:

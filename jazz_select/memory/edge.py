@@ -15,8 +15,8 @@ from jazz_select.memory.folder import IndexFolder
 from jazz_select.memory.layout import Layout
 from jazz_select.memory.points import FINGERPRINT, LAYOUT, NOTE, NOTE_OF, note_key, point_key
 from jazz_select.memory.shard import Shard, create_shard
-from jazz_select.memory.waiting import in_thread
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs
+from jazz_select.threads import in_thread
 
 _THREAD_FROM = 20_000
 """From this many flows on a search takes long enough (about 2 ms) to be worth a thread."""

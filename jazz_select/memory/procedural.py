@@ -10,9 +10,9 @@ from jazz_select.memory.agents import Agents, AgentState, checked_agent
 from jazz_select.memory.encode import Encoder
 from jazz_select.memory.recaller import Recaller, Scope
 from jazz_select.memory.sync import SyncReport
-from jazz_select.memory.waiting import in_thread
 from jazz_select.memory.writer import Writer
 from jazz_select.ports import Embedder, FlowStore
+from jazz_select.threads import in_thread
 from jazz_select.values import FlowCard, RecallResult
 
 Progress = Callable[[int, int], None]

@@ -9,8 +9,8 @@ from jazz_select.memory.encode import Encoder
 from jazz_select.memory.fit import catalogue_digest, fit, sample
 from jazz_select.memory.model import RecallModel
 from jazz_select.memory.sync import SyncPlan, SyncReport, plan_sync
-from jazz_select.memory.waiting import in_thread
 from jazz_select.ports import FlowStore, Vectors
+from jazz_select.threads import in_thread
 from jazz_select.values import FlowCard
 
 BATCH = 256

@@ -12,7 +12,7 @@ from tenacity import AsyncRetrying, RetryError
 
 from jazz_select.errors import DecisionCallbackError, ToolError
 from jazz_select.routing.analyze import MIN_COMPATIBILITY, ChainAnalyzer
-from jazz_select.routing.call import call_tool, described
+from jazz_select.routing.call import call_tool
 from jazz_select.routing.compatibility import inputs, outputs
 from jazz_select.routing.outcomes import StepError
 from jazz_select.routing.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
@@ -23,6 +23,7 @@ from jazz_select.routing.tool import Tool
 from jazz_select.routing.tracing import note_step
 from jazz_select.routing.validity import invalid
 from jazz_select.telemetry import span
+from jazz_select.text import describe_error
 from jazz_select.values import Tier
 
 OpenRouter = Callable[[dict[str, Any], list[ToolCandidate]], "Awaitable[str | None] | str | None"]
@@ -180,7 +181,7 @@ class FlowExecutor:
         self, record: StepRecord, point: GuidedDecisionPoint | None, run: Progress, error: Exception
     ) -> StepRecord:
         """The choice failed: the fallback, or a failed step."""
-        failure = DecisionCallbackError(run.last_tool or "the input", described(error))
+        failure = DecisionCallbackError(run.last_tool or "the input", describe_error(error))
         failure.__cause__ = error
         fallback = point.fallback_tool if point else None
         if fallback is not None and fallback in self._tools:
@@ -194,7 +195,7 @@ class FlowExecutor:
         try:
             choice = await _within(self._open_router(dict(run.context), self._all()), self._decision_timeout_s)
         except Exception as error:  # noqa: BLE001 - whatever a router fails with
-            return replace(record, error=f"open_router failed: {described(error)}", cause=error)
+            return replace(record, error=f"open_router failed: {describe_error(error)}", cause=error)
         if not isinstance(choice, str) or choice not in self._tools:
             return record
         return replace(record, tool=choice, reason="open_router", status="ok")

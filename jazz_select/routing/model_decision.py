@@ -8,7 +8,6 @@ from xml.etree import ElementTree as ET
 import orjson
 
 from jazz_select.errors import ConfigError
-from jazz_select.flow.prompts import clean
 from jazz_select.llm.adapt import as_chat_model
 from jazz_select.llm.callable import ChatCallable
 from jazz_select.ports import ChatModel
@@ -18,7 +17,7 @@ from jazz_select.selector.answer import Answer
 from jazz_select.selector.calling import Caller, Deadline, Question
 from jazz_select.selector.checks import check_counts, check_timeout
 from jazz_select.selector.reply import Reading, read_reply
-from jazz_select.selector.trimming import cut
+from jazz_select.text import clean, cut
 from jazz_select.values import Candidate, Message
 
 _log = logging.getLogger(__name__)

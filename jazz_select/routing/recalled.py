@@ -9,7 +9,7 @@ from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.ports import FlowMemory
 from jazz_select.routing.schema import fields
 from jazz_select.routing.tool import Tool, Toolbox
-from jazz_select.selector.trimming import at_word, cut
+from jazz_select.text import at_word, cut
 from jazz_select.values import FlowCard
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from jazz_select.errors import ConfigError
-from jazz_select.routing.call import call_tool, described
+from jazz_select.routing.call import call_tool
 from jazz_select.routing.foresight import doomed
 from jazz_select.routing.names import NamedTool
 from jazz_select.routing.outcomes import Fault, PlanResult, StepError, StepOutcome
@@ -22,6 +22,7 @@ from jazz_select.routing.resolution import NameIndex, Resolution
 from jazz_select.routing.tracing import note_plan
 from jazz_select.routing.validity import invalid
 from jazz_select.telemetry import span
+from jazz_select.text import describe_error
 
 TIMEOUT_S: Final = 30.0
 AT_ONCE: Final = 8
@@ -197,7 +198,7 @@ class _Running(Generic[ToolT]):
                 found = self._fill(tool, call.missing, outputs)
                 arguments |= {name: deepcopy(found[name]) for name in call.missing if name in found}
             except Exception as error:  # noqa: BLE001 - a hook of the caller's must not take the other steps with it
-                message = f"{tool.name}: the missing inputs could not be filled: {described(error)}"
+                message = f"{tool.name}: the missing inputs could not be filled: {describe_error(error)}"
                 return _failed(began, "arguments", message, cause=error)
         began = replace(began, arguments=arguments)
         missing = _left_out(tool, arguments)

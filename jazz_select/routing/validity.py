@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 import orjson
 
 from jazz_select.errors import ConfigError
-from jazz_select.routing.call import as_json
-from jazz_select.wording import described
+from jazz_select.json_values import as_json
+from jazz_select.text import describe_error
 
 MOST_PROBLEMS: Final = 5
 _LONGEST_PROBLEM: Final = 300
@@ -140,4 +140,4 @@ def short(text: str) -> str:
 
 def problem_of(error: BaseException) -> str:
     """An exception as a problem."""
-    return short(described(error))
+    return short(describe_error(error))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from jazz_select.selector.answer import Answer
-from jazz_select.selector.trimming import cut
+from jazz_select.text import cut
 from jazz_select.values import Message
 
 _REPLY_LIMIT: Final = 500

@@ -16,7 +16,7 @@ from jazz_select.selector.narrow import Request
 from jazz_select.selector.ordering import CandidateOrder, ordered
 from jazz_select.selector.prompt import PROMPT_TOKENS, Prompt, build_prompt
 from jazz_select.selector.reply import read_reply
-from jazz_select.selector.trimming import cut
+from jazz_select.text import cut
 from jazz_select.values import Candidate, Reason
 
 _log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jazz_select.flow.prompts import clean
+from jazz_select.text import clean
 from jazz_select.values import Candidate
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from unicodedata import normalize
 
-from jazz_select.flow.prompts import clean
+from jazz_select.text import clean
 from jazz_select.values import Candidate
 
 _ORDINAL = re.compile(r"(?:(?:flow|candidate|option|number|no\.?)\s*)?[#(\[]*([0-9]{1,4})[\s.)\]:]*", re.IGNORECASE)

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from xml.etree import ElementTree as ET
 
-from jazz_select.flow.prompts import clean
 from jazz_select.selector.shown import Shown, fitted
-from jazz_select.selector.trimming import at_most, shortened
+from jazz_select.text import at_most, clean, shortened
 from jazz_select.values import Candidate, Message
 
 REQUEST_LIMIT: Final = 8_000

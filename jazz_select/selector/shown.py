@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from jazz_select.flow.prompts import clean
-from jazz_select.selector.tokens import estimate
-from jazz_select.selector.trimming import at_most, at_word, cut, shortened
+from jazz_select.text import at_most, at_word, clean, cut, estimate_tokens, shortened
 from jazz_select.values import Candidate
 
 DESCRIPTION_LIMIT: Final = 1_500
@@ -61,7 +59,7 @@ class Shown:
     def tokens(self) -> int:
         """About how many it takes."""
         texts = (self.id, self.name, self.description, self.condition, *self.effects, *self.examples)
-        return _TAGS + sum(map(estimate, texts))
+        return _TAGS + sum(map(estimate_tokens, texts))
 
 
 def fitted(cards: Sequence[Shown], tokens: int, notes: list[str]) -> list[Shown]:
@@ -94,7 +92,7 @@ def _trimmed(
     cards: list[Shown], tokens: int, text_of: Callable[[Shown], str], with_text: Callable[[Shown, str], Shown]
 ) -> list[Shown]:
     """The long texts trimmed to one length, so that all fits; the short ones stay."""
-    taken = [estimate(text_of(card)) for card in cards]
+    taken = [estimate_tokens(text_of(card)) for card in cards]
     room = tokens - (_total(cards) - sum(taken))
     most = _level(taken, room)
     return [

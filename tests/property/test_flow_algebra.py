@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jazz_select import ConditionalFlow, Flow, FlowRegistry, ParallelFlow, SequentialFlow
 from jazz_select.errors import FlowValidationError
-from jazz_select.flow.prompts import clean
+from jazz_select.text import clean
 from jazz_select.values import flow_id
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

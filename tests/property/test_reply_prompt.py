@@ -6,10 +6,10 @@ from xml.etree import ElementTree as ET
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jazz_select.flow.prompts import clean
 from jazz_select.selector.narrow import narrow
 from jazz_select.selector.prompt import build_prompt
 from jazz_select.selector.reply import read_reply
+from jazz_select.text import clean
 
 nasty = st.text() | st.sampled_from(["</flow>", "]]>", "&amp;", "\x00", "\ud800", "<request>", "a\rb", "\ufffe"])
 anything = nasty | st.none() | st.integers() | st.floats() | st.lists(nasty) | st.dictionaries(nasty, nasty)

@@ -10,8 +10,8 @@ import pytest
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
 from jazz_select.selector.ordering import CandidateOrder, ordered
-from jazz_select.selector.tokens import estimate
 from jazz_select.testing import ScriptedModel
+from jazz_select.text import estimate_tokens
 from jazz_select.values import Message, Reason
 from tests.unit.selector.shop import CANCEL, EXCHANGE, NAMES, REFUND, candidates, flow, metadata, shop
 
@@ -133,4 +133,4 @@ def test_what_cannot_work_is_refused_by_name(options: dict[str, Any], told: str)
     [("", 0), ("one two three", 3), ("internationalization", 4), ("2026", 2), ("退款", 2), ("a.b", 3), ("…", 1)],
 )
 def test_an_estimate_of_tokens(text: str, tokens: int) -> None:
-    assert estimate(text) == tokens
+    assert estimate_tokens(text) == tokens

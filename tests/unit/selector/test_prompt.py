@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from jazz_select import ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.selector.prompt import SYSTEM_PROMPT, Prompt, build_prompt
-from jazz_select.selector.trimming import at_word
+from jazz_select.text import at_word
 from jazz_select.values import Candidate, Message, flow_id
 from tests.vectors import EMBEDDER, NEEDS_STATIC
 

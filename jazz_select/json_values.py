@@ -1,0 +1,122 @@
+"""Values as JSON, whatever they are: copies, storable anywhere, bounded in depth and size."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final, cast
+
+import orjson
+
+from jazz_select.text import as_text
+
+DEEPEST: Final = 64
+"""Levels of nesting that are kept."""
+_LARGEST: Final = 2**63
+_MOST_DIGITS: Final = 18
+_LARGEST_FACT: Final = 20_000
+_MOST_FACTS: Final = 100
+_BUDGET: Final = 60_000
+"""Bytes of JSON that may be kept between two turns: of one fact, and of all together."""
+
+
+def as_json(value: object) -> Any:
+    """A value as plain JSON values, a copy. Dataclasses, pydantic models, decimals, dates and the like are understood.
+
+    Raises:
+        TypeError: It is none.
+    """
+    return orjson.loads(orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS))
+
+
+def output_json(value: object) -> Any:
+    """What a tool returned, as JSON. Halves of surrogate pairs, which no JSON can hold, become question marks."""
+    try:
+        return as_json(value)
+    except TypeError as error:
+        if "surrogates" not in str(error):
+            raise
+        return as_json(_in_unicode(value))
+
+
+def plain(value: object) -> Any:
+    """A value as JSON values, whatever it is; as text where it is none."""
+    try:
+        return orjson.loads(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS))
+    except Exception:  # noqa: BLE001 - whatever a value trips over, its own text included
+        return as_text(value)[:1_000]
+
+
+def storable(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one way for each kind of value
+    """JSON values as they can be stored anywhere: texts in Unicode, finite numbers, nothing nested too deep."""
+    if isinstance(value, str):
+        return as_text(value)
+    if isinstance(value, Mapping | list | tuple) and depth >= DEEPEST:
+        return f"[… nested deeper than {DEEPEST} levels …]"
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[Any, Any]", value)
+        return {as_text(str(key)): storable(each, depth + 1) for key, each in fields.items()}
+    if isinstance(value, list | tuple):
+        return [storable(each, depth + 1) for each in cast("list[Any]", value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+        return f"{value:.17g}" if abs(value) < 10**300 else "a number beyond all bounds"
+    return value
+
+
+def storable_fields(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of these that can be kept, each on its own: what is too large or no JSON is left out."""
+    kept: dict[str, Any] = {}
+    left = _BUDGET
+    for name, value in list(facts.items())[-_MOST_FACTS:]:
+        try:
+            plain = storable(as_json(value))
+            size = len(orjson.dumps(plain))
+        except (TypeError, ValueError, RecursionError):
+            continue
+        if size <= min(_LARGEST_FACT, left):
+            kept[name] = plain
+            left -= size
+    return kept
+
+
+def storable_text(value: object) -> str:
+    """A value as JSON text; what cannot be put so says what it is."""
+    try:
+        return orjson.dumps(storable(as_json(value))).decode()
+    except (TypeError, ValueError, RecursionError):
+        return f"[a {type(value).__name__} that is no JSON]"
+
+
+def _plain(value: object) -> object:
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    if isinstance(value, Decimal):
+        return _number(value)
+    raise TypeError(type(value).__name__)
+
+
+def _number(value: Decimal) -> float | None:
+    """A whole one as an int where that has no more than 64 bits, else the nearest float; None where it is no number."""
+    if not value.is_finite():
+        return None
+    return int(value) if value.adjusted() < _MOST_DIGITS and value == value.to_integral_value() else float(value)
+
+
+def _in_unicode(value: object) -> object:
+    """A value without halves of surrogate pairs, wherever they are in it."""
+    if isinstance(value, Enum):
+        value = cast("object", value.value)
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, Mapping):
+        return {_in_unicode(key): _in_unicode(each) for key, each in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_in_unicode(each) for each in cast("list[object]", value)]
+    if is_dataclass(value):
+        return {each.name: _in_unicode(getattr(value, each.name)) for each in fields(value) if each.name[:1] != "_"}
+    dump = getattr(value, "model_dump", None)
+    return _in_unicode(dump()) if callable(dump) else value

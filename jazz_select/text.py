@@ -1,0 +1,79 @@
+"""Texts: of values and errors, safe to write anywhere; made shorter so that one can see it; counted in tokens."""
+
+import re
+from collections.abc import Sequence
+
+_LONGEST_ERROR = 500
+_LONGEST_VALUE = 120
+_FORBIDDEN = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NEWLINE = re.compile("\r\n?")
+_TOKEN = re.compile(
+    r"[A-Za-z]{1,7}(?![A-Za-z])|[A-Za-z]{5}|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\sA-Za-z0-9!-/:-@\[-`{-~]"
+)
+"""A short word, five letters of a long one, three digits, two punctuation marks, or a character of another script."""
+
+
+def describe_error(error: BaseException) -> str:
+    """An exception in one line, even where its own text cannot be had."""
+    try:
+        said = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 - an error whose text fails is still an error
+        said = ""
+    said = said if len(said) <= _LONGEST_ERROR else f"{said[:_LONGEST_ERROR]}…"
+    return f"{type(error).__name__}: {said}".removesuffix(": ")
+
+
+def one_line(value: object) -> str:
+    """A value as at most 120 characters in one line."""
+    text = f"{value:.3g}" if isinstance(value, float) else " ".join(as_text(value).split())
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def as_text(value: object) -> str:
+    """A value as text in Unicode, without halves of surrogate pairs, whatever it is."""
+    try:
+        return str(value).encode(errors="replace").decode()
+    except Exception:  # noqa: BLE001 - too deep, too large, or its own text fails
+        return type(value).__name__
+
+
+def clean(text: str) -> str:
+    """`text` with Unix line ends and without the characters that XML 1.0 forbids."""
+    return _FORBIDDEN.sub("", _NEWLINE.sub("\n", text))
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens, rather a few too many than too few."""
+    return len(_TOKEN.findall(text))
+
+
+def cut(text: str, limit: int) -> str:
+    """`text`, or `limit` characters of its beginning and end around a mark that says how many were left out."""
+    if len(text) <= limit:
+        return text
+    tail = limit // 4
+    return f"{text[: limit - tail]} [… {len(text) - limit} characters cut …] {text[len(text) - tail :]}"
+
+
+def at_word(text: str, limit: int) -> str:
+    """`text`, or its first words within `limit` characters and a mark; a single long word is cut where it must be."""
+    if len(text) <= limit:
+        return text
+    head = text[: limit + 1]
+    words, space, _ = head.rpartition(" ")
+    return f"{(words if space else head[:limit]).rstrip(' ,;:.')} […]"
+
+
+def shortened(text: str, limit: int, what: str, notes: list[str]) -> str:
+    """`cut`, with a note where something was."""
+    if len(text) > limit:
+        notes.append(f"{what} was cut from {len(text)} to {limit} characters in the prompt")
+    return cut(text, limit)
+
+
+def at_most(texts: Sequence[str], limit: int, what: str, notes: list[str]) -> Sequence[str]:
+    """The first `limit` texts and a mark for the others, with a note where there are any."""
+    if len(texts) <= limit:
+        return texts
+    notes.append(f"{what}: {len(texts) - limit} of {len(texts)} entries were left out of the prompt")
+    return [*texts[:limit], f"[… {len(texts) - limit} more …]"]

@@ -1,0 +1,66 @@
+"""Blocking functions in threads: one kind is waited for to its end, the other is left behind where it hangs."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import ParamSpec, TypeVar
+
+from jazz_select.text import describe_error
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Like `asyncio.to_thread`, but a cancellation takes effect only when the thread is done.
+
+    A thread cannot be stopped. Were it left running, a lock that the caller holds would be released while the
+    thread still writes, and the next writer would be overwritten by the one before.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()  # looked at, so that nobody is told that it was not
+        raise
+
+
+async def in_daemon_thread(function: Callable[[], T], *, name: str) -> T:
+    """What `function` returns in a thread of its own, which keeps no process alive and whose caller may leave it.
+
+    A cancelled caller leaves at once; what the thread returns then is heard by nobody. A function that exits ends
+    itself, not its caller: `SystemExit` and `KeyboardInterrupt` come back as a RuntimeError.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def fail(error: BaseException) -> None:
+        if not future.done():
+            future.set_exception(error)
+
+    def succeed(result: T) -> None:
+        if not future.done():
+            future.set_result(result)
+
+    def work() -> None:
+        # The loop may be closed meanwhile: then nobody waits.
+        try:
+            result = context.run(function)
+        except BaseException as raised:  # noqa: BLE001 - all of it is told to the caller
+            own = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
+            error = raised if own else RuntimeError(describe_error(raised))
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(fail, error)
+        else:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(succeed, result)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return await future
