@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 from benchmarks.datasets.base import Entry
 from jazz_select import Flow, FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.memory import documents
-from jazz_select.memory.edge import EdgeStore
-from jazz_select.memory.embedders import open_embedder
-from jazz_select.memory.encode import Encoder
+from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.encoder import Encoder
+from jazz_select.memory.engines.edge import EdgeStore
+from jazz_select.memory.fit.model import RecallModel
 from jazz_select.memory.lexical import Lexical
-from jazz_select.memory.model import RecallModel
 from jazz_select.ports import Embedder, HybridQuery, Vectors
 
 AGENT = "bench"

@@ -28,7 +28,7 @@ from benchmarks.metrics import percentile
 from benchmarks.options import DataFolder, data_folder, no_data
 from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.flow.loading import load_flows
-from jazz_select.memory.recall import DEPTH
+from jazz_select.memory.recall import ARM_DEPTH
 
 DATASET = "clinc150-1000-flows"
 KEY = ("dataset", "embedder")
@@ -44,7 +44,7 @@ async def beside_the_bare_parts(dataset: Dataset, console: Console) -> rows.Row:
         with TemporaryDirectory(prefix="jazz-bench-") as folder:
             cards = [flow.card() for flow in registry.values()]
             points = index.encoder.points(AGENT, cards, index.encoder.rows(cards))
-            engine = BareEngine(Path(folder) / "bare", points, depth=DEPTH)
+            engine = BareEngine(Path(folder) / "bare", points, depth=ARM_DEPTH)
             embedder = BareEmbedder()
             selector = FlowSelector(
                 llm=None, flow_registry=registry, proc_mem=index.memory, agent_id=AGENT, top_k=_TOP_K

@@ -19,7 +19,7 @@ from benchmarks.loopback_model import LATENCY_S, REPLY
 from benchmarks.metrics import percentile
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.build import load_registry
-from jazz_select.llm.pydantic_ai import PydanticAIModel
+from jazz_select.chat.pydantic_ai import PydanticAIModel
 from jazz_select.ports import ChatModel
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Candidate, Message, Reason, Reply

@@ -15,7 +15,7 @@ import yaml
 from rich.console import Console
 
 from benchmarks import machine, rows
-from jazz_select.routing.resolution import NameIndex
+from jazz_select.routing.names.resolution import NameIndex
 
 DATA = Path(__file__).parent / "data" / "tool_names.yaml"
 KEY = ("method", "half")

@@ -7,18 +7,18 @@ import numpy as np
 
 from benchmarks.datasets.schemas import Catalogue, GoldCall
 from benchmarks.metrics import percentile
-from jazz_select.routing.compatibility import (
+from jazz_select.routing.schemas.compatibility import (
     CompatibilityIndex,
     Field,
     Scores,
     available_fields,
     field_score,
-    folded,
+    folded_name,
     inputs,
     outputs,
 )
-from jazz_select.routing.schema import fields
-from jazz_select.routing.tool import Tool
+from jazz_select.routing.schemas.fields import fields
+from jazz_select.routing.tools.tool import Tool
 
 Scorer = Callable[[Sequence[Field]], Scores]
 """What is there, to a score for every tool."""
@@ -176,7 +176,7 @@ def links(catalogue: Catalogue) -> dict[str, int]:
             there = next(each for each in outputs(catalogue.by_name[link.producer]) if each.name == link.output)
             found["links"] += 1
             found["one_name"] += link.argument == link.output
-            found["alike"] += folded(link.argument) == folded(link.output)
+            found["alike"] += folded_name(link.argument) == folded_name(link.output)
             found["fit"] += field_score([replace(there, name=link.argument)], wanted[link.argument]) == 1
     return found
 

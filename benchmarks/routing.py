@@ -18,13 +18,12 @@ from benchmarks.datasets.schemas import Catalogue
 from benchmarks.metrics import mean, percentile
 from benchmarks.narrowing import LIMIT, Point
 from benchmarks.options import DataFolder, data_folder, no_data
-from jazz_select.routing.analyze import ChainAnalyzer
-from jazz_select.routing.asking import tool_messages
-from jazz_select.routing.compatibility import CompatibilityIndex, compatibility_score
-from jazz_select.routing.points import ToolCandidate
-from jazz_select.routing.prompting import decision_prompt
-from jazz_select.routing.schema import described, fields
-from jazz_select.routing.tool import Tool
+from jazz_select.routing.decisions.analyzer import ChainAnalyzer
+from jazz_select.routing.decisions.points import ToolCandidate, decision_prompt
+from jazz_select.routing.plans.tool_asker import tool_messages
+from jazz_select.routing.schemas.compatibility import CompatibilityIndex, compatibility_score
+from jazz_select.routing.schemas.fields import fields, type_text
+from jazz_select.routing.tools.tool import Tool
 
 KEY = ("part", "dataset", "points_of", "method")
 SEED = 1
@@ -121,7 +120,7 @@ def tokens(catalogue: Catalogue, points: Sequence[Point], count: Count) -> dict[
 
 def candidate(tool: Tool) -> ToolCandidate:
     """A tool as the analyzer shows it."""
-    summary = {name: described(part, tool.input_schema) for name, (part, _) in fields(tool.input_schema).items()}
+    summary = {name: type_text(part, tool.input_schema) for name, (part, _) in fields(tool.input_schema).items()}
     return ToolCandidate(name=tool.name, description=tool.description, input_schema_summary=summary)
 
 

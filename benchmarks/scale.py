@@ -22,10 +22,10 @@ from benchmarks.index import AGENT, registry_of
 from benchmarks.metrics import percentile
 from benchmarks.options import DataFolder, data_folder
 from jazz_select import ProceduralMemory, sync_registry
-from jazz_select.memory.embedders import open_embedder
-from jazz_select.memory.encode import Encoder
+from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.encoder import Encoder
 from jazz_select.memory.lexical import Lexical
-from jazz_select.memory.recall import DEPTH
+from jazz_select.memory.recall import ARM_DEPTH
 
 KEY = ("flows", "embedder")
 SIZES = (100, 1_000, 10_000)
@@ -92,7 +92,7 @@ def _bare(entries: list[Entry], requests: list[str]) -> list[float]:
     embedder = BareEmbedder()
     seconds: list[float] = []
     with TemporaryDirectory(prefix="jazz-bench-") as folder:
-        engine = BareEngine(Path(folder) / "bare", encoder.points(AGENT, cards, encoder.rows(cards)), depth=DEPTH)
+        engine = BareEngine(Path(folder) / "bare", encoder.points(AGENT, cards, encoder.rows(cards)), depth=ARM_DEPTH)
         for text in requests:
             words = encoder.lexical.query(text)
             if words is not None:

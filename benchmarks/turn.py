@@ -21,8 +21,8 @@ from rich.console import Console
 from benchmarks import machine, rows
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Action, ActionDecision, Agent, Guard, Router, TurnState, iteration_cap
-from jazz_select.agent.layout import laid_out
-from jazz_select.agent.topology import build_graph
+from jazz_select.agent.graph.layout import laid_out
+from jazz_select.agent.graph.topology import build_graph
 from jazz_select.testing import ListMemory
 
 KEY = ("way",)

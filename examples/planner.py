@@ -12,9 +12,9 @@ from typing import Any
 
 from examples.venture import FIELDS, RATES, Calculator, PlannerState, look_up, missing, number_in, profit
 from jazz_select.agent import Action, ActionDecision, ModelPlanner, Route, Router, guard, iteration_cap
-from jazz_select.llm.callable import ChatCallable
+from jazz_select.chat.models import ChatCallable
 from jazz_select.ports import ChatModel
-from jazz_select.testing.models import ScriptedModel
+from jazz_select.testing.doubles import ScriptedModel
 from jazz_select.values import Message
 
 MOST_SEARCHES = MOST_ASKS = 2

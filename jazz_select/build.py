@@ -103,7 +103,7 @@ async def open_selector(
     Raises:
         ConfigError: The model that the settings name cannot be used.
     """
-    from jazz_select.llm.adapt import as_chat_model
+    from jazz_select.chat.models import as_chat_model
     from jazz_select.selector.select import FlowSelector
 
     model = as_chat_model(settings.llm)

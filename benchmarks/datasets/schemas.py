@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmarks.datasets.base import Files, shuffled
-from jazz_select.routing.tool import Tool
+from jazz_select.routing.tools.tool import Tool
 
 _BFCL_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 _SEAL_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}

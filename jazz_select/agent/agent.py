@@ -4,30 +4,26 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from unicodedata import normalize
 
-from jazz_select.agent.actions import PRE_CHECK
-from jazz_select.agent.answering import called_off
-from jazz_select.agent.answers import Answers
-from jazz_select.agent.checking import as_tool, check_parts, checked_input, why_open
-from jazz_select.agent.conversation import Conversation, OpenFlow
-from jazz_select.agent.guards import CONTINUE, Guard, through
-from jazz_select.agent.loops import Loops
-from jazz_select.agent.running import Running
-from jazz_select.agent.schemas import OutputSchema, SchemaLike
-from jazz_select.agent.shifting import SHIFT_ABOVE, after_selection, is_decisive
-from jazz_select.agent.slots import AGREED, CALLED_OFF, folded, is_hesitant, single_word
-from jazz_select.agent.state import FINISH
-from jazz_select.agent.toolcalls import AfterCall, BeforeCall
-from jazz_select.agent.topology import Topology, build_graph, mermaid
+from jazz_select.agent.answer import AnswerWriter, called_off
+from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
+from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
+from jazz_select.agent.checks import as_tool, check_agent_parts, checked_input, why_open
+from jazz_select.agent.conversation import SHIFT_ABOVE, Conversation, OpenFlow, after_selection, is_decisive
+from jazz_select.agent.flows.open_flows import OpenFlows
+from jazz_select.agent.flows.slots import AGREED, CALLED_OFF, folded_message, is_hesitant, single_word
+from jazz_select.agent.flows.turn_flows import TurnFlows
+from jazz_select.agent.graph.actions import PRE_CHECK
+from jazz_select.agent.graph.guards import CONTINUE, Guard, through
+from jazz_select.agent.graph.state import FINISH
+from jazz_select.agent.graph.topology import Topology, build_graph, mermaid, walk
 from jazz_select.agent.turn import TurnInput, TurnResult, Work
-from jazz_select.agent.walking import walk
+from jazz_select.chat.models import ChatCallable, as_chat_model
 from jazz_select.errors import JazzSelectError
-from jazz_select.llm.adapt import as_chat_model
-from jazz_select.llm.callable import ChatCallable
 from jazz_select.ports import ChatModel
-from jazz_select.routing.execute import FlowExecutor, OpenRouter
-from jazz_select.routing.model_decision import ModelDecision
-from jazz_select.routing.points import DecisionCallback
-from jazz_select.routing.tool import Tool, Toolbox
+from jazz_select.routing.decisions.model_decision import ModelDecision
+from jazz_select.routing.decisions.points import DecisionCallback
+from jazz_select.routing.executor import FlowExecutor, OpenRouter
+from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
@@ -96,7 +92,7 @@ class Agent:
         self._selector = selector
         self._tools = Toolbox(as_tool(each) for each in tools)
         self._guards = tuple(guards)
-        check_parts(self._tools, self._guards, decision_callback)
+        check_agent_parts(self._tools, self._guards, decision_callback)
         self._schema = OutputSchema(schema) if schema is not None else None
         self._shift_above = shift_above
         self._hooks, self._redact = tuple(hooks), redact
@@ -106,10 +102,10 @@ class Agent:
         executor = FlowExecutor(self._tools.values(), decision_callback, open_router)
         loops = None
         if chat is not None:
-            loops = Loops(chat, self._tools, system, chain_limit, before_call=before_call, after_call=after_call)
+            loops = OpenFlows(chat, self._tools, system, chain_limit, before_call=before_call, after_call=after_call)
         self._has_model = chat is not None
-        self._running = Running(selector, executor, chat, loops)
-        self._answers = Answers(chat, self._running)
+        self._running = TurnFlows(selector, executor, chat, loops)
+        self._answers = AnswerWriter(chat, self._running)
         self._graph = build_graph(_TOPOLOGY, self._passed, name=name)
 
     def mermaid(self) -> str:
@@ -211,7 +207,7 @@ class Agent:
 
     def _answered_at_once(self, work: Work, active: OpenFlow, *, idle: bool) -> str:
         """Where a message is a bare answer, agrees or calls off, nothing has to be looked for."""
-        said = folded(work.message)
+        said = folded_message(work.message)
         known = {**active.answers, **work.context}
         lacking = {name: each for name, each in self._running.wanted(active).items() if name not in known}
         if idle and (answers := single_word(lacking, work.message)):

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from jazz_select.agent.chain.output_schema import OutputSchema
+from jazz_select.agent.chain.transcript import Chain
 from jazz_select.agent.conversation import Conversation, OpenFlow
-from jazz_select.agent.guards import Route
-from jazz_select.agent.runs import FlowRun
-from jazz_select.agent.schemas import OutputSchema
-from jazz_select.agent.state import TurnState
-from jazz_select.agent.transcript import Chain
+from jazz_select.agent.flows.flow_run import FlowRun
+from jazz_select.agent.graph.guards import Route
+from jazz_select.agent.graph.state import TurnState
 from jazz_select.errors import JazzSelectError
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.telemetry import Trace

@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from jazz_select.build import open_selector, sync_registry
+from jazz_select.chat.models import as_chat_model
 from jazz_select.cli.cases import Case, load_cases
 from jazz_select.cli.session import catalogue, opened, place
 from jazz_select.cli.show import arms, milliseconds
 from jazz_select.cli.terminal import mark, printable, progress, stdout, styled
 from jazz_select.errors import ConfigError
-from jazz_select.llm.adapt import as_chat_model
 from jazz_select.values import Candidate
 
 if TYPE_CHECKING:
@@ -75,11 +75,11 @@ async def _demo(settings: "Settings", requests: Path, runs: Path | None, convers
                 console.print(_entry(console, number, routed[-1]))
             _sum_up(console, routed, settings, synced_s)
             if runs is not None:
-                from jazz_select.cli.running import run_flows
+                from jazz_select.cli.demo_runs import run_flows
 
                 await run_flows(console, load_cases(runs, registry, flows=settings.flows), selector, settings)
         if conversation is not None:
-            from jazz_select.cli.talking import load_lines, talk
+            from jazz_select.cli.demo_runs import load_lines, talk
 
             await talk(console, load_lines(conversation), memory, registry, settings)
 

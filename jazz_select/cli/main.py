@@ -150,7 +150,7 @@ def list_(
 ) -> None:
     """Show which flows of an agent are in the index."""
     settings = settings_with({"agent_id": agent, "index": index, "url": url, "embedder": embedder})
-    from jazz_select.cli.listing import run
+    from jazz_select.cli.catalogue import run_list as run
 
     run(settings, as_json=json)
 
@@ -242,6 +242,6 @@ def graph(
     json: JsonFlag = False,
 ) -> None:
     """Show which tool can follow which, as a mermaid flowchart."""
-    from jazz_select.cli.graphing import run
+    from jazz_select.cli.catalogue import run_graph as run
 
     run(source, min_compatibility=min_compatibility, as_json=json)

@@ -21,7 +21,7 @@ from jazz_select.values import Candidate, Decision
 
 if TYPE_CHECKING:
     from jazz_select.memory.sync import SyncReport
-    from jazz_select.routing.analyze import ChainAnalyzer
+    from jazz_select.routing.decisions.analyzer import ChainAnalyzer
     from jazz_select.selector.result import FlowSelectionResult
 
 

@@ -6,13 +6,12 @@ from typing import Any, ClassVar, TypeAlias
 from weakref import ref
 
 from jazz_select.errors import FlowValidationError
-from jazz_select.flow.checks import Subject
-from jazz_select.flow.definition import Definition, Part
+from jazz_select.flow.checks import FIELDS, Subject, check_spelling
+from jazz_select.flow.definition import Definition, SubflowDefinition
 from jazz_select.flow.modules import remember
 from jazz_select.flow.origin import Origin, is_ours, locate
 from jazz_select.flow.prompts import render
 from jazz_select.flow.registry import FlowRegistry, current_scope
-from jazz_select.flow.spelling import FIELDS, check_spelling
 from jazz_select.values import FlowCard, flow_id
 
 FlowPart: TypeAlias = "BaseFlow | type[BaseFlow] | str"
@@ -65,7 +64,7 @@ class BaseFlow:
     aliases: Sequence[str] = ()
     """Other names under which it may be asked for."""
     chain: Sequence[Any] = ()
-    """The order in which its tools run, for an executor: see `jazz_select.routing.chains`."""
+    """The order in which its tools run, for an executor: see `jazz_select.routing.executor`."""
     reply: str = ""
     """What the user is told when the chain is done, with facts in braces."""
 
@@ -207,7 +206,9 @@ class BaseFlow:
     def outline(self) -> Definition:
         """Like `definition`, but parts given by name are left at that, since they may not be there yet."""
         parts = tuple(
-            Part(name=part, when=when or "") if isinstance(part, str) else self._part(when, self.resolve(part), (self,))
+            SubflowDefinition(name=part, when=when or "")
+            if isinstance(part, str)
+            else self._part(when, self.resolve(part), (self,))
             for when, part in self.links()
         )
         return self._with_parts(parts)
@@ -265,11 +266,11 @@ class BaseFlow:
         return self._with_parts(tuple(self._part(when, self.resolve(part), inner) for when, part in self.links()))
 
     @staticmethod
-    def _part(when: str | None, flow: "BaseFlow", path: tuple["BaseFlow", ...]) -> Part:
+    def _part(when: str | None, flow: "BaseFlow", path: tuple["BaseFlow", ...]) -> SubflowDefinition:
         when = flow.condition or flow.description if when is None else when
-        return Part(name=flow.name, when=when, flow=flow._define(path))  # noqa: SLF001 - a flow like this one
+        return SubflowDefinition(name=flow.name, when=when, flow=flow._define(path))  # noqa: SLF001 - a flow like this one
 
-    def _with_parts(self, parts: tuple[Part, ...]) -> Definition:
+    def _with_parts(self, parts: tuple[SubflowDefinition, ...]) -> Definition:
         return Definition(
             name=self.name,
             type=self.type,

@@ -10,7 +10,7 @@ _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SubflowDefinition:
     """One part of a composite."""
 
     name: str
@@ -34,7 +34,7 @@ class Definition:
     tools: tuple[str, ...]
     steps: tuple[str, ...]
     priority: tuple[int, int]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SubflowDefinition, ...] = ()
 
     def checksum(self) -> str:
         """SHA-256 over the definition as JSON, fields in their order; any change, also in a part, changes it."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from jazz_select.flow.definition import Definition, Part
+from jazz_select.flow.definition import Definition, SubflowDefinition
 from jazz_select.text import clean
 
 _LISTS = (
@@ -65,7 +65,7 @@ def _element(definition: Definition, *, verbose: bool) -> ET.Element:
     return node
 
 
-def _part(part: Part, *, conditional: bool, verbose: bool) -> ET.Element:
+def _part(part: SubflowDefinition, *, conditional: bool, verbose: bool) -> ET.Element:
     flow = ET.Element("flow", name=clean(part.name)) if part.flow is None else _element(part.flow, verbose=verbose)
     if not conditional:
         return flow

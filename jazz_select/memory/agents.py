@@ -6,7 +6,7 @@ from time import monotonic
 from weakref import WeakKeyDictionary
 
 from jazz_select.errors import ConfigError
-from jazz_select.memory.model import RecallModel
+from jazz_select.memory.fit.model import RecallModel
 from jazz_select.ports import FlowStore
 
 _FRESH_S = 60.0

@@ -7,15 +7,14 @@ from typing import Any, Protocol, Self
 
 from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
 from jazz_select.memory.agents import Agents, AgentState, checked_agent
-from jazz_select.memory.encode import Encoder
-from jazz_select.memory.recaller import Recaller, Scope
-from jazz_select.memory.sync import SyncReport
-from jazz_select.memory.writer import Writer
+from jazz_select.memory.encoder import Encoder
+from jazz_select.memory.recall import Recaller, Scope
+from jazz_select.memory.sync import SyncReport, Writer
 from jazz_select.ports import Embedder, FlowStore
 from jazz_select.threads import in_thread
 from jazz_select.values import FlowCard, RecallResult
 
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 
 
 class Indexable(Protocol):
@@ -78,14 +77,14 @@ class ProceduralMemory:
             raise ConfigError(msg)
         encoder = await asyncio.to_thread(_open_encoder, embedder, language)
         if not path_or_memory or str(path_or_memory) == ":memory:":
-            from jazz_select.memory.remote import IN_MEMORY, RemoteStore, connect
+            from jazz_select.memory.engines.remote import IN_MEMORY, RemoteStore, connect
 
             client = connect(url or None, api_key)
             store: FlowStore = RemoteStore(
                 client, encoder.layout, where=url or IN_MEMORY, shards=shards, replicas=replicas
             )
         else:
-            from jazz_select.memory.edge import open_edge_store
+            from jazz_select.memory.engines.edge import open_edge_store
 
             store = await open_edge_store(Path(path_or_memory), encoder.layout)
         return cls(store, encoder)
@@ -238,7 +237,7 @@ class ProceduralMemory:
         flows: Iterable[Indexable | FlowCard],
         *,
         dry_run: bool = False,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
         cases: Sequence[tuple[str, str]] = (),
     ) -> SyncReport:
         """Bring the index to these flows, and no others, for this agent; then fit recall to them.
@@ -282,7 +281,7 @@ def _card(flow: Indexable | FlowCard) -> FlowCard:
 
 
 def _open_encoder(embedder: str | Embedder, language: str) -> Encoder:
-    from jazz_select.memory.embedders import open_embedder
+    from jazz_select.memory.embedders.catalogue import open_embedder
     from jazz_select.memory.lexical import Lexical
 
     return Encoder(open_embedder(embedder), Lexical(language))

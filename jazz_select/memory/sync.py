@@ -1,7 +1,17 @@
-"""What it takes to bring an index to a catalogue: planned as a value first, applied after. Pure."""
+"""A sync: the plan of what is created, updated and deleted, and the writer that carries it out and fits recall."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+from threadpoolctl import threadpool_limits
+
+from jazz_select.memory import documents
+from jazz_select.memory.encoder import Encoder
+from jazz_select.memory.fit.learning import catalogue_digest, fit, sample
+from jazz_select.memory.fit.model import RecallModel
+from jazz_select.ports import FlowStore, Vectors
+from jazz_select.threads import in_thread
+from jazz_select.values import FlowCard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,4 +68,123 @@ def plan_sync(wanted: Mapping[str, str], stored: Mapping[str, str]) -> SyncPlan:
         update=tuple(each for each, mark in wanted.items() if each in stored and stored[each] != mark),
         delete=tuple(each for each in stored if each not in wanted),
         skip=tuple(each for each, mark in wanted.items() if stored.get(each) == mark),
+    )
+
+
+BATCH = 256
+SAMPLE, SLOW_SAMPLE = 2_000, 600
+"""Flows that recall is fitted to, where there are more; fewer where each text takes a transformer."""
+
+ProgressCallback = Callable[[int, int], None]
+Cases = Sequence[tuple[str, str]]
+
+
+class Writer:
+    """Writes one agent at a time; the caller sees to that."""
+
+    def __init__(self, store: FlowStore, encoder: Encoder) -> None:
+        """Write to this store with this encoder."""
+        self._store = store
+        self._encoder = encoder
+
+    async def write_one(self, agent_id: str, card: FlowCard) -> None:
+        """Write a flow, and let its names be known."""
+        rows = await in_thread(self._encoder.rows, [card])
+        await self._store.upsert(self._encoder.points(agent_id, [card], rows))
+        await self.outdate(agent_id, card)
+
+    async def outdate(self, agent_id: str, card: FlowCard | None = None, *, without: str = "") -> None:
+        """Mark the model as one of another catalogue, so that the next sync fits it again; keep its names right."""
+        note = await self._store.read_note(agent_id)
+        if note is None:
+            return
+        gone = {without, card.id if card else ""}
+        names = {name: flow for name, flow in note["names"].items() if flow not in gone}
+        if card is not None:
+            mine = {documents.folded_name(name) for name in (card.name, *card.aliases)}
+            shared = {name for name in mine if name in names}
+            names = {name: flow for name, flow in names.items() if name not in shared}
+            names |= {name: card.id for name in mine - shared if name}
+        await self._store.write_note(agent_id, {**note, "digest": "", "names": names})
+
+    async def sync(
+        self,
+        agent_id: str,
+        cards: Mapping[str, FlowCard],
+        *,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+        cases: Cases = (),
+    ) -> SyncReport:
+        """Plan, apply, fit; in that order, so that wherever it is cut short the next one goes on."""
+        payloads = {payload["flow_id"]: payload for payload in await self._store.payloads(agent_id)}
+        wanted = await in_thread(lambda: {each: self._encoder.fingerprint(card) for each, card in cards.items()})
+        plan = plan_sync(wanted, {each: payload["fingerprint"] for each, payload in payloads.items()})
+        names = {each: payload["flow_name"] for each, payload in payloads.items()}
+        names |= {each: card.name for each, card in cards.items()}
+        if not dry_run:
+            chosen = self._sample(cards)
+            rows = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
+            await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases)
+            if await self._store.other_layouts(agent_id):
+                await self._store.forget_other_layouts(agent_id)
+        return _report(plan, names, dry_run=dry_run)
+
+    def _sample(self, cards: Mapping[str, FlowCard]) -> list[FlowCard]:
+        return sample(list(cards.values()), SLOW_SAMPLE if self._encoder.embedder.offload else SAMPLE)
+
+    async def _apply(
+        self,
+        agent_id: str,
+        plan: SyncPlan,
+        cards: Mapping[str, FlowCard],
+        progress: ProgressCallback | None,
+        *,
+        kept: set[str],
+    ) -> dict[str, Vectors]:
+        """Write, then delete; returns the vectors of those flows to be kept, as far as they were made."""
+        total = len(plan.write)
+        made: dict[str, Vectors] = {}
+        for start in range(0, total, BATCH):
+            batch = [cards[each] for each in plan.write[start : start + BATCH]]
+            rows = await in_thread(self._encoder.rows, batch)
+            await self._store.upsert(await in_thread(self._encoder.points, agent_id, batch, rows))
+            made |= {each: vectors for each, vectors in rows.items() if each in kept}
+            if progress:
+                progress(start + len(batch), total)
+        await self._store.delete(agent_id, plan.delete)
+        return made
+
+    async def _fit(
+        self, agent_id: str, chosen: Sequence[FlowCard], made: Mapping[str, Vectors], digest: str, cases: Cases
+    ) -> None:
+        note = await self._store.read_note(agent_id)
+        if note is not None and RecallModel.from_note(note).digest == digest:
+            return
+        if not chosen and note is None:
+            return
+        model = await in_thread(self._fitted, chosen, made, digest, cases)
+        await self._store.write_note(agent_id, model.as_note())
+
+    def _fitted(
+        self, chosen: Sequence[FlowCard], made: Mapping[str, Vectors], digest: str, cases: Cases
+    ) -> RecallModel:
+        rows = {**made, **self._encoder.rows([card for card in chosen if card.id not in made])}
+        vectors = self._encoder.embed([documents.clean(text) for text, _ in cases])
+        labelled = [(text, flow, vector) for (text, flow), vector in zip(cases, vectors, strict=True)]
+        # On a busy machine BLAS threads that wait for each other make small matrices take a hundred times longer.
+        with threadpool_limits(1, user_api="blas"):
+            return fit(chosen, rows, self._encoder.lexical, digest=digest, cases=labelled)
+
+
+def _report(plan: SyncPlan, names: Mapping[str, str], *, dry_run: bool) -> SyncReport:
+    def named(ids: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(names[each] for each in ids)
+
+    return SyncReport(
+        created=named(plan.create),
+        updated=named(plan.update),
+        deleted=named(plan.delete),
+        skipped=named(plan.skip),
+        dry_run=dry_run,
     )

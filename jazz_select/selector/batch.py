@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from jazz_select.selector.narrow import Narrowed, Request
-from jazz_select.selector.recalling import Narrower
 from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.selector.retrieval import Narrowed, Request, Retriever
 
-Chosen = Callable[[Request, Narrowed, Mapping[str, Any], float], Awaitable[FlowSelectionResult]]
+ChooseOne = Callable[[Request, Narrowed, Mapping[str, Any], float], Awaitable[FlowSelectionResult]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class SelectRequest:
 
 
 async def narrowed_all(
-    asked: Sequence[SelectRequest], requests: Sequence[Request], narrower: Narrower, context: Mapping[str, Any]
+    asked: Sequence[SelectRequest], requests: Sequence[Request], narrower: Retriever, context: Mapping[str, Any]
 ) -> list[Narrowed | None]:
     """The candidates of each request, recalled in one go where they are not given; None where nothing is asked."""
     found: dict[int, Narrowed] = {}
@@ -42,7 +41,7 @@ async def narrowed_all(
 async def choose_all(
     requests: Sequence[Request],
     narrowed: Sequence[Narrowed | None],
-    chosen: Chosen,
+    chosen: ChooseOne,
     context: Mapping[str, Any],
     *,
     at_once: int,

@@ -13,8 +13,8 @@ from enum import IntEnum
 from itertools import islice
 from typing import Any, Literal, NamedTuple, cast
 
-from jazz_select.selector.fragments import BROKEN, decoded, embedded, repaired
-from jazz_select.selector.offered import Offered, folded
+from jazz_select.chat.json_reader import BROKEN, decoded, embedded, repaired
+from jazz_select.selector.mentions import Mentions, folded_mention
 from jazz_select.values import Candidate
 
 # Bounds. An honest reply is a few hundred characters; a reasoning model may put pages before its array.
@@ -91,7 +91,7 @@ def read_reply(reply: object, candidates: Sequence[Candidate]) -> Reading:
         return _UNREADABLE
     said = _THOUGHT_END.split(_both_ends(reply))[-1]
     text = _FENCE.sub("\n", _OPEN_THOUGHT.split(said, maxsplit=1)[0]).strip()  # a thought without an end is no answer
-    offered = Offered(candidates)
+    offered = Mentions(candidates)
     value = decoded(text)
     if isinstance(value, str):  # an answer in quotes is the answer
         text, value = value.strip(), decoded(value)
@@ -145,7 +145,7 @@ def _likeliest(choices: Iterable[_Choice]) -> _Choice:
     return max(choices, key=lambda choice: choice.trust, default=_Choice(_UNREADABLE, _Trust.NONE))
 
 
-def _read(value: Any, offered: Offered) -> _Choice:
+def _read(value: Any, offered: Mentions) -> _Choice:
     """What one JSON value chooses."""
     ids: dict[str, None] = {}
     trust, says_none = _Trust.NONE, False
@@ -162,14 +162,14 @@ def _read(value: Any, offered: Offered) -> _Choice:
 
 
 def _trust(leaf: object, *, found: bool) -> _Trust:
-    word = isinstance(leaf, str) and bool(folded(leaf))
+    word = isinstance(leaf, str) and bool(folded_mention(leaf))
     if found:
         return _Trust.NAMED if word else _Trust.NUMBERED
     return _Trust.STRANGE if word else _Trust.NONE
 
 
 def _means_none(leaf: object) -> bool:
-    return leaf is None or (isinstance(leaf, str) and (not leaf.strip() or folded(leaf) in _NO_ID))
+    return leaf is None or (isinstance(leaf, str) and (not leaf.strip() or folded_mention(leaf) in _NO_ID))
 
 
 def _as_written(leaf: object) -> str:
@@ -177,7 +177,7 @@ def _as_written(leaf: object) -> str:
     return text if len(text) <= _ID_CHARS else f"{text[:_ID_CHARS]}…"
 
 
-def _leaves(value: Any, offered: Offered) -> Iterator[object]:
+def _leaves(value: Any, offered: Mentions) -> Iterator[object]:
     """The strings, numbers and nulls of `value` that stand for a choice, in order, whatever the nesting."""
     stack: list[Any] = [value]
     for _ in range(_ITEMS):
@@ -194,13 +194,13 @@ def _leaves(value: Any, offered: Offered) -> Iterator[object]:
             yield item
 
 
-def _choice_of(item: dict[str, Any], offered: Offered) -> list[Any]:
+def _choice_of(item: dict[str, Any], offered: Mentions) -> list[Any]:
     """What an object chooses: under a telling key, or by keys that are affirmed ({"refund_order": true}).
 
     Keys that nobody knows ("rejected", "runner_up_id") choose nothing, and an object that says of itself that it does
     not fit is passed over: what a reply refuses must never run.
     """
-    by_key = {folded(key): value for key, value in reversed(item.items())}
+    by_key = {folded_mention(key): value for key, value in reversed(item.items())}
     if any(key in by_key and not _affirms(by_key[key]) for key in _FLAGS):
         return []
     told = [by_key[key] for key in _KEYS if key in by_key]
@@ -212,25 +212,27 @@ def _choice_of(item: dict[str, Any], offered: Offered) -> list[Any]:
     endings = [by_key[key] for key in by_key if _CHOICE_KEY.fullmatch(key)]
     if len(endings) == 1:
         return endings
-    return [key for key, value in reversed(item.items()) if folded(key) and offered.find(key) and _affirms(value)]
+    return [
+        key for key, value in reversed(item.items()) if folded_mention(key) and offered.find(key) and _affirms(value)
+    ]
 
 
 def _affirms(value: object) -> bool:
     """True and "yes" do; a number is a score, and a score is no choice."""
-    return value is True or (isinstance(value, str) and folded(value) in _YES)
+    return value is True or (isinstance(value, str) and folded_mention(value) in _YES)
 
 
 def _holds_more(value: Any) -> bool:
     return isinstance(value, list | dict)
 
 
-def _listed(text: str, offered: Offered) -> list[str]:
+def _listed(text: str, offered: Mentions) -> list[str]:
     """The parts of "a, b" where each is a candidate and the whole is none."""
     parts = [] if offered.find(text) else _COMMA.split(text, maxsplit=_IDS)
     return parts if all(offered.find(part) for part in parts) else []
 
 
-def _read_prose(text: str, offered: Offered) -> Reading:
+def _read_prose(text: str, offered: Mentions) -> Reading:
     """What a text says: one candidate, a mere list of them, or that none fits. One that weighs them is unreadable."""
     if whole := offered.find(text):
         return Reading(status="ids", ids=(whole,))

@@ -1,10 +1,11 @@
-"""What a selection gives back, and how to read it."""
+"""What a selection gives back, how to read it, and what a trace says of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from jazz_select.flow.base import BaseFlow
+from jazz_select.telemetry import Span
 from jazz_select.values import Candidate, Decision, Reason, Tier
 
 _WHY = {
@@ -85,3 +86,52 @@ def _candidate_line(candidate: Candidate) -> str:
     ]
     sure = [] if candidate.confidence is None else [f"confidence {candidate.confidence:.2f}"]
     return "  ".join([candidate.flow_name or candidate.flow_id, f"score {candidate.score:.4f}", *arms, *sure])
+
+
+def note_selection(span: Span, request: str, result: FlowSelectionResult) -> None:
+    """Among what, what was decided, why, and what it took."""
+    decision = result.decision
+    known: dict[str, Any] = {
+        "tier": decision.tier.value,
+        "reason": decision.reason.value,
+        "chosen": result.names,
+        "candidates": {each.flow_name or each.flow_id: round(each.score, 4) for each in decision.candidates},
+        "confidence": decision.confidence,
+        "in_scope": decision.in_scope,
+        "unresolved": len(result.unresolved_ids) or None,
+        "attempts": decision.attempts or None,
+    }
+    if decision.usage is not None:
+        known |= {"input_tokens": decision.usage.input_tokens, "output_tokens": decision.usage.output_tokens}
+    span.note({name: value for name, value in known.items() if value not in (None, "")})
+    span.hold({"request": request, "raw_reply": decision.raw_reply, "notes": list(decision.notes)})
+    if decision.error:
+        span.hold({"problem": decision.error})
+
+
+def note_recall(span: Span, found: list[Mapping[str, Any]]) -> None:
+    """What came back, best first, with its fused scores."""
+    span.note({"candidates": {str(each.get("flow_name")): round(each.get("score") or 0.0, 4) for each in found}})
+
+
+class PromptCache:
+    """The compact prompts of flows by id; a flow whose checksum changed is built anew, one that is gone is dropped."""
+
+    def __init__(self, registry: Mapping[str, BaseFlow]) -> None:
+        self._registry = registry
+        self._built: dict[str, tuple[str, str]] = {}
+
+    def prompt(self, flow: BaseFlow) -> str:
+        """`flow.build_prompt(verbose=False)`, built only if this definition was not built before."""
+        checksum = flow.compute_checksum()
+        known = self._built.get(flow.id)
+        if known is not None and known[0] == checksum:
+            return known[1]
+        prompt = flow.build_prompt(verbose=False)
+        self._built[flow.id] = (checksum, prompt)
+        if len(self._built) > len(self._registry):
+            self._built = {flow_id: built for flow_id, built in self._built.items() if flow_id in self._registry}
+        return prompt
+
+    def __len__(self) -> int:
+        return len(self._built)

@@ -6,23 +6,32 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
+from jazz_select.chat.client import ChatClient
+from jazz_select.chat.models import ChatCallable, as_chat_model
 from jazz_select.flow.base import BaseFlow
-from jazz_select.llm.adapt import as_chat_model
-from jazz_select.llm.callable import ChatCallable
 from jazz_select.ports import ChatModel, FlowMemory
+from jazz_select.selector.availability import Availability
 from jazz_select.selector.batch import SelectRequest, choose_all, narrowed_all
-from jazz_select.selector.cache import PromptCache
-from jazz_select.selector.calling import Caller
-from jazz_select.selector.checks import check_asking, check_options, check_parts, check_probabilities, check_request
-from jazz_select.selector.choose import OnEmpty, Thresholds, Verdict, top
-from jazz_select.selector.guards import Guards
-from jazz_select.selector.model_choice import Choice, Manner, ModelChoice
-from jazz_select.selector.narrow import Narrowed, Request
-from jazz_select.selector.ordering import CandidateOrder
+from jazz_select.selector.choice import (
+    CandidateOrder,
+    Choice,
+    ChoiceOptions,
+    ModelChoice,
+    OnEmpty,
+    Thresholds,
+    Verdict,
+    top,
+)
+from jazz_select.selector.options import (
+    check_choice_options,
+    check_options,
+    check_parts,
+    check_probabilities,
+    check_request,
+)
 from jazz_select.selector.prompt import PROMPT_TOKENS
-from jazz_select.selector.recalling import Narrower
-from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.selector.tracing import note_selection
+from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection
+from jazz_select.selector.retrieval import Narrowed, Request, Retriever
 from jazz_select.telemetry import span
 from jazz_select.values import Candidate, Decision, Latency, Reason, Tier
 
@@ -98,7 +107,7 @@ class FlowSelector:
         check_probabilities(
             skip_llm_above=skip_llm_above, abstain_below=abstain_below, ambiguous_within=ambiguous_within
         )
-        check_asking(
+        check_choice_options(
             examples_shown=examples_shown,
             candidate_order=candidate_order,
             prompt_tokens=prompt_tokens,
@@ -108,9 +117,9 @@ class FlowSelector:
         )
         self._registry = flow_registry
         self._at_once = max_concurrency
-        self._guards = Guards(flow_registry)
+        self._guards = Availability(flow_registry)
         self._prompts = PromptCache(flow_registry)
-        self._narrower = Narrower(
+        self._narrower = Retriever(
             memory=proc_mem,
             agent_id=agent_id,
             top_k=top_k,
@@ -124,10 +133,10 @@ class FlowSelector:
         model = as_chat_model(llm)
         self._model: ModelChoice | None = None
         if model is not None:
-            caller = Caller(
+            caller = ChatClient(
                 model, max_retries=max_retries, max_concurrency=max_concurrency, share_identical=share_identical
             )
-            manner = Manner(
+            manner = ChoiceOptions(
                 on_empty=on_empty,
                 timeout_s=timeout_s,
                 max_reasks=max_reasks,

@@ -31,51 +31,6 @@ async def test_the_model_decides(registry: FlowRegistry) -> None:
 Names are loaded on first use.
 """
 
-from typing import TYPE_CHECKING
+from jazz_select.lazy import front
 
-from jazz_select.lazy import lazily
-
-if TYPE_CHECKING:
-    from jazz_select.testing.contracts import check_chat_model, check_embedder
-    from jazz_select.testing.embedders import FailingEmbedder, HashEmbedder
-    from jazz_select.testing.flow_store import check_flow_store, check_layouts
-    from jazz_select.testing.memories import ListMemory
-    from jazz_select.testing.models import ScriptedModel
-    from jazz_select.testing.provider_cases import PROVIDER_CASES, ProviderCase, check_cancelling, check_provider_case
-
-_HOMES = {
-    "FailingEmbedder": "embedders",
-    "HashEmbedder": "embedders",
-    "ListMemory": "memories",
-    "PROVIDER_CASES": "provider_cases",
-    "ProviderCase": "provider_cases",
-    "ScriptedModel": "models",
-    "check_cancelling": "provider_cases",
-    "check_chat_model": "contracts",
-    "check_embedder": "contracts",
-    "check_flow_store": "flow_store",
-    "check_layouts": "flow_store",
-    "check_provider_case": "provider_cases",
-}
-
-__all__ = [
-    "PROVIDER_CASES",
-    "FailingEmbedder",
-    "HashEmbedder",
-    "ListMemory",
-    "ProviderCase",
-    "ScriptedModel",
-    "check_cancelling",
-    "check_chat_model",
-    "check_embedder",
-    "check_flow_store",
-    "check_layouts",
-    "check_provider_case",
-]
-
-
-__getattr__ = lazily(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = front(__name__)

@@ -20,7 +20,7 @@ from typing import Literal
 
 from jazz_select.errors import ModelError, ModelTimeoutError
 from jazz_select.ports import ChatModel
-from jazz_select.testing.requirements import as_reply, require
+from jazz_select.testing.contracts import as_reply, require
 from jazz_select.values import Message
 
 _ASK = (Message(role="system", content="Be brief."), Message(role="user", content="ping <b> & 你好"))

@@ -10,9 +10,9 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
+from jazz_select.chat.models import CallableModel
+from jazz_select.chat.pydantic_ai import PydanticAIModel
 from jazz_select.errors import ModelError
-from jazz_select.llm.callable import CallableModel
-from jazz_select.llm.pydantic_ai import PydanticAIModel
 from jazz_select.ports import ChatModel
 from jazz_select.testing import (
     PROVIDER_CASES,

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from qdrant_client import AsyncQdrantClient
 
-from jazz_select.memory.edge import EdgeStore
-from jazz_select.memory.layout import Layout
-from jazz_select.memory.remote import RemoteStore, connect
+from jazz_select.memory.engines.edge import EdgeStore
+from jazz_select.memory.engines.points import Layout
+from jazz_select.memory.engines.remote import RemoteStore, connect
 from jazz_select.ports import FlowStore
 from jazz_select.settings import Settings
 from jazz_select.testing import check_flow_store, check_layouts

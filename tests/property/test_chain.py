@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jazz_select.agent.chain import run_chain
-from jazz_select.agent.finalizing import finalize
-from jazz_select.agent.formatting import FormattingContext, formatting_messages
-from jazz_select.agent.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
+from jazz_select.agent.chain.finalizer import finalize
+from jazz_select.agent.chain.formatting import FormattingContext, formatting_messages
+from jazz_select.agent.chain.loop import run_chain
+from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.errors import FormatError
 from jazz_select.json_values import storable
-from jazz_select.routing.tool import Tool
+from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Message
 

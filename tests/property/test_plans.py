@@ -7,10 +7,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jazz_select.routing.plan import Plan, PlanStep
-from jazz_select.routing.pointer import Missing, look_up, malformed
-from jazz_select.routing.replies import read_tool_reply
-from jazz_select.routing.run import run_plan
+from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, look_up, malformed
+from jazz_select.routing.plans.replies import read_tool_reply
+from jazz_select.routing.plans.runner import run_plan
 from tests.unit.routing.listed import Listed
 
 keys = st.sampled_from(

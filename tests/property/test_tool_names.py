@@ -4,9 +4,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.names import read
-from jazz_select.routing.names import words
-from jazz_select.routing.resolution import NameIndex, resolve
-from jazz_select.routing.vocabulary import ACTING, LOOKING, OPPOSITE, are_opposites
+from jazz_select.routing.names.resolution import NameIndex, resolve
+from jazz_select.routing.names.vocabulary import ACTING, LOOKING, OPPOSITE, are_opposites
+from jazz_select.routing.names.words import words
 from tests.unit.routing.listed import listed
 
 TOOLS, CASES = read()

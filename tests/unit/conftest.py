@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.llm.loopback import Loopback, Provider, serving
-from tests.unit.llm.protocols import PROTOCOLS
+from tests.unit.chat.loopback import Loopback, Provider, serving
+from tests.unit.chat.protocols import PROTOCOLS
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from jazz_select import errors, ports
 ROOT = Path(__file__).parents[2]
 LIBRARY = sorted((ROOT / "jazz_select").rglob("*.py"))
 CODE = [*LIBRARY, *sorted((ROOT / "flows").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
-MAX_LINES = 300
+MAX_LINES = 500
 
 
 def place(path: Path) -> str:
@@ -44,7 +44,7 @@ def tracked() -> list[Path]:
 def test_every_module_says_what_it_is_and_is_no_longer_than_one_sitting(path: Path) -> None:
     text = path.read_text("utf-8")
     assert ast.get_docstring(ast.parse(text)), "no docstring"
-    assert len(text.splitlines()) <= MAX_LINES, "split it along its ideas"
+    assert len(text.splitlines()) <= MAX_LINES, "is it one idea?"
 
 
 PUBLIC = {"agent", "cli", "routing", "testing"}  # parts whose names are imported from the part itself
@@ -71,22 +71,21 @@ def test_only_the_settings_read_the_environment(path: Path) -> None:
 # --- the public face -----------------------------------------------------------
 
 
+def without_case(name: str) -> tuple[str, str]:
+    return name.casefold(), name
+
+
 def exporting() -> list[str]:
     """Every module with an `__all__`."""
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in LIBRARY]
     texts = [path.read_text("utf-8") for path in LIBRARY]
-    return [name for name, text in zip(names, texts, strict=True) if re.search(r"^__all__\b", text, re.MULTILINE)]
-
-
-def as_ruff_sorts(name: str) -> tuple[int, str]:
-    """CONSTANTS, then Classes, then the rest, so that this test and the linter ask for one order."""
-    return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
+    return [name for name, text in zip(names, texts, strict=True) if re.search(r"\b__all__ = ", text)]
 
 
 @pytest.mark.parametrize("name", exporting())
 def test_what_is_exported_is_sorted_and_is_there(name: str) -> None:
     module = importlib.import_module(name)
-    assert list(module.__all__) == sorted(set(module.__all__), key=as_ruff_sorts)
+    assert list(module.__all__) == sorted(set(module.__all__), key=without_case)
     assert [export for export in module.__all__ if getattr(module, export, None) is None] == []
 
 
@@ -94,11 +93,10 @@ def test_exports_are_found_where_there_are_any() -> None:
     assert "jazz_select" in exporting()
 
 
-def test_the_checker_and_the_interpreter_see_the_same_public_names() -> None:
-    tree = ast.parse((ROOT / "jazz_select" / "__init__.py").read_text("utf-8"))
-    guard = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    homes = {alias.name: node.module for node in guard.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert sorted(homes, key=as_ruff_sorts) == jazz_select.__all__
+def test_the_list_of_names_is_read_as_a_type_checker_reads_it() -> None:
+    stub = ast.parse((ROOT / "jazz_select" / "__init__.pyi").read_text("utf-8"))
+    homes = {alias.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert sorted(homes, key=without_case) == jazz_select.__all__
     for name, home in homes.items():
         assert getattr(importlib.import_module(str(home)), name) is getattr(jazz_select, name)
 

@@ -18,7 +18,7 @@ from jazz_select.agent import ActionDecision, Router, TurnState
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.otel import OpenTelemetryHook
 from jazz_select.routing import FlowExecutor, GuidedDecisionPoint, Plan, run_plan
-from jazz_select.routing.plan import PlanStep
+from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.telemetry import Redact, Span, Trace, complete, span
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, Reply, Usage

@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from jazz_select.routing.tool import Tool
+from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel
-from jazz_select.testing.models import ScriptedReply
+from jazz_select.testing.doubles import ScriptedReply
 from jazz_select.values import Message, Reply, Usage
 from tests.unit.routing import shop
 

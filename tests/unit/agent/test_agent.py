@@ -24,7 +24,7 @@ from jazz_select.agent.agent import Agent
 from jazz_select.agent.turn import TurnInput
 from jazz_select.errors import ConfigError, FormatError, ModelError, SnapshotError, StoreError
 from jazz_select.routing import CHOOSE, GuidedDecisionPoint, Tool
-from jazz_select.routing.sources import tool_from_function
+from jazz_select.routing.tools.sources import tool_from_function
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, flow_id
 from tests.unit.selector.shop import metadata, shop
@@ -269,7 +269,7 @@ async def test_what_is_known_does_not_fill_the_schema_and_a_model_does(made: Mad
 
 
 async def test_a_format_that_fails_loses_nothing(made: Made) -> None:
-    from jazz_select.agent.finalizing import finalize
+    from jazz_select.agent.chain.finalizer import finalize
 
     schema = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
     result = await made(ScriptedModel("no", "no")).turn(REFUND, context=ADA, schema=schema)

@@ -8,13 +8,22 @@ from typing import Any
 
 import pytest
 
-from jazz_select.agent.chain import run_chain
-from jazz_select.agent.events import ChainText, Event, ModelCalled, ToolCalled, ToolReturned
-from jazz_select.agent.sync import run_chain_sync
-from jazz_select.agent.toolcalls import AfterCall, BeforeCall
-from jazz_select.agent.transcript import AssistantText, Chain, ToolRequest, ToolResult
+from jazz_select.agent.chain.loop import run_chain
+from jazz_select.agent.chain.responder import run_chain_sync
+from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
+from jazz_select.agent.chain.transcript import (
+    AssistantText,
+    Chain,
+    ChainText,
+    Event,
+    ModelCalled,
+    ToolCalled,
+    ToolRequest,
+    ToolResult,
+    ToolReturned,
+)
 from jazz_select.errors import ChainError, ConfigError, DuplicateToolError, ModelError
-from jazz_select.routing.tool import Tool
+from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Message, Usage

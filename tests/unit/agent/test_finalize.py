@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, field_validator
 
-from jazz_select.agent.chain import Strategy, run_chain
-from jazz_select.agent.finalizing import finalize
-from jazz_select.agent.formatting import FormattingContext, FormattingPrompt, formatting_messages
-from jazz_select.agent.inloop import wire_schema
-from jazz_select.agent.responding import respond
-from jazz_select.agent.sync import finalize_sync, respond_sync
-from jazz_select.agent.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
+from jazz_select.agent.chain.finalizer import finalize
+from jazz_select.agent.chain.formatting import FormattingContext, FormattingPrompt, formatting_messages
+from jazz_select.agent.chain.loop import Strategy, run_chain
+from jazz_select.agent.chain.responder import finalize_sync, respond, respond_sync
+from jazz_select.agent.chain.schema_in_loop import wire_schema
+from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.errors import ChainError, ConfigError, FormatError, ModelError
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel

@@ -12,7 +12,7 @@ from examples.planner import ACTIONS, GUARDS, REWRITES, ROUTES, acquire, planner
 from examples.venture import Calculator, PlannerState
 from jazz_select.agent import ActionDecision, Route, Router
 from jazz_select.errors import RouterError, SnapshotError
-from jazz_select.testing.models import ScriptedModel
+from jazz_select.testing.doubles import ScriptedModel
 from jazz_select.values import Tier
 
 ROOT = Path(__file__).parents[3]

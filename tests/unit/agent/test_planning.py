@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazz_select.agent import ActionDecision, ModelPlanner, Router, TurnState
-from jazz_select.agent.planning import LONGEST, read_decision
+from jazz_select.agent.graph.planner import LONGEST, read_decision
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError, PlanError
 from jazz_select.telemetry import Trace
-from jazz_select.testing.models import ScriptedModel
+from jazz_select.testing.doubles import ScriptedModel
 from jazz_select.values import Message, Reply, Tier
 
 ACTIONS = ("search", "ask_user", "finish")

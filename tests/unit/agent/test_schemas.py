@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jazz_select.agent.schemas import LONGEST, OutputSchema
+from jazz_select.agent.chain.output_schema import LONGEST, OutputSchema
 from jazz_select.errors import ConfigError
 
 NAMED = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}

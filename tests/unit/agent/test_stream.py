@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
-from jazz_select.agent.events import ChainText, Event, Finished, FormatRestarted, FormatStarted, OutputText, ToolCalled
-from jazz_select.agent.finalizing import finalize
-from jazz_select.agent.responding import respond
-from jazz_select.agent.streaming import stream_respond
-from jazz_select.agent.transcript import Chain
+from jazz_select.agent.chain.finalizer import finalize
+from jazz_select.agent.chain.responder import respond, stream_respond
+from jazz_select.agent.chain.transcript import (
+    Chain,
+    ChainText,
+    Event,
+    Finished,
+    FormatRestarted,
+    FormatStarted,
+    OutputText,
+    ToolCalled,
+)
 from jazz_select.errors import ChainError, ConfigError, FormatError, ModelError
 from jazz_select.ports import streams
 from jazz_select.testing import ScriptedModel

@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from jazz_select.cli import app
 from jazz_select.settings import Settings
+from tests.unit.chat.protocols import CHAT
 from tests.unit.cli.shop import REFUND, TRACK, write_flows
-from tests.unit.llm.protocols import CHAT
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.unit.chat.loopback import Provider
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
 from tests.unit.cli.shop import REFUND, TRACK, write_flows
-from tests.unit.llm.loopback import Provider
 
 ROOT = Path(__file__).parents[3]
 SUMMARY = re.compile(r"(\d+) of (\d+) as expected, sync [\d.,]+ ms, p50 of a selection [\d.,]+ ms")

@@ -11,8 +11,8 @@ from jazz_select.cli import wire
 from jazz_select.cli.cases import Case
 from jazz_select.cli.evaluation import measure
 from jazz_select.values import Candidate, Decision, Latency, Reason, Tier
+from tests.unit.chat.loopback import Provider
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
-from tests.unit.llm.loopback import Provider
 
 
 def recalled(*names: str, total_s: float = 0.002) -> FlowSelectionResult:

@@ -7,9 +7,9 @@ import pytest
 
 from jazz_select.cli import wire
 from jazz_select.cli.options import context_of
+from tests.unit.chat.loopback import Provider
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
 from tests.unit.cli.shop import INVOICE, TRACK, write_flows
-from tests.unit.llm.loopback import Provider
 
 
 def chosen(selection: dict[str, Any]) -> list[str]:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from jazz_select.errors import ConfigError, EmbeddingError, MissingExtraError
-from jazz_select.memory import embed_minilm, embedders
-from jazz_select.memory.embed_minilm import PARTS, MiniLmEmbedder
-from jazz_select.memory.embedders import open_embedder
+from jazz_select.memory.embedders import catalogue as embedders
+from jazz_select.memory.embedders import minilm as embed_minilm
+from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.embedders.minilm import PARTS, MiniLmEmbedder
 from jazz_select.ports import Embedder
 from tests.vectors import NEEDS_STATIC
 

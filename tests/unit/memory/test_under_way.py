@@ -11,9 +11,9 @@ import pytest
 
 from jazz_select import ProceduralMemory
 from jazz_select.errors import ConfigError, IndexUnusableError
-from jazz_select.memory.edge import EdgeStore
-from jazz_select.memory.layout import Layout
-from jazz_select.memory.shard import Shard
+from jazz_select.memory.engines.edge import EdgeStore
+from jazz_select.memory.engines.points import Layout
+from jazz_select.memory.engines.shard import Shard
 from jazz_select.ports import FlowPoint, HybridQuery, Legs, SparseVector
 from jazz_select.testing import HashEmbedder
 from tests.unit.memory.cards import CARDS, card

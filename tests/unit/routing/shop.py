@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from jazz_select.routing.tool import Tool
+from jazz_select.routing.tools.tool import Tool
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 

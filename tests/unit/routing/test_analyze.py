@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazz_select.errors import DuplicateToolError, ToolError
-from jazz_select.routing.analyze import ChainAnalyzer
-from jazz_select.routing.compatibility import CompatibilityIndex, compatibility_score, outputs
-from jazz_select.routing.points import GuidedDecisionPoint, ToolCandidate
-from jazz_select.routing.tool import Tool, Toolbox
+from jazz_select.routing.decisions.analyzer import ChainAnalyzer
+from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
+from jazz_select.routing.schemas.compatibility import CompatibilityIndex, compatibility_score, outputs
+from jazz_select.routing.tools.tool import Tool, Toolbox
 from tests.unit.routing.shop import INTEGER, STRING, obj, tools
 
 

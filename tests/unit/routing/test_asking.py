@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select.errors import DuplicateToolError
 from jazz_select.routing import run_plan
-from jazz_select.routing.asking import ToolAsker, ToolRecord, tool_messages
+from jazz_select.routing.plans.tool_asker import ToolAsker, ToolRecord, tool_messages
 from jazz_select.testing import ScriptedModel
 from tests.unit.routing.shop import tools
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from jazz_select.routing.assignability import NEVER, PERHAPS, SURELY, assignable
+from jazz_select.routing.schemas.assignability import NEVER, PERHAPS, SURELY, assignable
 
 S, INT, N, B = ({"type": each} for each in ("string", "integer", "number", "boolean"))
 BASE = {"type": "object", "properties": {"a": INT}, "required": ["a"]}

@@ -7,12 +7,12 @@ import pytest
 from tenacity import AsyncRetrying, stop_after_attempt, wait_none
 
 from jazz_select.errors import DecisionCallbackError, ModelError, ToolError
-from jazz_select.routing.execute import CHOOSE, FlowExecutor
-from jazz_select.routing.model_decision import ModelDecision
-from jazz_select.routing.points import GuidedDecisionPoint, ToolCandidate
-from jazz_select.routing.sources import tool_from_function
-from jazz_select.routing.steps import promotions
-from jazz_select.routing.tool import Tool
+from jazz_select.routing.decisions.model_decision import ModelDecision
+from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
+from jazz_select.routing.executor import CHOOSE, FlowExecutor
+from jazz_select.routing.records import promotions
+from jazz_select.routing.tools.sources import tool_from_function
+from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Tier
 from tests.unit.routing.shop import tools

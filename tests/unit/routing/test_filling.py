@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from jazz_select.routing import Plan, fill_from_outputs, run_plan
-from jazz_select.routing.plan import PlanStep
-from jazz_select.routing.tool import Tool
+from jazz_select.routing.plans.plan import PlanStep
+from jazz_select.routing.tools.tool import Tool
 from tests.unit.routing.shop import INTEGER, STRING, obj, tools
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jazz_select.routing import Plan, Tool, run_plan
-from jazz_select.routing.plan import PlanStep
+from jazz_select.routing.plans.plan import PlanStep
 
 ITEM = {"type": "object", "properties": {"id": {"type": "integer"}}}
 SCHEMA: dict[str, Any] = {

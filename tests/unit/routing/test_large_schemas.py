@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from jazz_select.routing import ChainAnalyzer, Tool, assignable
-from jazz_select.routing.asking import tool_messages
-from jazz_select.routing.prompting import decision_prompt
+from jazz_select.routing.decisions.points import decision_prompt
+from jazz_select.routing.plans.tool_asker import tool_messages
 
 
 def circle(alternatives: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jazz_select.errors import DuplicateToolError, FlowLoadError, ToolError
-from jazz_select.routing.loading import load_policy, load_tools
+from jazz_select.routing.tools.loading import load_policy, load_tools
 
 TOOLS = '''
 from jazz_select import BaseFlow

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from jazz_select.routing.plan import Plan, PlanStep
-from jazz_select.routing.pointer import Missing, look_up, malformed
+from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, look_up, malformed
 
 RFC = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\j": 5, 'k"l': 6, " ": 7, "m~n": 8}
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from jazz_select.routing.plan import PlanStep
-from jazz_select.routing.replies import LONGEST, ToolReply, read_tool_reply
+from jazz_select.routing.plans.plan import PlanStep
+from jazz_select.routing.plans.replies import LONGEST, ToolReply, read_tool_reply
 
 SEARCH = {"tool": "web_search", "arguments": {"query": "Gibby"}}
 MAIL = {"id": "m", "tool": "send_mail", "arguments": {"body": "```\n</think> {x}"}}

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.names import Case, ListedTool, read
-from jazz_select.routing.resolution import NO_TOOL, NameIndex, resolve
+from jazz_select.routing.names.resolution import NO_TOOL, NameIndex, resolve
 from tests.unit.routing.listed import Listed, listed, needing
 
 TOOLS, CASES = read()

@@ -13,10 +13,10 @@ import pytest
 from pydantic import BaseModel
 
 from jazz_select.errors import ConfigError
-from jazz_select.routing.outcomes import PlanResult
-from jazz_select.routing.plan import Plan, PlanStep
-from jazz_select.routing.replies import read_tool_reply
-from jazz_select.routing.run import run_plan
+from jazz_select.routing.plans.plan import Plan, PlanStep
+from jazz_select.routing.plans.replies import read_tool_reply
+from jazz_select.routing.plans.runner import run_plan
+from jazz_select.routing.records import PlanResult
 from tests.unit.routing.listed import Listed, needing
 
 

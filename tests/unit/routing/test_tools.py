@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from jazz_select.errors import ToolError
-from jazz_select.routing.sources import tool_from_function, tool_from_models, tools_from_mcp, tools_from_openai
-from jazz_select.routing.tool import Tool
+from jazz_select.routing.tools.sources import tool_from_function, tool_from_models, tools_from_mcp, tools_from_openai
+from jazz_select.routing.tools.tool import Tool
 
 
 class Order(BaseModel):

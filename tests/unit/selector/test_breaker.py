@@ -2,8 +2,8 @@
 
 import pytest
 
+from jazz_select.chat.breaker import FAILURES, FIRST_PAUSE_S, LONGEST_PAUSE_S, Breaker
 from jazz_select.errors import ModelUnavailableError
-from jazz_select.selector.breaker import FAILURES, FIRST_PAUSE_S, LONGEST_PAUSE_S, Breaker
 
 
 class Clock:

@@ -10,7 +10,7 @@ from jazz_select import FlowSelector
 from jazz_select.errors import ModelError, ModelTimeoutError
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.testing import ScriptedModel
-from jazz_select.testing.models import ScriptedReply
+from jazz_select.testing.doubles import ScriptedReply
 from jazz_select.values import Message, Reason, Reply, Usage
 from tests.unit.selector.shop import CANCEL, REFUND, metadata, shop
 

@@ -1,0 +1,16 @@
+# The public names, each with its home: they stand here and nowhere else.
+from jazz_select.build import sync_registry as sync_registry
+from jazz_select.errors import JazzSelectError as JazzSelectError
+from jazz_select.flow.base import BaseFlow as BaseFlow
+from jazz_select.flow.base import Flow as Flow
+from jazz_select.flow.composite import ConditionalFlow as ConditionalFlow
+from jazz_select.flow.composite import ParallelFlow as ParallelFlow
+from jazz_select.flow.composite import SequentialFlow as SequentialFlow
+from jazz_select.flow.registry import FlowRegistry as FlowRegistry
+from jazz_select.memory.procedural import ProceduralMemory as ProceduralMemory
+from jazz_select.selector.batch import SelectRequest as SelectRequest
+from jazz_select.selector.result import FlowSelectionResult as FlowSelectionResult
+from jazz_select.selector.select import FlowSelector as FlowSelector
+
+__all__: list[str]
+__version__: str

@@ -1,0 +1,205 @@
+"""The end of a turn: what happened in words, and the answer in the schema that was asked for."""
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
+from string import Formatter
+from typing import Any, Final, cast
+
+import orjson
+
+from jazz_select.agent.chain.finalizer import finalize
+from jazz_select.agent.chain.output_schema import OutputSchema, Read
+from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
+from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.flows.flow_run import FlowRun
+from jazz_select.agent.flows.turn_flows import TurnFlows
+from jazz_select.agent.turn import Work
+from jazz_select.errors import ChainError, FormatError
+from jazz_select.flow.base import BaseFlow
+from jazz_select.json_values import as_json, storable, storable_text
+from jazz_select.ports import ChatModel
+from jazz_select.routing.schemas.compatibility import folded_name
+from jazz_select.routing.schemas.fields import fields
+from jazz_select.telemetry import span
+from jazz_select.values import Message, Tier
+
+_LONGEST_VALUE: Final = 300
+Find = Callable[[str], BaseFlow | None]
+"""The live flow of a name."""
+
+
+def worded(run: FlowRun, find: Find) -> str:
+    """What a user is told of a run: what a model said, the flow's `reply` with what is known, or the last output.
+
+    A flow may have a text `reply` with names of facts in braces, such as "{refunded_cents} cents go to {account}.". It
+    is used where the flow is done and every fact of it is known. What went wrong inside is not for users: it is in the
+    result's `reason`.
+    """
+    if run.text and not run.parts:
+        return run.text
+    if run.status == "waiting" and not any(part.text for part in run.parts):
+        return asked_for(run.asks)
+    if run.status == "failed":
+        return f"{spaced(run.flow)} could not be done."
+    told = _returned(run)
+    parts = " ".join(filter(None, (worded(part, find) for part in run.parts)))
+    if run.status != "done":
+        return parts or (f"So far: {told}." if told else "")
+    return _replied(find(run.flow), run) or parts or f"{spaced(run.flow)} is done." + (f" {told}." if told else "")
+
+
+def asked_for(asks: Sequence[str]) -> str:
+    """The question for what a flow waits for."""
+    return f"To go on, I need: {', '.join(map(spaced, asks))}."
+
+
+def called_off(flow: OpenFlow) -> str:
+    """What a user is told who calls a flow off."""
+    done = f" Done already: {', '.join(map(spaced, flow.final))}." if flow.final else ""
+    return f"All right, nothing more is done about: {spaced(flow.name)}.{done}"
+
+
+def repeated_question(flow: OpenFlow, known: Container[str]) -> str:
+    """What a flow waits for, once more; where that is known, whether it is to go on, and with what left out."""
+    left = [name for name in flow.asks if name not in known and name not in flow.answers]
+    if left:
+        return asked_for(left)
+    doubt = f"{spaced(flow.doubt)} may have been done already. " if flow.doubt else ""
+    named = f"{', '.join(flow.named)} will not be used. " if flow.named else ""
+    return f"{doubt}{named}Shall I go on with: {spaced(flow.name)}?"
+
+
+def spaced(name: str) -> str:
+    """A name as people write it."""
+    return name.replace("_", " ")
+
+
+def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Read | None:
+    """What tools returned, in the schema: each field from the output of its name; None where that is not sure.
+
+    What the caller knows is no answer, and stays out. Where outputs of one name differ, nothing tells which is meant.
+    """
+    if not schema.has_object or not runs or any(run.status != "done" for run in runs):
+        return None
+    given = _outputs(runs)
+    alike: dict[str, list[str]] = {}
+    for name in given:
+        alike.setdefault(folded_name(name), []).append(name)
+    found: dict[str, Any] = {}
+    for name, (_, required) in fields(schema.json).items():
+        same = [name] if name in given else alike.get(folded_name(name), [])
+        if len(same) == 1 and all(value == given[same[0]][0] for value in given[same[0]]):
+            found[name] = given[same[0]][0]
+        elif required:
+            return None
+    read = schema.check(found) if found else Read(problem="nothing of it is known")
+    return None if read.problem else read
+
+
+def _outputs(runs: Sequence[FlowRun]) -> dict[str, list[Any]]:
+    """Every value that tools returned, by its name."""
+    given: dict[str, list[Any]] = {}
+    for run in runs:
+        returned: list[Any] = [*(part.own for part in run.all), *(step.output for step in run.steps)]
+        for output in returned:
+            if isinstance(output, Mapping):
+                for name, value in cast("Mapping[str, Any]", output).items():
+                    given.setdefault(name, []).append(value)
+    return given
+
+
+def _replied(flow: BaseFlow | None, run: FlowRun) -> str:
+    """The flow's own words; none where a fact of them is not known, or they are no template."""
+    reply: object = getattr(flow, "reply", "")
+    if not isinstance(reply, str):
+        return ""
+    facts = {name: _shown(value) for name, value in {**run.facts, **run.known}.items()}
+    try:
+        # Names alone: no attributes or items of values, which are texts here anyway.
+        named = [name for _, name, _, _ in Formatter().parse(reply) if name is not None]
+        return reply.format_map(facts) if all(name in facts for name in named) else ""
+    except Exception:  # noqa: BLE001 - an author's template may trip over anything, and what was done is done
+        return ""
+
+
+def _returned(run: FlowRun) -> str:
+    """What the last tool returned."""
+    last = next((step.output for step in reversed(run.steps) if step.status == "ok"), None)
+    if not isinstance(last, Mapping):
+        return "" if last is None else _shown(last)
+    return ", ".join(f"{spaced(name)}: {_shown(value)}" for name, value in cast("Mapping[str, Any]", last).items())
+
+
+def _shown(value: object) -> str:
+    text = str(value) if isinstance(value, str | int | float | bool) or value is None else storable_text(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+class AnswerWriter:
+    """Gives the answers of turns."""
+
+    def __init__(self, model: ChatModel | None, running: TurnFlows) -> None:
+        """Take who puts answers into a schema where what is known does not fill it, if anyone does."""
+        self._model = model
+        self._running = running
+
+    async def give(self, work: Work) -> None:
+        """Put the answer of a turn into words, and into the schema if there is one."""
+        told = [worded(run, self._running.flow) for run in work.runs]
+        top = work.flows[-1] if work.flows else None
+        if top is not None and not work.text and top.status != "active" and (not work.runs or not work.runs[-1].begun):
+            work.status, told = "waiting", [repeated_question(top, work.context)]
+        work.text = "\n\n".join(text for text in (work.text, *told) if text)
+        if work.resumed:
+            work.text += f"\n\nBack to: {spaced(work.resumed)}."
+        if isinstance(work.error, ChainError):
+            work.status = "failed"
+        work.reason = work.reason or (work.runs[-1].problem if work.runs else "")
+        if work.schema is not None and work.status not in {"waiting", "open", "failed"}:
+            with span("format", "decision") as traced:
+                tier = await self._formatted(work)
+                if traced is not None:
+                    traced.note({"tier": tier.value, "given": work.value is not None})
+
+    async def _formatted(self, work: Work) -> Tier:
+        """By what is known where that fills the schema, else by the model."""
+        schema = work.schema
+        if schema is None:
+            return Tier.OPEN
+        filled = filled_schema(schema, work.runs)
+        if filled is not None:
+            work.value, work.text = filled.value, orjson.dumps(filled.plain).decode()
+            return Tier.DETERMINISTIC
+        chain = _transcript(work)
+        if self._model is None:
+            problem = "what tools returned does not fill the schema, and there is no model to put it there"
+            work.error = work.error or FormatError(
+                problem, phase="call", prompt="", attempts=0, last_text="", schema=schema.json, chain=chain
+            )
+            return Tier.OPEN
+        try:
+            given = await finalize(self._model, chain, schema.model or schema.json)
+        except (FormatError, ChainError) as error:
+            work.error, work.reason = work.error or error, work.reason or str(error)
+            return Tier.OPEN
+        work.value, work.text = given.value, given.text
+        work.incomplete = work.incomplete or given.incomplete
+        return Tier.GUIDED
+
+
+def _transcript(work: Work) -> Chain:
+    """What tools did in this turn, with what a model and its tools did after them, as one chain."""
+    entries: list[Entry] = []
+    for run in work.runs:
+        for number, step in enumerate(run.steps, start=1):
+            if not step.tool:
+                continue
+            own, ok = f"{run.flow}-{number}", step.status == "ok"
+            output = storable(as_json(step.output)) if ok else None
+            entries.append(ToolRequest(id=own, round=0, tool=step.tool, requested=step.tool))
+            entries.append(ToolResult(id=own, round=0, tool=step.tool, ok=ok, output=output, error=step.error))
+    if work.chain is not None:
+        return replace(work.chain, entries=(*entries, *work.chain.entries))
+    said = tuple(each.message() for each in work.conversation.messages)
+    entries.append(AssistantText(text=work.text))
+    return Chain(messages=(*said, Message(role="user", content=work.message)), entries=tuple(entries), answer=work.text)

@@ -1,0 +1,252 @@
+"""A finished chain put into a schema: one more call, with the schema and without tools."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, cast
+
+from jazz_select.agent.chain.formatting import LEAST_CHARS, MAX_CHARS, FormattingPrompt, formatting_messages
+from jazz_select.agent.chain.loop import STRATEGIES, Strategy
+from jazz_select.agent.chain.output_schema import LONGEST, OutputSchema, Read, SchemaLike
+from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, RecordedReply
+from jazz_select.agent.chain.transcript import (
+    CallRecord,
+    Chain,
+    FormatRestarted,
+    FormatStarted,
+    ModelCalled,
+    OnEvent,
+    OutputText,
+    Purpose,
+    summed,
+    tell,
+)
+from jazz_select.chat.client import ChatReply
+from jazz_select.errors import ChainError, ConfigError, FormatError, ModelError, ModelTimeoutError
+from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema
+from jazz_select.telemetry import note_reply, span
+from jazz_select.text import as_text, cut, describe_error
+from jazz_select.values import Message, Reply, Usage
+
+OnLimit = Literal["format", "raise"]
+"""What becomes of a chain that was cut short: put into the schema and flagged, or a `ChainError`."""
+AGAIN: Final = "That is not valid: {}. Give the whole JSON value again, corrected, and nothing else."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formatted:
+    """An answer of the schema that was asked for.
+
+    Attributes:
+        value: A JSON value, or an instance of the pydantic class.
+        text: The reply that holds it, as the model gave it.
+        incomplete: Whether the chain that it comes from was cut short.
+        context: What the model was asked, the whole of it; empty where the loop itself gave the answer.
+        records: The formatting calls, one for each attempt.
+        schema: The JSON Schema.
+        notes: What was degraded on the way.
+    """
+
+    value: Any
+    text: str
+    incomplete: bool = False
+    context: tuple[Message, ...] = ()
+    records: tuple[CallRecord, ...] = ()
+    schema: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def record(self) -> CallRecord | None:
+        """The call whose reply this is; None where the loop itself gave the answer."""
+        return self.records[-1] if self.records else None
+
+    @property
+    def attempts(self) -> int:
+        """How often the model was asked."""
+        return len(self.records)
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of all attempts."""
+        return summed(self.records)
+
+
+async def finalize(  # noqa: PLR0913 - options with a name
+    model: ChatModel,
+    chain: Chain,
+    schema: SchemaLike,
+    *,
+    strategy: Strategy = "deferred",
+    prompt: FormattingPrompt | None = None,
+    max_chars: int = MAX_CHARS,
+    on_limit: OnLimit = "format",
+    max_reasks: int = 1,
+    on_event: OnEvent | None = None,
+    model_timeout_s: float | None = None,
+    max_retries: int = 2,
+) -> Formatted:
+    """Put what a chain found into a schema.
+
+    Args:
+        model: Whom to ask: the model of the chain, with its options.
+        chain: What `run_chain` returned, or what `FormatError.chain` kept.
+        schema: A JSON Schema or a pydantic class.
+        strategy: That of the chain: where the loop gave the answer itself, no call is made. Where it did not, and for
+            `deferred` in any case, one is.
+        prompt: What to ask, instead of the usual.
+        max_chars: The most that transcript and closing answer may take in the prompt.
+        on_limit: What becomes of a chain that was cut short.
+        max_reasks: How often a reply that is not valid is handed back with what is wrong with it.
+        on_event: Hears of what happens, and of the text as it comes.
+        model_timeout_s: The most that one call may take, retries included.
+        max_retries: How often a call that failed for a passing reason is made again; one that streams is not.
+
+    Raises:
+        ConfigError: The schema or an option cannot work; nothing was asked.
+        ChainError: The chain was cut short, and `on_limit` is "raise".
+        FormatError: The model failed, or gave nothing valid. The chain is not lost.
+    """
+    check_answer_options(strategy=strategy, on_limit=on_limit, max_reasks=max_reasks, max_chars=max_chars)
+    output = OutputSchema(schema)
+    asker = Asker(model, chain.conversation_id, timeout_s=model_timeout_s, max_retries=max_retries)
+    messages = formatting_messages(chain, output, prompt=prompt, max_chars=max_chars)
+    if chain.incomplete and on_limit == "raise":
+        problem = chain.notes[-1] if chain.notes else "it was cut short"
+        raise ChainError(chain, problem)
+    if chain.final is not None and strategy != "deferred":
+        read = output.read(chain.final)
+        if not read.problem:
+            await tell(on_event, OutputText(delta=chain.final))
+            return Formatted(value=read.value, text=chain.final, incomplete=chain.incomplete, schema=output.json)
+    await tell(on_event, FormatStarted(incomplete=chain.incomplete))
+    return await Formatter(asker, output, chain, on_event, max_reasks).run(messages, "format")
+
+
+def check_answer_options(*, strategy: str, on_limit: str, max_reasks: int, max_chars: int = MAX_CHARS) -> None:
+    """Check what can be checked before anything is asked.
+
+    Raises:
+        ConfigError: An option cannot work.
+    """
+    if strategy not in STRATEGIES or on_limit not in {"format", "raise"}:
+        known = ", ".join(STRATEGIES)
+        msg = f"strategy is one of {known} and on_limit 'format' or 'raise', not {strategy!r} and {on_limit!r}"
+        raise ConfigError(msg)
+    if max_reasks < 0 or max_chars < LEAST_CHARS:
+        msg = f"max_reasks is at least 0 and max_chars at least {LEAST_CHARS}, not {max_reasks!r} and {max_chars!r}"
+        raise ConfigError(msg)
+
+
+@dataclass(slots=True)
+class Formatter:
+    """Asks for a value of a schema, until it has one or has asked often enough."""
+
+    asker: Asker
+    output: OutputSchema
+    chain: Chain
+    on_event: OnEvent | None
+    max_reasks: int
+    last_text: str = ""
+    records: list[CallRecord] = field(default_factory=list[CallRecord])
+
+    async def run(self, messages: Sequence[Message], purpose: Purpose) -> Formatted:
+        """Ask, read, and ask again.
+
+        Raises:
+            FormatError: Nothing valid came.
+        """
+        context = tuple(messages)
+        problem = ""
+        with span(purpose, "node") as traced:
+            for number in range(1, self.max_reasks + 2):
+                await tell(self.on_event, ModelCalled(purpose=purpose, number=number))
+                streamed = self.on_event is not None and streams(self.asker.model)
+                said = await self._asked(context, purpose, streamed=streamed)
+                self.records.append(said.record)
+                self.last_text = as_text(said.text or "")
+                read = self.output.read(said.text, truncated=said.truncated)
+                if traced is not None:
+                    traced.note({"attempts": number, "valid": not read.problem})
+                if not read.problem:
+                    if not streamed:
+                        await tell(self.on_event, OutputText(delta=self.last_text))
+                    return self._formatted(read, context)
+                problem = read.problem
+                if number <= self.max_reasks:
+                    if streamed:
+                        await tell(self.on_event, FormatRestarted(problem=problem))
+                    context = (
+                        *messages,
+                        Message(role="assistant", content=cut(self.last_text, LONGEST_REPLY) or "(nothing)"),
+                        Message(role="user", content=AGAIN.format(problem)),
+                    )
+        raise self._error(problem, "reply", context)
+
+    def _formatted(self, read: Read, context: tuple[Message, ...]) -> Formatted:
+        return Formatted(
+            value=read.value,
+            text=self.last_text,
+            incomplete=self.chain.incomplete,
+            context=context,
+            records=tuple(self.records),
+            schema=self.output.json,
+            notes=self.chain.notes,
+        )
+
+    async def _asked(self, context: tuple[Message, ...], purpose: Purpose, *, streamed: bool) -> RecordedReply:
+        wire = self.output.json if self.output.has_object else None
+        try:
+            if streamed:
+                return await self._streamed(context, purpose, wire)
+            return await self.asker.ask(context, purpose, wire)
+        except Exception as error:
+            raise self._error(describe_error(error), "call", context) from error
+
+    async def _streamed(
+        self, context: tuple[Message, ...], purpose: Purpose, wire: Mapping[str, Any] | None
+    ) -> RecordedReply:
+        model, limit_s = cast("StreamingChatModel", self.asker.model), self.asker.timeout_s
+        name = str(getattr(model, "name", type(model).__name__))
+        pieces: list[str] = []
+        limit = asyncio.timeout(limit_s)
+        with span(name, "chat") as traced:
+            try:
+                async with limit:
+                    await self._heard(model.stream(context, schema=wire if takes_schema(model) else None), pieces)
+            except TimeoutError as error:
+                raise (ModelTimeoutError(name, timeout_s=limit_s or 0.0) if limit.expired() else error) from error
+            finally:
+                self.last_text = "".join(pieces)
+            if traced is not None:
+                note_reply(traced, context, Reply(text=self.last_text, model=name))
+        return self.asker.said(ChatReply(text=self.last_text, model=name, attempts=1), purpose)
+
+    async def _heard(self, deltas: AsyncIterator[str], pieces: list[str]) -> None:
+        """Pass the text on as it comes; more than would be read is not waited for."""
+        length = 0
+        try:
+            async for delta in deltas:
+                piece = as_text(str(delta))
+                length += len(piece)
+                if length > LONGEST:
+                    msg = f"the reply is longer than {LONGEST} characters"
+                    raise ModelError(type(self.asker.model).__name__, msg, retryable=False)
+                if piece:
+                    pieces.append(piece)
+                    await tell(self.on_event, OutputText(delta=piece))
+        finally:
+            close = getattr(deltas, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _error(self, problem: str, phase: Literal["call", "reply"], context: tuple[Message, ...]) -> FormatError:
+        chain = replace(self.chain, records=(*self.chain.records, *self.records))
+        return FormatError(
+            problem,
+            phase=phase,
+            prompt="\n\n".join(message.content for message in context),
+            attempts=len(self.records) + (phase == "call"),
+            last_text=self.last_text,
+            schema=self.output.json,
+            chain=chain,
+        )

@@ -1,0 +1,224 @@
+"""The loop of a chain: the model calls tools, hears what became of it, and goes on until it has its answer."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
+from jazz_select.agent.chain.prompts import LONGEST_REPLY, UNREADABLE, Asker, opening, results_message
+from jazz_select.agent.chain.schema_in_loop import SchemaInLoop, schema_in_loop
+from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall, ToolRunner
+from jazz_select.agent.chain.transcript import (
+    AssistantText,
+    CallRecord,
+    Chain,
+    ChainStatus,
+    ChainText,
+    Entry,
+    ModelCalled,
+    OnEvent,
+    tell,
+)
+from jazz_select.chat.json_reader import BROKEN, decoded
+from jazz_select.errors import ChainError, ConfigError
+from jazz_select.ports import ChatModel
+from jazz_select.routing.names.resolution import NameIndex
+from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
+from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.telemetry import span
+from jazz_select.text import as_text, cut, describe_error
+from jazz_select.values import Message
+
+Strategy = Literal["deferred", "native", "tool"]
+"""When the schema comes in: after the loop, on every turn of it, or as one more tool that ends it."""
+STRATEGIES: Final = ("deferred", "native", "tool")
+
+
+async def run_chain(  # noqa: PLR0913 - options with a name
+    model: ChatModel,
+    messages: Sequence[Message],
+    tools: Iterable[Tool] = (),
+    *,
+    chain_limit: int = 8,
+    before_call: BeforeCall | None = None,
+    after_call: AfterCall | None = None,
+    on_event: OnEvent | None = None,
+    conversation_id: str = "",
+    tool_timeout_s: float | None = 30.0,
+    at_once: int = 1,
+    schema: SchemaLike | None = None,
+    strategy: Strategy = "deferred",
+    model_timeout_s: float | None = None,
+    max_retries: int = 2,
+) -> Chain:
+    """Ask a model, run the tools that it calls, tell it what came of it, and again, until it answers in prose.
+
+    Whatever goes wrong with a call (a name, arguments, the tool itself, its output) is told to the model as that
+    call's result. Calls of the last reply that the limit allows are not run, since nobody would hear of them.
+
+    Args:
+        model: Whom to ask.
+        messages: What it is asked; a system message comes first.
+        tools: What it may call; without any, it is asked once, for its answer.
+        chain_limit: How often the model may be asked.
+        before_call: Asked before each call; may say no, and why.
+        after_call: Told after each call; may give another result.
+        on_event: Hears of what happens.
+        conversation_id: Kept in the chain and its records.
+        tool_timeout_s: The most that one tool may take.
+        at_once: The most calls of one reply that run at one time.
+        schema: What `finalize` will want: checked here, before the first call, and part of the loop where `strategy`
+            says so.
+        strategy: `deferred` leaves the schema out of the loop, `native` sends it along on every turn, `tool` offers
+            it as one more tool.
+        model_timeout_s: The most that one call of the model may take, retries included.
+        max_retries: How often a call of the model that failed for a passing reason is made again.
+
+    Raises:
+        ConfigError: An argument cannot work.
+        DuplicateToolError: Two tools have one name.
+        ChainError: The model failed; `.chain` is what there is of the chain.
+        CancelledError: The caller was cancelled; the model and the tools were, too.
+    """
+    _check(messages, chain_limit, at_once, tool_timeout_s, strategy)
+    given = tuple(replace(each, content=as_text(each.content)) for each in messages)
+    toolbox = Toolbox(tools)
+    ending = schema_in_loop(model, OutputSchema(schema) if schema is not None else None, strategy, toolbox)
+    runner = ToolRunner(
+        index=NameIndex(toolbox.values()),
+        before_call=before_call,
+        after_call=after_call,
+        on_event=on_event,
+        timeout_s=tool_timeout_s,
+        at_once=at_once,
+    )
+    asker = Asker(model, conversation_id, timeout_s=model_timeout_s, max_retries=max_retries)
+    loop = _Loop(asker, runner, ending, given, chain_limit)
+    with span("chain", "node") as traced:
+        more = f" {ending.last}" if chain_limit == 1 else ""
+        chain = await loop.run(opening(given, ending.offered, f"{ending.instructions}{more}"))
+        if traced is not None:
+            traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": strategy})
+    return chain
+
+
+@dataclass(slots=True)
+class _Loop:
+    """One run of the loop."""
+
+    asker: Asker
+    runner: ToolRunner
+    ending: SchemaInLoop
+    given: tuple[Message, ...]
+    limit: int
+    entries: list[Entry] = field(default_factory=list[Entry])
+    records: list[CallRecord] = field(default_factory=list[CallRecord])
+    notes: list[str] = field(default_factory=list[str])
+    was_unreadable: bool = False
+
+    async def run(self, messages: list[Message]) -> Chain:
+        self.notes += self.ending.notes
+        for number in range(1, self.limit + 1):
+            text = await self._asked(messages, number)
+            ended, following = await self._step(text, number)
+            if ended is not None:
+                return ended
+            messages += [Message(role="assistant", content=cut(text, LONGEST_REPLY) or "(nothing)"), following]
+        self.notes.append(f"the chain was cut short by its limit of {self.limit} model calls")
+        return self._chain("limit")
+
+    async def _asked(self, messages: list[Message], number: int) -> str:
+        await tell(self.runner.on_event, ModelCalled(purpose="chain", number=number))
+        try:
+            said = await self.asker.ask(messages, "chain", self.ending.wire)
+        except Exception as error:
+            raise ChainError(self._chain("failed"), describe_error(error)) from error
+        self.records.append(said.record)
+        if said.truncated:
+            self.notes.append(f"reply {number} was cut off by a limit on its length")
+        return said.text or ""
+
+    async def _step(self, text: str, number: int) -> tuple[Chain | None, Message]:
+        """The finished chain, or what the model is told next."""
+        last = number >= self.limit
+        nothing = Message(role="user", content="")
+        if not self.ending.offered:
+            return await self._answered(text), nothing
+        final = self.ending.final_of(text)
+        if final is not None:
+            return await self._answered(final, final=final), nothing
+        read = read_tool_reply(text)
+        if read.kind == "unreadable":
+            return await self._unread(text, read, number)
+        if not read.calls:
+            return await self._answered(read.text), nothing
+        await self._say(read.text)
+        if read.note:
+            self.notes.append(f"reply {number}: {read.note}")
+        ended = self.ending.end_of(read.calls)
+        if ended.final is not None:
+            return await self._answered(ended.final, final=ended.final), nothing
+        if last and not ended.problem:
+            made = await self.runner.refuse(
+                read.calls, number, f"not run: the limit of {self.limit} model calls was reached"
+            )
+        elif ended.problem:
+            made = await self.runner.refuse(read.calls, number, ended.problem)
+        else:
+            made = await self.runner.run(read.calls, number)
+        for call, result in made:
+            self.entries += [call, result]
+        more = self.ending.last if number + 1 >= self.limit else ""
+        return None, results_message([result for _, result in made], more)
+
+    async def _unread(self, text: str, read: ToolReply, number: int) -> tuple[Chain | None, Message]:
+        """Told once; a model that again says nothing but JSON of its own means it as its answer."""
+        if self.ending.is_final(text):
+            return await self._answered(text.strip(), final=text.strip()), Message(role="user", content="")
+        value = decoded(text.strip())
+        if self.was_unreadable and value is not BROKEN and value is not None:
+            return await self._answered(text), Message(role="user", content="")
+        self.was_unreadable = True
+        self.notes.append(f"reply {number} could not be read: {read.note}")
+        await self._say(cut(text, LONGEST_REPLY))
+        return None, Message(role="user", content=UNREADABLE.format(read.note))
+
+    async def _say(self, text: str) -> None:
+        if text.strip():
+            self.entries.append(AssistantText(text=as_text(text)))
+            await tell(self.runner.on_event, ChainText(text=as_text(text)))
+
+    async def _answered(self, text: str, *, final: str | None = None) -> Chain:
+        answer = as_text(text)
+        if final is None:
+            self.entries.append(AssistantText(text=answer))
+            await tell(self.runner.on_event, ChainText(text=answer, closing=True))
+        return self._chain("answered", answer=answer, final=final)
+
+    def _chain(self, status: ChainStatus, *, answer: str = "", final: str | None = None) -> Chain:
+        return Chain(
+            conversation_id=self.asker.conversation_id,
+            messages=self.given,
+            entries=tuple(self.entries),
+            answer=answer,
+            status=status,
+            final=final,
+            records=tuple(self.records),
+            notes=tuple(self.notes),
+        )
+
+
+def _check(messages: Sequence[Message], chain_limit: Any, at_once: Any, timeout_s: Any, strategy: object) -> None:
+    if not messages:
+        msg = "messages is empty: a chain begins with a request"
+        raise ConfigError(msg)
+    for name, value in (("chain_limit", chain_limit), ("at_once", at_once)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            msg = f"{name} is a whole number of at least 1, not {value!r}"
+            raise ConfigError(msg)
+    if timeout_s is not None and not timeout_s > 0:
+        msg = f"tool_timeout_s is above 0, or None for no limit, not {timeout_s!r}"
+        raise ConfigError(msg)
+    if strategy not in STRATEGIES:
+        msg = f"strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}"
+        raise ConfigError(msg)

@@ -1,0 +1,124 @@
+"""The schema that an answer is to have: checked first, described, and held against what a model says. Pure, bounded."""
+
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+
+from jazz_select.chat.json_reader import BROKEN, decoded, embedded, repaired
+from jazz_select.errors import ConfigError
+from jazz_select.routing.schemas.validity import MOST_PROBLEMS, Checker, place, problem_of, short
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+SchemaLike = Mapping[str, Any] | type[Any]
+"""A JSON Schema as a mapping, or a pydantic class."""
+LONGEST: Final = 1_048_576
+"""A longer reply is not read."""
+_MOST_CHECKED: Final = 64
+"""How many of the values that stand in a reply are held against a schema; the last ones are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was made of a reply: the value and its plain JSON, or what is wrong."""
+
+    value: Any = None
+    plain: Any = None
+    problem: str = ""
+
+
+class OutputSchema:
+    """A JSON Schema or a pydantic class, ready to be sent, shown and held against replies."""
+
+    def __init__(self, schema: SchemaLike) -> None:
+        """Take either.
+
+        Raises:
+            ConfigError: It is neither, or cannot be used.
+        """
+        self.model: type[BaseModel] | None = schema if _is_model(schema) else None
+        self._checker = Checker(_of_model(self.model) if self.model else _of_mapping(schema))
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The JSON Schema."""
+        return self._checker.schema
+
+    @property
+    def text(self) -> str:
+        """The JSON Schema, as a model is shown it."""
+        return json.dumps(self.json, ensure_ascii=False)
+
+    @property
+    def has_object(self) -> bool:
+        """Whether its root is an object, as providers want it."""
+        return self.json.get("type") == "object"
+
+    def read(self, text: str | None, *, truncated: bool = False) -> Read:
+        """The value in a reply: the reply itself, else the last value in it that is valid, else what a repair makes.
+
+        A reply that was cut off is not repaired: half of an answer may be valid, too.
+        """
+        if text is None or not text.strip():
+            return Read(problem="the reply is empty")
+        if len(text) > LONGEST:
+            return Read(problem=f"the reply is longer than {LONGEST} characters")
+        whole = decoded(text.strip())
+        if whole is not BROKEN:
+            return self.check(whole)
+        first: Read | None = None
+        for each in islice(reversed(embedded(text)), _MOST_CHECKED):
+            read = self.check(each)
+            if not read.problem:
+                return read
+            first = first or read
+        finished = not truncated and text.strip().rstrip("`").rstrip().endswith(("}", "]"))
+        if finished and (mended := repaired(text)) is not BROKEN:
+            return self.check(mended)
+        return first or Read(problem="the reply was cut off" if truncated else "the reply is no JSON")
+
+    def check(self, plain: Any) -> Read:
+        """Hold JSON values against it."""
+        try:
+            text = json.dumps(plain, allow_nan=False)
+        except (ValueError, TypeError, RecursionError) as error:
+            return Read(problem=f"it is no JSON: {problem_of(error)}")
+        if self.model is None:
+            problem = self._checker.problems(plain)
+            return Read(problem=problem) if problem else Read(value=plain, plain=plain)
+        from pydantic import ValidationError
+
+        try:
+            return Read(value=self.model.model_validate_json(text), plain=plain)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]
+            return Read(problem="; ".join(f"{place(each['loc'])}{short(each['msg'])}" for each in first))
+        except Exception as error:  # noqa: BLE001 - a validator of the class's own may fail with anything
+            return Read(problem=problem_of(error))
+
+
+def _is_model(schema: object) -> "TypeGuard[type[BaseModel]]":
+    if not inspect.isclass(schema):
+        return False
+    from pydantic import BaseModel
+
+    return issubclass(schema, BaseModel)
+
+
+def _of_model(model: "type[BaseModel]") -> Mapping[str, Any]:
+    try:
+        return model.model_json_schema()
+    except Exception as error:
+        msg = f"{model.__name__} has no JSON Schema: {problem_of(error)}"
+        raise ConfigError(msg) from error
+
+
+def _of_mapping(schema: object) -> Mapping[str, Any]:
+    if not isinstance(schema, Mapping):
+        msg = f"schema is a JSON Schema as a mapping or a pydantic class, not {type(schema).__name__}"
+        raise ConfigError(msg)
+    return cast("Mapping[str, Any]", schema)

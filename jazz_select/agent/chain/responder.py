@@ -1,0 +1,295 @@
+"""An answer to a request: a chain of tool calls, then the answer in a schema; awaited, streamed, or without async."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
+
+from jazz_select.agent.chain.finalizer import Formatted, Formatter, OnLimit, check_answer_options, finalize
+from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt
+from jazz_select.agent.chain.loop import Strategy, run_chain
+from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
+from jazz_select.agent.chain.prompts import Asker, with_system
+from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
+from jazz_select.agent.chain.transcript import (
+    AssistantText,
+    CallRecord,
+    Chain,
+    ChainText,
+    Event,
+    Finished,
+    OnEvent,
+    OutputText,
+    summed,
+    tell,
+)
+from jazz_select.errors import ChainError, ConfigError
+from jazz_select.ports import ChatModel
+from jazz_select.routing.tools.tool import Tool
+from jazz_select.text import as_text
+from jazz_select.values import Message, Usage
+
+_IN_SCHEMA: Final = "Answer with one JSON value that is valid against this JSON Schema, and with nothing else: {}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came of a request.
+
+    Attributes:
+        text: The last text: the formatted one where a schema was asked for, else the chain's own.
+        value: The value of the schema; None where none was asked for.
+        chain: What led there.
+        formatted: How it was put into the schema; None where none was asked for.
+    """
+
+    text: str
+    chain: Chain
+    value: Any = None
+    formatted: Formatted | None = None
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the chain was cut short."""
+        return self.chain.incomplete
+
+    @property
+    def conversation_id(self) -> str:
+        """The caller's name for the conversation."""
+        return self.chain.conversation_id
+
+    @property
+    def records(self) -> tuple[CallRecord, ...]:
+        """Every call of the model, those that put the answer into its schema last."""
+        return (*self.chain.records, *(self.formatted.records if self.formatted else ()))
+
+    @property
+    def usage(self) -> Usage | None:
+        """All tokens together; None where nobody counted."""
+        return summed(self.records)
+
+
+async def respond(  # noqa: PLR0913 - options with a name
+    model: ChatModel,
+    messages: Sequence[Message],
+    tools: Iterable[Tool] = (),
+    schema: SchemaLike | None = None,
+    *,
+    strategy: Strategy = "deferred",
+    chain_limit: int = 8,
+    before_call: BeforeCall | None = None,
+    after_call: AfterCall | None = None,
+    on_event: OnEvent | None = None,
+    conversation_id: str = "",
+    tool_timeout_s: float | None = 30.0,
+    at_once: int = 1,
+    prompt: FormattingPrompt | None = None,
+    max_chars: int = MAX_CHARS,
+    on_limit: OnLimit = "format",
+    max_reasks: int = 1,
+    model_timeout_s: float | None = None,
+    max_retries: int = 2,
+) -> Answer:
+    """Answer a request.
+
+    With tools and a schema the chain runs without the schema, and one more call puts what it found into the schema.
+    With a schema alone, the only call carries it. Without a schema, the last text is the answer.
+
+    Args:
+        model: Whom to ask.
+        messages: What it is asked; a system message comes first.
+        tools: What it may call.
+        schema: What the answer is to be: a JSON Schema or a pydantic class.
+        strategy: When the schema comes in, where there are tools.
+        chain_limit: How often the model may be asked in the chain; putting the answer into the schema comes on top.
+        before_call: Asked before each call of a tool; may say no, and why.
+        after_call: Told after each call of a tool; may give another result.
+        on_event: Hears of what happens.
+        conversation_id: Kept in all records.
+        tool_timeout_s: The most that one tool may take.
+        at_once: The most calls of one reply that run at one time.
+        prompt: What to ask for the schema after a chain, instead of the usual.
+        max_chars: The most that the chain may take in that prompt.
+        on_limit: What becomes of a chain that was cut short; "raise" goes for answers without a schema, too.
+        max_reasks: How often a reply that does not fit the schema is handed back.
+        model_timeout_s: The most that one call of the model may take, retries included.
+        max_retries: How often a call of the model that failed for a passing reason is made again.
+
+    Raises:
+        ConfigError: An argument cannot work; nothing was asked.
+        DuplicateToolError: Two tools have one name.
+        ChainError: The model failed in the chain, or the chain was cut short and `on_limit` is "raise".
+        FormatError: The chain ended, and its answer could not be put into the schema.
+    """
+    connected = tuple(tools)
+    check_answer_options(strategy=strategy, on_limit=on_limit, max_reasks=max_reasks, max_chars=max_chars)
+    if schema is not None and not connected:
+        asker = Asker(model, conversation_id, timeout_s=model_timeout_s, max_retries=max_retries)
+        answer = await _directly(asker, messages, schema, on_event, max_reasks)
+    else:
+        chain = await run_chain(
+            model,
+            messages,
+            connected,
+            chain_limit=chain_limit,
+            before_call=before_call,
+            after_call=after_call,
+            on_event=_as_output(on_event) if schema is None else on_event,
+            conversation_id=conversation_id,
+            tool_timeout_s=tool_timeout_s,
+            at_once=at_once,
+            schema=schema,
+            strategy=strategy,
+            model_timeout_s=model_timeout_s,
+            max_retries=max_retries,
+        )
+        if chain.incomplete and on_limit == "raise":
+            raise ChainError(chain, chain.notes[-1])
+        if schema is None:
+            answer = Answer(text=chain.text, chain=chain)
+        else:
+            formatted = await finalize(
+                model,
+                chain,
+                schema,
+                strategy=strategy,
+                prompt=prompt,
+                max_chars=max_chars,
+                max_reasks=max_reasks,
+                on_event=on_event,
+                model_timeout_s=model_timeout_s,
+                max_retries=max_retries,
+            )
+            answer = Answer(text=formatted.text, chain=chain, value=formatted.value, formatted=formatted)
+    await tell(on_event, Finished(answer=answer))
+    return answer
+
+
+async def _directly(
+    asker: Asker, messages: Sequence[Message], schema: SchemaLike, on_event: OnEvent | None, max_reasks: int
+) -> Answer:
+    """The schema on the only call."""
+    if not messages:
+        msg = "messages is empty: there is no request"
+        raise ConfigError(msg)
+    output = OutputSchema(schema)
+    given = tuple(replace(each, content=as_text(each.content)) for each in messages)
+    chain = Chain(conversation_id=asker.conversation_id, messages=given)
+    asked = with_system(given, _IN_SCHEMA.format(output.text))
+    formatted = await Formatter(asker, output, chain, on_event, max_reasks).run(asked, "answer")
+    said = AssistantText(text=formatted.text)
+    chain = replace(chain, entries=(said,), answer=formatted.text)
+    return Answer(text=formatted.text, chain=chain, value=formatted.value, formatted=formatted)
+
+
+def _as_output(listener: OnEvent | None) -> OnEvent | None:
+    """Without a schema the chain's own answer is the output, and is told once, as that."""
+    if listener is None:
+        return None
+
+    def hear(event: Event) -> object:
+        if isinstance(event, ChainText) and event.closing:
+            return listener(OutputText(delta=event.text))
+        return listener(event)
+
+    return hear
+
+
+async def stream_respond(  # noqa: PLR0913 - options with a name
+    model: ChatModel,
+    messages: Sequence[Message],
+    tools: Iterable[Tool] = (),
+    schema: SchemaLike | None = None,
+    *,
+    strategy: Strategy = "deferred",
+    chain_limit: int = 8,
+    before_call: BeforeCall | None = None,
+    after_call: AfterCall | None = None,
+    conversation_id: str = "",
+    tool_timeout_s: float | None = 30.0,
+    at_once: int = 1,
+    prompt: FormattingPrompt | None = None,
+    max_chars: int = MAX_CHARS,
+    on_limit: OnLimit = "format",
+    max_reasks: int = 1,
+    model_timeout_s: float | None = None,
+    max_retries: int = 2,
+) -> AsyncGenerator[Event, None]:
+    """What `respond` does, event by event; the last one, `Finished`, holds its `Answer`.
+
+    Output text comes as `OutputText` and as nothing else: from the last call alone, each piece once. A model with a
+    `stream` method is read while it writes; if what it wrote turns out not to be valid, `FormatRestarted` says so
+    before the next attempt. From any other model the text comes in one piece, once it is known to be valid.
+
+    Whoever stops iterating early closes the generator (`contextlib.aclosing`), and the work ends with it. Arguments
+    and errors are those of `respond`.
+    """
+    queue: asyncio.Queue[Event | None] = asyncio.Queue()
+
+    async def work() -> None:
+        try:
+            await respond(
+                model,
+                messages,
+                tools,
+                schema,
+                strategy=strategy,
+                chain_limit=chain_limit,
+                before_call=before_call,
+                after_call=after_call,
+                on_event=queue.put_nowait,
+                conversation_id=conversation_id,
+                tool_timeout_s=tool_timeout_s,
+                at_once=at_once,
+                prompt=prompt,
+                max_chars=max_chars,
+                on_limit=on_limit,
+                max_reasks=max_reasks,
+                model_timeout_s=model_timeout_s,
+                max_retries=max_retries,
+            )
+        finally:
+            queue.put_nowait(None)
+
+    task = asyncio.create_task(work())
+    try:
+        while (event := await queue.get()) is not None:
+            yield event
+        await task
+    finally:
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        task.cancel()
+        await asyncio.wait({task})
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_a_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """`function` as one that runs in an event loop of its own, and so must not be called in one.
+
+    Raises:
+        ConfigError: When called where an event loop runs.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(function(*args, **kwargs))
+        name = function.__name__
+        msg = f"{name}_sync cannot run where an event loop runs already: use 'await {name}(…)' there"
+        raise ConfigError(msg)
+
+    return call
+
+
+run_chain_sync = in_a_loop(run_chain)
+"""`run_chain`, without async."""
+finalize_sync = in_a_loop(finalize)
+"""`finalize`, without async."""
+respond_sync = in_a_loop(respond)
+"""`respond`, without async."""

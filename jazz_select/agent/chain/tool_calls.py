@@ -1,0 +1,194 @@
+"""The calls of one reply: names resolved, arguments checked, hooks heard, tools run. Whatever fails is a result."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, cast
+
+from jazz_select.agent.chain.transcript import OnEvent, ToolCalled, ToolRequest, ToolResult, ToolReturned, tell
+from jazz_select.json_values import as_json, storable
+from jazz_select.routing.names.resolution import NameIndex
+from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, is_reference, look_up, parsed
+from jazz_select.routing.plans.runner import in_order
+from jazz_select.routing.records import StepError
+from jazz_select.routing.schemas.validity import invalid
+from jazz_select.routing.tool_call import call_tool
+from jazz_select.routing.tools.tool import Tool
+from jazz_select.text import as_text, describe_error
+
+BeforeCall = Callable[[ToolRequest], bool | str | Awaitable[bool | str | None] | None]
+"""Hears of a call before it is made: False, or a text that says why, and it is not made."""
+AfterCall = Callable[[ToolRequest, ToolResult], Any]
+"""Hears what became of a call; what it returns, if not None, is the result instead."""
+Made = tuple[ToolRequest, ToolResult]
+_LONGEST: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRunner:
+    """Runs the calls of replies on connected tools.
+
+    Attributes:
+        index: The tools.
+        before_call: Asked before each call.
+        after_call: Told after each call.
+        on_event: Hears of calls and results.
+        timeout_s: The most that one tool may take; hooks may take as long as they want.
+        at_once: The most calls at one time. A tool that destroys something always runs alone.
+    """
+
+    index: NameIndex[Tool]
+    before_call: BeforeCall | None = None
+    after_call: AfterCall | None = None
+    on_event: OnEvent | None = None
+    timeout_s: float | None = 30.0
+    at_once: int = 1
+
+    async def run(self, steps: Iterable[PlanStep], round_: int) -> list[Made]:
+        """Make these calls, in planned order but for those that wait for another, and say what became of each."""
+        plan = Plan.of(steps)
+        problems = plan.problems or dangling_references(plan, self.index)
+        if problems:
+            return await self.refuse(plan.steps, round_, f"not run: {'; '.join(problems)}")
+        made: dict[str, Made] = {}
+        for group in self._groups(plan):
+            async with asyncio.TaskGroup() as tasks:
+                for step in group:
+                    tasks.create_task(self._make(step, round_, made))
+        return [made[step.id] for step in plan.steps]
+
+    async def refuse(self, steps: Iterable[PlanStep], round_: int, problem: str) -> list[Made]:
+        """Make none of these calls, for this reason."""
+        refused: list[Made] = []
+        for step in Plan.of(steps).steps:
+            call = _request(step, round_, "")
+            refused.append((call, await self._told(_failure(call, problem))))
+        return refused
+
+    def _groups(self, plan: Plan) -> list[list[PlanStep]]:
+        """What runs together, in turn: as many as may, none that waits for another, nothing beside what destroys."""
+        groups: list[list[PlanStep]] = []
+        together: set[str] = set()
+        for step in in_order(plan):
+            tool = self.index.resolve(step.tool).tool
+            alone = tool is not None and tool.destructive
+            if not together or alone or len(together) >= self.at_once or together.intersection(plan.needs[step.id]):
+                groups.append([])
+                together.clear()
+            groups[-1].append(step)
+            if not alone:
+                together.add(step.id)
+        return groups
+
+    async def _make(self, step: PlanStep, round_: int, made: dict[str, Made]) -> None:
+        found = self.index.resolve(step.tool)
+        tool = found.tool
+        call = _request(step, round_, tool.name if tool else "")
+        if step.problem:
+            result = _failure(call, step.problem)
+        elif tool is None:
+            result = _failure(call, f"{found.requested!r:.80}: {found.reason}", details=found.error())
+        elif tool.function is None:
+            result = _failure(call, f"{tool.name} was only described; there is nothing to run")
+        else:
+            try:
+                lost: list[str] = []
+                arguments = storable(as_json(_replaced(step.arguments, made, lost)))
+                problem = "; ".join(lost)
+                if not lost:
+                    call = replace(call, arguments=arguments)
+                    problem = invalid(tool.input_schema, arguments)
+            except Exception as error:  # noqa: BLE001 - of arguments that a model made up, anything may be expected
+                problem = describe_error(error)
+            result = _failure(call, f"{tool.name}: {problem}") if problem else await self._run(call, tool)
+        made[step.id] = (call, await self._told(await self._reviewed(call, result)))
+
+    async def _run(self, call: ToolRequest, tool: Tool) -> ToolResult:
+        refusal = await self._refusal(call)
+        if refusal:
+            return _failure(call, refusal)
+        await tell(self.on_event, ToolCalled(call=call))
+        function = partial(cast("Callable[..., object]", tool.function), **as_json(call.arguments))
+        output = await call_tool(tool.name, function, timeout_s=self.timeout_s)
+        if isinstance(output, StepError):
+            return _failure(call, output.message)
+        return ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=storable(output))
+
+    async def _refusal(self, call: ToolRequest) -> str:
+        """Why a call may not be made; empty where it may. A guard that fails lets nothing pass."""
+        if self.before_call is None:
+            return ""
+        try:
+            said = self.before_call(call)
+            verdict = await said if inspect.isawaitable(said) else said
+        except Exception as error:  # noqa: BLE001 - the caller's own code
+            return f"not run: before_call failed: {describe_error(error)}"
+        if isinstance(verdict, str) and verdict.strip():
+            return f"not run: {verdict}"
+        return "" if verdict is None or verdict is True else "not run: the call was cancelled"
+
+    async def _reviewed(self, call: ToolRequest, result: ToolResult) -> ToolResult:
+        if self.after_call is None:
+            return result
+        try:
+            said = self.after_call(call, result)
+            said = await said if inspect.isawaitable(said) else said
+            if said is None:
+                return result
+            if not isinstance(said, ToolResult):
+                said = ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=said)
+            return replace(
+                said,
+                output=storable(as_json(said.output)),
+                details=storable(as_json(said.details)),
+                error=_short(said.error),
+            )
+        except Exception as error:  # noqa: BLE001 - what it should have taken out must not get out
+            return _failure(call, f"the result is withheld, since after_call failed: {describe_error(error)}")
+
+    async def _told(self, result: ToolResult) -> ToolResult:
+        await tell(self.on_event, ToolReturned(result=result))
+        return result
+
+
+def _request(step: PlanStep, round_: int, tool: str) -> ToolRequest:
+    named = as_text(step.tool[:200])
+    return ToolRequest(
+        id=as_text(step.id), round=round_, tool=tool or named, requested=named, arguments=storable(step.arguments)
+    )
+
+
+def _failure(call: ToolRequest, problem: str, *, details: Mapping[str, Any] | None = None) -> ToolResult:
+    return ToolResult(
+        id=call.id,
+        round=call.round,
+        tool=call.tool,
+        ok=False,
+        error=_short(problem),
+        details=storable(details or {}),
+    )
+
+
+def _short(text: str) -> str:
+    return as_text(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
+def _replaced(value: Any, made: Mapping[str, Made], lost: list[str]) -> Any:
+    """`value` with the outputs that it refers to; what leads nowhere is told in `lost`."""
+    if is_reference(value):
+        step, pointer = parsed(value)
+        result = made[step][1]
+        found = look_up(result.output, pointer) if result.ok else None
+        if isinstance(found, Missing):
+            lost.append(f"{step}#{pointer:.200}: {found.problem}")
+            return None
+        if not result.ok:
+            lost.append(f"not run: it uses the output of {step}, which failed")
+        return found
+    if isinstance(value, Mapping):
+        return {key: _replaced(each, made, lost) for key, each in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_replaced(each, made, lost) for each in cast("list[Any]", value)]
+    return value

@@ -1,0 +1,256 @@
+"""A chain of tool calls as a frozen value that survives a restart, and what is told of it as it happens."""
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from jazz_select.chat.client import total_usage
+from jazz_select.errors import ConfigError
+from jazz_select.values import Message, Usage
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+ChainStatus = Literal["answered", "limit", "failed"]
+"""How a chain ended: with an answer, at its limit of model calls, or with an error of the model's."""
+Purpose = Literal["chain", "answer", "format"]
+"""What a model was asked for: the next step, the answer at once, or a finished chain put into a schema."""
+DEEPEST: Final = 64
+_LARGEST: Final = 2**63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantText:
+    """What the model said, beside calls or as its answer."""
+
+    text: str
+    kind: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRequest:
+    """One call as the model asked for it.
+
+    Attributes:
+        id: What the call is known by within its round.
+        round: Which call of the model asked for it, from 1.
+        tool: The tool that is run; where none was found, the name that the model gave.
+        requested: The name that the model gave.
+        arguments: JSON values; references to other calls are replaced where they lead somewhere.
+    """
+
+    id: str
+    round: int
+    tool: str
+    requested: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    kind: Literal["call"] = "call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What became of a call.
+
+    Attributes:
+        id: Which call.
+        round: Of which round.
+        tool: The tool's name.
+        ok: Whether there is an output.
+        output: What the tool returned, as JSON values.
+        error: Why there is none.
+        details: What else may help the model, such as the tools that there are.
+    """
+
+    id: str
+    round: int
+    tool: str
+    ok: bool
+    output: Any = None
+    error: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    kind: Literal["result"] = "result"
+
+
+Entry = AssistantText | ToolRequest | ToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """One call of the model.
+
+    Attributes:
+        purpose: What it was for.
+        conversation_id: To which conversation it belongs.
+        reply: What the model said, cut visibly where it was long.
+        model: Which model, as it says.
+        usage: The tokens it took, where they were counted.
+        truncated: Whether the reply was cut off by a limit on its length.
+    """
+
+    purpose: Purpose
+    conversation_id: str = ""
+    reply: str = ""
+    model: str = ""
+    usage: Usage | None = None
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """What a model and its tools did with a request.
+
+    Attributes:
+        conversation_id: The caller's name for the conversation.
+        messages: What the chain began with: system, user, and what was said before.
+        entries: What followed, in order.
+        answer: The chain's own closing text; empty where it has none.
+        status: How it ended.
+        final: The JSON text of the answer, where the loop itself gave one of the schema (`native`, `tool`).
+        records: The calls of the model, in order.
+        notes: What was degraded on the way, one sentence each.
+    """
+
+    conversation_id: str = ""
+    messages: tuple[Message, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    answer: str = ""
+    status: ChainStatus = "answered"
+    final: str | None = None
+    records: tuple[CallRecord, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether it was cut short."""
+        return self.status != "answered"
+
+    @property
+    def text(self) -> str:
+        """The closing answer; where there is none, what the model said last."""
+        said = (entry.text for entry in reversed(self.entries) if isinstance(entry, AssistantText))
+        return self.answer or next(said, "")
+
+    @property
+    def model_calls(self) -> int:
+        """How often the model was asked."""
+        return len(self.records)
+
+    @property
+    def usage(self) -> Usage | None:
+        """All tokens together; None where nobody counted."""
+        return summed(self.records)
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain JSON values, which `from_json` reads."""
+        return cast("dict[str, Any]", _adapter().dump_python(self, mode="json"))
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Chain":
+        """The chain that `as_json` wrote.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        from pydantic import ValidationError
+
+        try:
+            return _adapter().validate_python({**value})
+        except (ValidationError, TypeError, ValueError, RecursionError) as error:
+            msg = f"this is no chain that as_json wrote: {str(error)[:500]}"
+            raise ConfigError(msg) from error
+
+
+def summed(records: tuple[CallRecord, ...]) -> Usage | None:
+    """The tokens of all calls together; None where nobody counted."""
+    whole: Usage | None = None
+    for record in records:
+        whole = total_usage(whole, record.usage)
+    return whole
+
+
+@lru_cache(1)
+def _adapter() -> "TypeAdapter[Chain]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Chain)
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCalled:
+    """The model is asked; `number` counts from 1, for each purpose anew."""
+
+    purpose: Purpose
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainText:
+    """What the model said in the loop; `closing` where it is the chain's own answer."""
+
+    text: str
+    closing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCalled:
+    """A tool is about to be run."""
+
+    call: ToolRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReturned:
+    """What became of a call, also of one that was not run."""
+
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatStarted:
+    """A finished chain is put into the schema."""
+
+    incomplete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputText:
+    """A piece of what was asked for: all of them joined are the answer's text. Nothing else is."""
+
+    delta: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatRestarted:
+    """The output text so far is void, since it was not valid; what follows replaces it."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The end: an `Answer`, as `respond` returns it."""
+
+    answer: Any = field(repr=False)
+
+
+Event = ModelCalled | ChainText | ToolCalled | ToolReturned | FormatStarted | OutputText | FormatRestarted | Finished
+OnEvent = Callable[[Event], object]
+"""Hears of events, sync or async. One that fails is logged, and disturbs nothing."""
+
+
+async def tell(listener: OnEvent | None, event: Event) -> None:
+    """Tell of an event, if anyone listens."""
+    if listener is None:
+        return
+    try:
+        heard = listener(event)
+        if inspect.isawaitable(heard):
+            await heard
+    except Exception:  # noqa: BLE001 - whatever a listener fails with
+        _log.exception("event=<%s> | the listener failed, and is passed over", type(event).__name__)

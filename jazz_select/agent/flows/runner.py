@@ -1,0 +1,199 @@
+"""Running flows as what they are: parts one after the other, side by side, or the one that fits.
+
+A chain runs once. What an earlier turn has done is told by a `Part` for each place in the flow, and not done again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from jazz_select.agent.conversation import Part, Ran
+from jazz_select.agent.flows.flow_run import FlowRun, joined, output_text
+from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.composite import ConditionalFlow
+from jazz_select.routing.executor import FlowExecutor, Step, chain_of
+from jazz_select.routing.records import StepRecord
+from jazz_select.routing.run_context import arguments_of
+from jazz_select.routing.schemas.compatibility import outputs
+from jazz_select.routing.schemas.fields import RESULT
+from jazz_select.routing.tools.tool import Tool
+from jazz_select.telemetry import span
+from jazz_select.text import describe_error
+
+_OPEN: Final = "which tool comes next is open"
+
+ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
+"""Which branch of a conditional flow is to be run, by its place; None where none fits."""
+GoOn = Callable[[BaseFlow, FlowRun], Awaitable[FlowRun]]
+"""Goes on where a flow is open: a model with the flow's prompt and tools."""
+FindInputs = Callable[[Tool, tuple[str, ...], Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Finds inputs of a tool that nothing gives yet."""
+
+
+class FlowRunner:
+    """Runs flows for one turn."""
+
+    def __init__(
+        self,
+        executor: FlowExecutor,
+        before: Mapping[str, Part],
+        *,
+        choose: ChooseBranch,
+        go_on: GoOn | None = None,
+        fill: FindInputs | None = None,
+    ) -> None:
+        """Take who runs chains, what is done already, who chooses branches, who goes on, and who finds facts."""
+        self._executor = executor
+        self._before = before
+        self._choose = choose
+        self._go_on = go_on
+        self._fill = fill
+
+    async def run(self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0") -> FlowRun:
+        """Run a flow on what is known, without what is done. Whatever fails in it is told in it."""
+        before = self._before.get(path)
+        begun = FlowRun(flow=flow.name, type=flow.type, path=path, facts=dict(facts))
+        if before is not None:
+            known = {**facts, **before.facts}
+            begun = replace(begun, facts=known, own=before.facts, ran=before.ran, final=before.final)
+            begun = replace(begun, steps_done=before.steps, branch=before.branch, tool=before.tool, last=before.last)
+            if before.status == "done" and not _has_parts(flow, before):
+                return begun
+        with span(flow.name, "node") as traced:
+            try:
+                run = await self._run(flow, begun, before)
+            except asyncio.CancelledError as error:
+                if _is_cancelled():
+                    raise
+                run = replace(
+                    begun, status="failed", problem=describe_error(error)
+                )  # some part's own, and nobody's wish
+            except Exception as error:  # noqa: BLE001 - whatever an author's part fails with; the others go on
+                run = replace(begun, status="failed", problem=describe_error(error))
+            if traced is not None:
+                traced.note({"type": flow.type, "status": run.status, "asks": list(run.asks)})
+                traced.hold({"problem": run.problem})
+        return run
+
+    async def _run(self, flow: BaseFlow, begun: FlowRun, before: Part | None) -> FlowRun:
+        chain = chain_of(flow)
+        if before is not None and before.status in {"open", "active"} and not flow.composite:
+            run = replace(begun, status="open", problem=_OPEN)  # its chain has ended and must not run again
+        elif chain[begun.steps_done :]:
+            run = await self._chained(begun, chain[begun.steps_done :])
+        elif chain or flow.composite:
+            run = begun
+        else:
+            run = replace(begun, status="open", problem="its author gave it no chain of tools")
+        if run.status == "done" and flow.composite:
+            run = await self._composite(flow, run)
+        if run.status == "open" and self._go_on is not None and (not flow.composite or _lacks_branch(flow, run)):
+            run = await self._go_on(flow, run)
+        return run
+
+    async def _chained(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
+        """The flow's own chain, from where it stands."""
+        if begun.tool:  # a choice was made, and what it fell on has waited since
+            chain = (begun.tool, *chain[1:])
+        begun = await self._filled(begun, chain)
+        if begun.status != "done":
+            return begun
+        ran = await self._executor.run(chain, begun.facts, after=begun.last)
+        good = [record for record in ran.records if record.status == "ok"]
+        tried = [record for record in ran.records if record.attempts]
+        called = [record for record in tried if record.status == "ok" or record.fault == "output"]
+        own = {**begun.own, **{name: value for record in good for name, value in _fields(record.output).items()}}
+        run = replace(
+            begun,
+            records=ran.records,
+            facts=dict(ran.context),
+            own=own,
+            ran=(*begun.ran, *(self._told(each) for each in called)),
+            steps_done=begun.steps_done + len(called),
+            tool="",
+            last=good[-1].tool if good else begun.last,
+            final=begun.final or any(self._executor.tools[each.tool].destructive for each in tried),
+        )
+        if ran.status == "ok":
+            return run
+        last = ran.records[-1]
+        if last.missing:
+            waits = replace(run, status="waiting", records=tuple(good), tool=last.tool)
+            return replace(waits, asks=last.missing, problem=last.error)
+        return replace(run, status=ran.status, problem=last.error or _OPEN)
+
+    def _told(self, record: StepRecord) -> Ran:
+        output = output_text(record.output) if record.status == "ok" else f"it ran: {record.error}"
+        return Ran(tool=record.tool, output=output, final=self._executor.tools[record.tool].destructive)
+
+    async def _filled(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
+        """With what the chain wants and no tool of it gives, as far as that can be found or else has to be asked for.
+
+        What can be known is asked for before anything runs: half a chain may be worse than none.
+        """
+        facts, given = dict(begun.facts), set(begun.facts)
+        asks: dict[str, str] = {}
+        for step in chain:
+            tool = self._executor.tools.get(step) if isinstance(step, str) else None
+            if tool is None:
+                break
+            later = dict.fromkeys(given - facts.keys(), "something")
+            missing = tuple(name for name in arguments_of(tool, {**later, **facts})[1] if name not in asks)
+            if missing and self._fill is not None:
+                found = await self._fill(tool, missing, facts)
+                facts |= {name: value for name, value in found.items() if name in missing}
+            asks |= {name: tool.name for name in missing if name not in facts}
+            returned = {each.name for each in outputs(tool)}
+            if not returned:
+                break  # what it returns is not told, so what comes after it may well be there
+            given |= returned
+        if not asks:
+            return replace(begun, facts=facts)
+        wanting = "; ".join(f"{tool} wants {name}" for name, tool in asks.items())
+        return replace(begun, status="waiting", asks=tuple(asks), facts=facts, problem=wanting)
+
+    async def _composite(self, flow: BaseFlow, begun: FlowRun) -> FlowRun:
+        parts = flow.subflows
+        if isinstance(flow, ConditionalFlow):
+            before = self._before.get(begun.path)
+            if before is not None and before.status in {"open", "active"} and begun.branch is None:
+                return replace(begun, status="open", problem="no branch fits")
+            branch = begun.branch if begun.branch is not None else await self._choose(flow)
+            if branch is None or branch >= len(parts):
+                return replace(begun, status="open", problem="no branch fits")
+            run = await self.run(parts[branch], begun.facts, f"{begun.path}.{branch}")
+            return joined(replace(begun, branch=branch), (run,))
+        if flow.type == "parallel":
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self.run(part, begun.facts, f"{begun.path}.{place}"))
+                    for place, part in enumerate(parts)
+                ]
+            return joined(begun, tuple(task.result() for task in tasks))
+        runs: list[FlowRun] = []
+        facts = begun.facts
+        for place, part in enumerate(parts):
+            runs.append(await self.run(part, facts, f"{begun.path}.{place}"))
+            facts = runs[-1].facts
+            if runs[-1].status != "done":
+                break
+        return joined(begun, tuple(runs))
+
+
+def _has_parts(flow: BaseFlow, before: Part) -> bool:
+    """Whether what it found lies in its parts."""
+    return flow.composite and not (isinstance(flow, ConditionalFlow) and before.branch is None)
+
+
+def _lacks_branch(flow: BaseFlow, run: FlowRun) -> bool:
+    return isinstance(flow, ConditionalFlow) and run.branch is None
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _fields(output: object) -> dict[str, Any]:
+    return dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}

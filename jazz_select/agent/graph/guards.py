@@ -1,0 +1,110 @@
+"""Guards: pure checks before anything is decided. They ask no model, and say where the turn goes instead."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic
+
+from jazz_select.agent.graph.state import FINISH, ActionDecision, StateT, TurnState, changed, updated
+from jazz_select.errors import ConfigError
+from jazz_select.text import describe_error
+
+CONTINUE = "continue"
+"""The tag of a turn that goes on."""
+GUARD_FAILED = "finish_guard_failed"
+"""The tag of a turn that ends since a guard failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a turn goes: a tag that has an edge in the graph.
+
+    Attributes:
+        tag: The edge; `continue` lets the next guard have its say.
+        updates: Fields of the state that change.
+        decision: What is to be done, where the tag leads to an action.
+    """
+
+    tag: str = CONTINUE
+    updates: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    decision: ActionDecision | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guard(Generic[StateT]):
+    """A check with a name and the tags it may answer with, so that each can be given an edge.
+
+    Attributes:
+        name: For traces and messages.
+        check: Looks at the state; None where it has nothing to say.
+        tags: The tags it may answer with, beside `continue`.
+    """
+
+    name: str
+    check: Callable[[StateT], Route | None]
+    tags: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Check what a type checker would."""
+        given: object = self.tags
+        if isinstance(given, str) or not callable(self.check):
+            msg = f"guard {self.name!r}: check is a function and tags is a tuple of texts, not {given!r:.80}"
+            raise ConfigError(msg)
+
+
+def guard(*tags: str) -> Callable[[Callable[[StateT], Route | None]], Guard[StateT]]:
+    """Make a guard of a function: `@guard("finish_aborted")`."""
+
+    def made(check: Callable[[StateT], Route | None]) -> Guard[StateT]:
+        return Guard(check.__name__, check, tags)
+
+    return made
+
+
+def iteration_cap(limit: int, tag: str = "finish_iteration_cap") -> Guard[Any]:
+    """A guard that ends a turn after so many rounds; the round that is one too many does nothing else."""
+
+    def check(state: TurnState) -> Route | None:
+        return Route(tag) if state.iterations > limit else None
+
+    return Guard(f"iteration_cap({limit})", check, (tag,))
+
+
+def through(guards: Sequence[Guard[StateT]], state: StateT) -> Route:
+    """What the guards come to, in their order: the first tag that is not `continue`, with all updates so far.
+
+    A guard that raises, answers with a tag that is not its own, or updates what is not there, ends the turn: what was
+    to be kept out must not get in because the keeper fell.
+    """
+    began = state
+    touched: dict[str, Any] = {}
+    for each in guards:
+        try:
+            route = each.check(state)
+            if route is None:
+                continue
+            problem = _problem(each, route)
+            if problem:
+                return _failed(each.name, problem, touched)
+            state = updated(state, route.updates)
+            touched |= changed(began, {name: getattr(state, name) for name in route.updates})
+        except Exception as error:  # noqa: BLE001 - whatever a guard fails with
+            return _failed(each.name, describe_error(error), touched)
+        if route.tag != CONTINUE:
+            return Route(route.tag, touched, route.decision)
+    return Route(CONTINUE, touched)
+
+
+def _problem(guard: Guard[Any], route: object) -> str:
+    """What is wrong with an answer, if anything."""
+    if not isinstance(route, Route):
+        return f"it answered with {type(route).__name__}, not with a Route"
+    if route.tag not in {CONTINUE, *guard.tags}:
+        return f"it answered {route.tag!r}, which is not among its tags"
+    if not isinstance(route.decision, ActionDecision | None):  # pyright: ignore[reportUnnecessaryIsInstance] - authors without a type checker
+        return f"its decision is {type(route.decision).__name__}, not an ActionDecision"
+    return ""
+
+
+def _failed(name: str, problem: str, updates: Mapping[str, Any]) -> Route:
+    reason = f"guard {name} failed: {problem}"
+    return Route(GUARD_FAILED, updates, ActionDecision(action=FINISH, reason=reason))

@@ -1,0 +1,206 @@
+"""A model as the one who plans: one call, and its reply read as leniently, and trusted as little, as any."""
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, Generic, cast
+
+import orjson
+
+from jazz_select.agent.graph.state import FINISH, ActionDecision, StateT
+from jazz_select.chat.client import chat_reply_of
+from jazz_select.chat.json_reader import BROKEN, decoded, embedded, repaired
+from jazz_select.chat.models import ChatCallable, as_chat_model
+from jazz_select.errors import ConfigError, ModelTimeoutError, PlanError
+from jazz_select.ports import ChatModel, takes_schema
+from jazz_select.selector.options import check_timeout
+from jazz_select.telemetry import complete
+from jazz_select.values import Message
+
+LONGEST: Final = 65_536
+"""A longer reply is not read."""
+_LONGEST_REASON: Final = 1_000
+_THOUGHT_ENDS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_SEPARATORS = re.compile(r"[\W_]+")
+_ARGUMENTS: Final = ("arguments", "args", "parameters")
+_ENDS: Final = ("}", "]", "`")
+
+
+class ModelPlanner(Generic[StateT]):
+    """A `Plan` for a `Router`: one call to a model, one decision. Whatever goes wrong is raised, and ends the turn.
+
+    One object may be used by many turns at once.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel | ChatCallable | str,
+        prompt: Callable[[StateT], Sequence[Message]],
+        actions: Mapping[str, str] | Collection[str],
+        *,
+        timeout_s: float | None = 30.0,
+    ) -> None:
+        """Take whom to ask, what, and what may be answered.
+
+        Args:
+            model: A chat model, an async function `(messages) -> str`, or a model string, as `FlowSelector` takes it.
+            prompt: What a model is told of the state. What users and tools said is data there, so keep it apart.
+            actions: The names that may be decided on, and what each does; `finish` is there already.
+            timeout_s: How long the call may take, in seconds; None for as long as it likes.
+
+        Raises:
+            ConfigError: An argument cannot work.
+        """
+        check_timeout(timeout_s)
+        adapted = as_chat_model(model)
+        if adapted is None:
+            msg = "a planner needs a model; for a turn without one, let `acquire` decide on everything"
+            raise ConfigError(msg)
+        if isinstance(actions, str):
+            msg = f"actions are a collection of names, not the one text {actions!r:.80}"
+            raise ConfigError(msg)
+        told: dict[str, str] = dict.fromkeys(actions, "")
+        if isinstance(actions, Mapping):
+            told |= cast("Mapping[str, str]", actions)
+        told.setdefault(FINISH, "end the turn")
+        self._model = adapted
+        self._prompt = prompt
+        self._actions = tuple(told)
+        self._schema = plan_schema(self._actions)
+        self._told = plan_instruction(told)
+        self._timeout_s = timeout_s
+
+    async def __call__(self, state: StateT) -> ActionDecision:
+        """What the model decides on.
+
+        Raises:
+            ModelTimeoutError: It took too long.
+            PlanError: Its reply is no decision.
+
+        Whatever else a model raises passes as it is.
+        """
+        messages = tuple(self._prompt(state))
+        if not takes_schema(self._model):
+            messages = _with_instruction(messages, self._told)
+        limit = asyncio.timeout(self._timeout_s)
+        try:
+            async with limit:
+                reply: object = await complete(self._model, messages, schema=self._schema)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise  # the model's own
+            name = str(getattr(self._model, "name", "") or type(self._model).__name__)
+            raise ModelTimeoutError(name, timeout_s=self._timeout_s or 0.0) from error
+        answer = chat_reply_of(reply)
+        return read_decision(answer.text, self._actions, finished=not answer.truncated)
+
+
+def plan_schema(actions: Sequence[str]) -> dict[str, Any]:
+    """A JSON schema that admits a decision on one of these actions."""
+    return {
+        "type": "object",
+        "properties": {
+            "action": {"type": "string", "enum": list(actions)},
+            "arguments": {"type": "object"},
+            "reason": {"type": "string"},
+        },
+        "required": ["action", "arguments", "reason"],
+        "additionalProperties": False,
+    }
+
+
+def plan_instruction(actions: Mapping[str, str]) -> str:
+    """The same in words, for a model that takes no schema."""
+    listed = "\n".join(f"- {name}: {said}" if said else f"- {name}" for name, said in actions.items())
+    return (
+        'Answer with one JSON object, {"action": "...", "arguments": {...}, "reason": "..."}, and nothing else. '
+        f"The actions are:\n{listed}"
+    )
+
+
+def read_decision(text: object, actions: Collection[str], *, finished: bool = True) -> ActionDecision:
+    """The one decision that a reply holds: as JSON, in fences or prose, or repaired unless it was cut off. Bounded.
+
+    Raises:
+        PlanError: It holds none, several that differ, or one on what is no action.
+    """
+    problem = ""
+    found: list[dict[str, Any]] = []
+    if not isinstance(text, str):
+        problem = "it is no text"
+    elif len(text) > LONGEST:
+        problem = f"it is longer than {LONGEST} characters"
+    else:
+        thought = list(_THOUGHT_ENDS.finditer(text))
+        after = _decisions(text[thought[-1].end() :].strip(), finished=finished) if thought else []
+        found = after or _decisions(text.strip(), finished=finished)
+        if not found:
+            problem = "there is no JSON object with an action in it" if finished else "it was cut off"
+        elif any(each != found[0] for each in found):
+            problem = f"there are {len(found)} decisions in it, and they differ"
+    if problem:
+        raise PlanError(problem)
+    fields = found[0]
+    return ActionDecision(
+        action=_named(fields["action"], actions), arguments=_arguments(fields), reason=_reason(fields.get("reason"))
+    )
+
+
+def _decisions(text: str, *, finished: bool) -> list[dict[str, Any]]:
+    value = decoded(text)
+    if isinstance(value, str):  # an answer in quotes is the answer
+        text, value = value, decoded(value)
+    found = [each for item in ([value] if value is not BROKEN else embedded(text)) if (each := _decision(item))]
+    if found or not finished or not text.endswith(_ENDS):
+        return found
+    mended = _decision(repaired(text))
+    return [mended] if mended else []
+
+
+def _decision(value: object) -> dict[str, Any] | None:
+    """Its fields by their names in small letters, if it has an action; a list of one is that one."""
+    if isinstance(value, list) and len(cast("list[object]", value)) == 1:
+        value = cast("list[object]", value)[0]
+    if not isinstance(value, Mapping):
+        return None
+    fields = {str(name).strip().lower(): each for name, each in cast("Mapping[object, Any]", value).items()}
+    return fields if "action" in fields else None
+
+
+def _named(action: object, actions: Collection[str]) -> str:
+    """The action of this name, whatever its case and separators."""
+    if isinstance(action, str):
+        if action in actions:
+            return action
+        alike = [name for name in actions if _SEPARATORS.sub("", name).lower() == _SEPARATORS.sub("", action).lower()]
+        if len(alike) == 1:
+            return alike[0]
+    problem = f"{action!r:.80} is none of the actions {', '.join(actions)}"
+    raise PlanError(problem)
+
+
+def _arguments(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """As JSON values that can be written again: no lone surrogates, nothing too deep."""
+    given: object = next((fields[name] for name in _ARGUMENTS if fields.get(name) is not None), None)
+    if isinstance(given, str):
+        given = decoded(given) if given.strip() else None
+    if given is not None and not isinstance(given, dict):
+        problem = "its arguments are no JSON object"
+        raise PlanError(problem)
+    try:
+        return orjson.loads(orjson.dumps(given or {}))
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = f"its arguments cannot be kept: {error}"
+        raise PlanError(problem) from error
+
+
+def _reason(value: object) -> str:
+    return " ".join(value.split())[:_LONGEST_REASON].encode(errors="replace").decode() if isinstance(value, str) else ""
+
+
+def _with_instruction(messages: Sequence[Message], told: str) -> tuple[Message, ...]:
+    """At the end of the system prompt, or as one."""
+    first = messages[0] if messages else None
+    if first is None or first.role != "system":
+        return (Message(role="system", content=told), *messages)
+    return (Message(role="system", content=f"{first.content}\n\n{told}"), *messages[1:])

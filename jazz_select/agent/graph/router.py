@@ -1,0 +1,253 @@
+"""The turn of an agent as a graph: guards first, then one decision, then an action, and the guards again."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, Generic
+
+from jazz_select.agent.graph.actions import (
+    PRE_CHECK,
+    Acquire,
+    Action,
+    Planner,
+    Rewrite,
+    Run,
+    Updates,
+    a_decision,
+    answered,
+    decided,
+    ended,
+    rewritten,
+)
+from jazz_select.agent.graph.guards import Guard, Route, through
+from jazz_select.agent.graph.layout import DECIDE, TOO_MANY, called, check_sync, laid_out, way_out
+from jazz_select.agent.graph.snapshot import Snapshot
+from jazz_select.agent.graph.state import FINISH, ActionDecision, NodeRecord, StateT, TurnState, updated
+from jazz_select.agent.graph.topology import FAILED, TurnProgress, build_graph, mermaid, walk
+from jazz_select.errors import RouterError, SnapshotError
+from jazz_select.telemetry import span
+from jazz_select.text import describe_error
+from jazz_select.values import Tier
+
+
+class Router(Generic[StateT]):
+    """A turn as a graph. It is built once, checked when it is built, and runs any number of turns at a time."""
+
+    def __init__(  # noqa: PLR0913 - what a turn is made of
+        self,
+        state_type: type[StateT],
+        *,
+        guards: Sequence[Guard[StateT]],
+        routes: Mapping[str, str],
+        actions: Mapping[str, Action[StateT]],
+        plan: Planner[StateT],
+        acquire: Acquire[StateT] | None = None,
+        rewrites: Sequence[Rewrite[StateT]] = (),
+        validators: Mapping[str, Rewrite[StateT]] | None = None,
+        finish: Callable[[StateT], Updates | None] | None = None,
+        max_iterations: int = 100,
+        name: str = "turn",
+    ) -> None:
+        """Put a turn together.
+
+        Args:
+            state_type: The type of its state.
+            guards: Checked in this order whenever the turn begins a round.
+            routes: The node for each tag of the guards.
+            actions: What can be done, by name; `finish` is there already.
+            plan: Asks a model what to do, once in a round.
+            acquire: Decides without a model where that is possible.
+            rewrites: Applied to a model's decision, in this order.
+            validators: Nodes of their own between the decision and the action, in this order.
+            finish: What a turn's end changes.
+            max_iterations: The most rounds of any turn, whatever the guards say.
+            name: For traces and pictures.
+
+        Raises:
+            RouterError: A tag has no edge, an edge leads nowhere, or a loop passes no guard.
+        """
+        if not (isinstance(state_type, type) and issubclass(state_type, TurnState)):  # pyright: ignore[reportUnnecessaryIsInstance] - authors without a type checker
+            raise RouterError(f"{state_type!r:.80} is no type of state; derive it from TurnState")  # noqa: EM102, TRY003 - said once
+        if max_iterations < 1:
+            raise RouterError(f"max_iterations must be at least 1, not {max_iterations}")  # noqa: EM102, TRY003 - said once
+        self.name = name
+        self._state_type = state_type
+        self._guards = tuple(guards)
+        self._actions = dict(actions)
+        self._plan, self._acquire = plan, acquire
+        self._rewrites = tuple(rewrites)
+        self._validators = dict(validators or {})
+        self._finish = finish
+        self._max_iterations = max_iterations
+        self._planned = frozenset({FINISH, *(name for name, action in self._actions.items() if action.planned)})
+        check_sync(
+            {f"guard {each.name}": each.check for each in self._guards}
+            | {f"rewrite {called(each)}": each for each in self._rewrites}
+            | {f"validator {name}": each for name, each in self._validators.items()}
+            | ({"acquire": acquire} if acquire else {})
+        )
+        self._topology = laid_out(self._guards, routes, self._actions, self._validators)
+        self._graph = build_graph(self._topology, self._passed, name=name)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Their names."""
+        return self._topology.nodes
+
+    def mermaid(self) -> str:
+        """The graph as a mermaid flowchart."""
+        return mermaid(self._topology)
+
+    def pre_check(self, state: StateT) -> Route:
+        """What the guards come to, with the updates of the state; no model is asked, nothing else happens."""
+        entered = state.model_copy(update={"iterations": state.iterations + 1})
+        counted: dict[str, Any] = {"iterations": entered.iterations}
+        if entered.iterations > self._max_iterations:
+            reason = f"more than {self._max_iterations} rounds"
+            return Route(TOO_MANY, counted, ActionDecision(action=FINISH, reason=reason))
+        found = through(self._guards, entered)
+        return Route(found.tag, {**counted, **found.updates}, found.decision)
+
+    async def run(self, state: StateT, *, most_nodes: int | None = None) -> Run[StateT]:
+        """Run a turn to its end, or to where an action pauses it.
+
+        Args:
+            state: What is known.
+            most_nodes: Pause after so many nodes.
+
+        Raises:
+            RouterError: The state is of another type.
+        """
+        if not isinstance(state, self._state_type):
+            raise RouterError(f"{self.name} runs on {self._state_type.__name__}, not on {type(state).__name__}")  # noqa: EM102, TRY003
+        return await self._from(PRE_CHECK, TurnProgress(state), most_nodes)
+
+    async def resume(
+        self,
+        snapshot: Snapshot,
+        updates: Updates | None = None,
+        *,
+        aliases: Mapping[str, str] | None = None,
+        most_nodes: int | None = None,
+    ) -> Run[StateT]:
+        """Go on with a turn that was paused.
+
+        Args:
+            snapshot: Where it stands.
+            updates: What is known beside, such as the answer that was waited for.
+            aliases: Names of nodes as they were to names as they are.
+            most_nodes: Pause again after so many nodes.
+
+        Raises:
+            SnapshotError: It does not fit this router.
+            RouterError: The state has no such fields, or they cannot have these values.
+        """
+        node = snapshot.node_of(self.nodes, aliases or {})
+        state = snapshot.state_of(self._state_type)
+        if state.decision is not None and state.decision.action in (aliases or {}):
+            action = (aliases or {})[state.decision.action]
+            state = updated(state, {"decision": state.decision.model_copy(update={"action": action})})
+        if node in self._validators and state.decision is not None and state.decision.action not in self._planned:
+            action = state.decision.action
+            problem = f"there is no action {action!r} any more; pass aliases={{{action!r}: …}} if it was renamed"
+            raise SnapshotError(problem, missing=(action,))
+        try:
+            state = updated(state, updates or {})
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise RouterError(f"the updates are no state: {describe_error(error)}") from error  # noqa: EM102, TRY003
+        return await self._from(node, TurnProgress(state, [*snapshot.trace]), most_nodes)
+
+    async def _from(self, node: str, progress: TurnProgress[StateT], most_nodes: int | None) -> Run[StateT]:
+        if most_nodes is not None and most_nodes < 0:
+            raise RouterError(f"most_nodes must be at least 0, not {most_nodes}")  # noqa: EM102, TRY003 - said once
+        with span(self.name, "turn") as traced:
+            following = await walk(self._graph, node, progress, nodes=self.nodes, most_nodes=most_nodes)
+            if traced is not None:
+                status = "paused" if following else "finished"
+                traced.note({"status": status, "iterations": progress.state.iterations})
+        trace = tuple(progress.trace)
+        if following:
+            return Run(status="paused", state=progress.state, trace=trace, node=following)
+        return Run(status="finished", state=progress.state, trace=trace)
+
+    async def _passed(self, node: str, progress: TurnProgress[StateT]) -> str:
+        """Pass one node, and say by which tag it is left."""
+        began = perf_counter()
+        with span(node, "node") as traced:
+            route = await self._at(node, progress.state)
+            try:
+                made = {} if route.decision is None else {"decision": route.decision}
+                # Why a turn ended is what led to its end, so that is what stays.
+                left_by = {} if node == FINISH else {"route": route.tag}
+                progress.state = updated(progress.state, {**route.updates, **made, **left_by})
+            except (LookupError, TypeError, ValueError) as error:
+                way = way_out(self._topology.edges.get(node, {}))
+                route = ended(f"{node} answered what is no state: {describe_error(error)}", way)
+                # Unchecked: an action may have spoilt the very state that it was given.
+                progress.state = progress.state.model_copy(update={"decision": route.decision, "route": route.tag})
+            state = progress.state
+            progress.paused = node in self._actions and self._actions[node].pauses and route.tag != FAILED
+            record = NodeRecord(
+                node=node,
+                iteration=state.iterations,
+                route=route.tag,
+                action=state.decision.action if state.decision else "",
+                duration_s=perf_counter() - began,
+            )
+            progress.trace.append(record)
+            if traced is not None:
+                _note(traced, record, state)
+        return route.tag
+
+    async def _at(self, node: str, state: StateT) -> Route:
+        if node == PRE_CHECK:
+            return self.pre_check(state)
+        if node == DECIDE:
+            return decided(await self._decision(state), self._planned)
+        if node in self._validators:
+            return self._validated(node, state)
+        if node == FINISH:
+            return await self._acted(node, self._finish or _nothing, state)
+        return await self._acted(node, self._actions[node].run, state)
+
+    async def _decision(self, state: StateT) -> ActionDecision:
+        """Without a model where that is possible, else by one call."""
+        try:
+            acquired = self._acquire(state) if self._acquire else None
+            if acquired is not None:
+                return a_decision(acquired, Tier.DETERMINISTIC)
+        except Exception as error:  # noqa: BLE001 - whatever an author's function fails with
+            return ActionDecision(action=FINISH, reason=f"acquisition failed: {describe_error(error)}")
+        try:
+            planned = a_decision(await self._plan(state), Tier.GUIDED)
+        except Exception as error:  # noqa: BLE001 - whatever a model fails with
+            return ActionDecision(action=FINISH, reason=f"planning failed: {describe_error(error)}", tier=Tier.OPEN)
+        for each in self._rewrites:
+            planned = rewritten(each, called(each), state, planned)
+        return planned
+
+    def _validated(self, node: str, state: StateT) -> Route:
+        decision = state.decision or ActionDecision(action=FINISH, reason=f"{node}: there is no decision")
+        return decided(rewritten(self._validators[node], node, state, decision), self._planned)
+
+    async def _acted(self, node: str, run: Callable[[StateT], Any], state: StateT) -> Route:
+        try:
+            given = run(state)
+            if inspect.isawaitable(given):
+                given = await given
+        except Exception as error:  # noqa: BLE001 - whatever an action fails with
+            return ended(f"{node} failed: {describe_error(error)}")
+        return answered(node, given, self._topology.edges.get(node) or {"": ""})
+
+
+def _nothing(state: TurnState) -> None:  # noqa: ARG001 - the signature of `finish`
+    return None
+
+
+def _note(traced: Any, record: NodeRecord, state: TurnState) -> None:
+    decision = state.decision
+    traced.note({"route": record.route, "action": record.action, "iteration": record.iteration})
+    if decision is not None and record.node == DECIDE:
+        traced.note({"tier": decision.tier.value})
+        said = {"reason": decision.reason, "arguments": dict(decision.arguments), "notes": list(decision.notes)}
+        traced.hold(said)

@@ -1,0 +1,116 @@
+"""A turn that was paused, as JSON: whoever has the same router goes on with it, in any process."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from jazz_select.agent.graph.state import NodeRecord, StateT, TurnState
+from jazz_select.errors import SnapshotError
+from jazz_select.text import describe_error
+
+VERSION: Final = 1
+
+
+class _Versioned(BaseModel):
+    """Of a snapshot, what every version has."""
+
+    version: int
+
+    def check(self) -> None:
+        if self.version != VERSION:
+            problem = f"it is of version {self.version}, and this is version {VERSION}"
+            raise SnapshotError(problem)
+
+
+class Snapshot(BaseModel):
+    """Where a turn stands.
+
+    Attributes:
+        node: The node that comes next.
+        state: The state, as JSON values.
+        trace: What was passed so far.
+        version: Of this format.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    node: str
+    state: dict[str, Any]
+    trace: tuple[NodeRecord, ...] = ()
+    version: int = VERSION
+
+    @classmethod
+    def of(cls, node: str, state: TurnState, trace: tuple[NodeRecord, ...]) -> "Snapshot":
+        """Take one, and see that it can be read again: where it is resumed it is too late to find out.
+
+        Raises:
+            SnapshotError: There is no node to go on with, or a field of the state does not go to JSON and back.
+        """
+        if not node:
+            problem = "the turn has ended"
+            raise SnapshotError(problem)
+        values: dict[str, Any] = {}
+        for name in type(state).model_fields:
+            try:
+                values |= state.model_dump(mode="json", include={name}, round_trip=True)
+                _ = TypeAdapter(Any).dump_json(values[name])
+            except (PydanticSerializationError, ValueError, TypeError) as error:
+                problem = f"the field {name} does not go to JSON: {describe_error(error)}"
+                raise SnapshotError(problem) from error
+        found = cls(node=node, state=values, trace=trace)
+        cls.from_json(found.to_json()).state_of(type(state))
+        return found
+
+    def to_json(self) -> str:
+        """As a JSON text."""
+        return self.model_dump_json()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Snapshot":
+        """Read one.
+
+        Raises:
+            SnapshotError: It is none, or of a version that is not known here.
+        """
+        try:
+            # By another version anything may look otherwise, so the version is what is looked at first.
+            _Versioned.model_validate_json(text).check()
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise SnapshotError(_first(error), missing=_missing(error)) from error
+
+    def node_of(self, nodes: Collection[str], aliases: Mapping[str, str]) -> str:
+        """The node to go on with, by its name now.
+
+        Raises:
+            SnapshotError: There is none of that name.
+        """
+        _Versioned(version=self.version).check()
+        name = aliases.get(self.node, self.node)
+        if name not in nodes:
+            problem = f"there is no node {name!r}; pass aliases={{{self.node!r}: …}} if it was renamed"
+            raise SnapshotError(problem, missing=(name,))
+        return name
+
+    def state_of(self, kind: type[StateT]) -> StateT:
+        """The state.
+
+        Raises:
+            SnapshotError: It lacks something, or has what is not known any more.
+        """
+        try:
+            return kind.model_validate(self.state)
+        except ValidationError as error:
+            problem = f"its state is no {kind.__name__}: {_first(error)}"
+            raise SnapshotError(problem, missing=_missing(error)) from error
+
+
+def _first(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    return f"{'.'.join(map(str, problem['loc'])) or 'the text'}: {problem['msg']}"
+
+
+def _missing(error: ValidationError) -> tuple[str, ...]:
+    return tuple(".".join(map(str, each["loc"])) for each in error.errors() if each["type"] == "missing")

@@ -1,0 +1,109 @@
+"""Whatever a caller has as a language model, as a `ChatModel`: an object, an async function, a model string."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from jazz_select.chat.pydantic_ai import PydanticAIModel, is_pydantic_ai_model
+from jazz_select.errors import ConfigError, ModelError
+from jazz_select.ports import ChatModel
+from jazz_select.values import Message, Reply
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+ChatCallable = Callable[[Sequence[Message]], Awaitable[str | Reply]]
+
+
+class CallableModel:
+    """A `ChatModel` that asks an async function `(messages) -> str` or `-> Reply`.
+
+    The function's own exceptions pass as they are. Raise `ModelError` in it to say
+    whether the same call may go through later.
+
+    A blocking function is refused rather than run: it would stop the event loop,
+    and no timeout could end it. `lambda messages: asyncio.to_thread(ask, messages)`
+    makes one fit.
+    """
+
+    def __init__(self, function: ChatCallable) -> None:
+        """Keep the function; it is called at the first `complete`.
+
+        Raises:
+            ConfigError: It cannot be called with the messages alone.
+        """
+        self.name = str(getattr(function, "__name__", type(function).__name__))
+        self._function = function
+        _check_call(self.name, function)
+
+    async def complete(self, messages: Sequence[Message]) -> Reply:
+        """Ask the function.
+
+        Raises:
+            ConfigError: The function is not async.
+            ModelError: It returned neither a text nor a `Reply`.
+        """
+        # Only what it returns tells: a lambda or a partial around an async function is no coroutine function.
+        pending: object = self._function(messages)
+        if not inspect.isawaitable(pending):
+            msg = (
+                f"the model function {self.name!r} returned {type(pending).__name__} not an awaitable: declare it "
+                "with `async def`, or wrap a blocking one as `lambda messages: asyncio.to_thread(function, messages)`"
+            )
+            raise ConfigError(msg)
+        answer = cast("object", await pending)
+        if isinstance(answer, Reply):
+            return answer
+        if isinstance(answer, str):
+            return Reply(text=answer, model=self.name)
+        raise ModelError(self.name, f"it returned {type(answer).__name__}, not a str or a Reply", retryable=False)
+
+
+def _check_call(name: str, function: ChatCallable) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some that are written in C do not say what they take
+        return
+    try:
+        signature.bind(())
+    except TypeError as error:
+        msg = (
+            f"the model function {name}{signature} cannot be called with the messages alone ({error}): it has to be "
+            "`async def name(messages)`; functools.partial fills in other arguments"
+        )
+        raise ConfigError(msg) from error
+
+
+def as_chat_model(llm: "ChatModel | ChatCallable | Model | str | None") -> ChatModel | None:
+    """Make a `ChatModel` of `llm`.
+
+    Args:
+        llm: One of
+
+            - `None`: stays None, which means choosing without a model;
+            - an object with `async complete(messages) -> Reply`: itself;
+            - an async function `(messages) -> str` or `-> Reply`;
+            - a model string such as `"openai:gpt-5-mini"`, or a pydantic-ai `Model`.
+
+    Raises:
+        ConfigError: `llm` is none of these, or a function of other arguments; or its provider is unknown, lacks a
+            key or a package.
+    """
+    if llm is None:
+        return None
+    if isinstance(llm, str) or is_pydantic_ai_model(llm):
+        return PydanticAIModel(llm)
+    given: object = llm  # callers without a type checker pass anything
+    if isinstance(given, type):
+        got = f"the class {given.__name__} itself (pass an instance)"
+    elif isinstance(given, ChatModel) and callable(given.complete):
+        return given
+    elif callable(given):
+        return CallableModel(given)
+    else:
+        got = f"{given!r:.80}"
+    msg = (
+        f"llm cannot be {got}. It may be None, an object with `async complete(messages) -> Reply`, "
+        'an async function `(messages) -> str`, a model string such as "openai:gpt-5-mini", or a pydantic-ai Model.'
+    )
+    raise ConfigError(msg)

@@ -1,0 +1,229 @@
+"""Chat models of every provider that pydantic-ai knows: two translators and one thin call of its `direct` API.
+
+pydantic-ai takes about a second to import, so it is imported when a model is made,
+never with this module.
+"""
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from jazz_select.chat.pydantic_ai_errors import FORM, refuses_schema, to_config_error, to_model_error
+from jazz_select.errors import ConfigError, MissingExtraError, ModelTimeoutError
+from jazz_select.values import Message, Reply, Usage
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+_UNSTREAMED_TOKENS = 16_384
+"""What pydantic-ai asks for where it does not know a model's limit; it lowers this to the limit of those it knows."""
+
+
+class PydanticAIModel:
+    """A `ChatModel` on a model string such as `"openai:gpt-5-mini"`, or on a ready pydantic-ai `Model`.
+
+    What cannot work is told at construction: a missing package, an unknown provider,
+    a key that is not set. What fails later is a `ModelError` with the vendor's own
+    error as its cause; a refused key (401) shows only then, since only the provider knows.
+
+    One `complete` is one request: the vendor's client repeats nothing by itself unless
+    `max_retries` says so, because its waits would hide in the caller's timeout. This
+    holds with providers whose client has such a switch (OpenAI and all that speak its
+    protocol, Anthropic, Groq), for model strings and for ready models alike.
+
+    Where the provider can hold a reply to a JSON schema, `takes_schema` is True. A provider
+    that was thought to and refuses the schema is asked without one from then on; the refused
+    call is an error worth repeating.
+
+    A model string may be used on several event loops, one after the other or in threads;
+    each gets its own connections. A ready `Model` is as good at that as its client.
+    """
+
+    def __init__(
+        self,
+        model: "str | Model",
+        *,
+        settings: "ModelSettings | None" = None,
+        max_retries: int = 0,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Find the provider and make its client; nothing is sent.
+
+        A provider that is unknown, or lacks its key or package, is a `ConfigError` that holds the fix.
+
+        Args:
+            model: `"provider:model"`, as pydantic-ai names them, or a `Model`.
+            settings: What pydantic-ai may pass on: `{"temperature": 0.0, "max_tokens": 500}`.
+            max_retries: How often the vendor's client may repeat a failed request.
+            timeout_s: How long a call may take in all. (`settings["timeout"]` is what a client gives each read,
+                which a provider that trickles never exceeds.)
+
+        Raises:
+            MissingExtraError: pydantic-ai is not installed.
+        """
+        if isinstance(model, str) and ":" not in model and model != "test":  # pydantic-ai's own double
+            msg = f"the model {model!r} cannot be used: it names no provider ({FORM})"
+            raise ConfigError(msg)
+        if find_spec("pydantic_ai") is None:
+            raise MissingExtraError("pydantic_ai", extra="llm", purpose=f"the model {model!r}")
+        self._source = model
+        self._max_retries = max_retries
+        self._deadline_s = timeout_s
+        built = _build(model, max_retries) if isinstance(model, str) else model
+        given: dict[str, Any] = {**(built.settings or {}), **(settings or {})}
+        self._read_timeout_s = _timeout_s(given)
+        self._settings: ModelSettings = {**_plain(built, given, max_retries), **(settings or {})}
+        self._takes_schema = _supports_schema(built)
+        self._spare: Model | None = built
+        self._models: dict[asyncio.AbstractEventLoop, Model] = {}
+        self.name = model if isinstance(model, str) else model.model_name
+
+    @property
+    def takes_schema(self) -> bool:
+        """Whether this provider can hold a reply to a schema, and has not refused one."""
+        return self._takes_schema
+
+    async def complete(self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None) -> Reply:
+        """Ask the model, once; `schema` holds its reply where `takes_schema` is True, and is left out elsewhere.
+
+        What fails is a `ModelError`, and a `ConfigError` where pydantic-ai says that it cannot work as configured.
+        """
+        from pydantic_ai.direct import model_request
+        from pydantic_ai.exceptions import UserError
+
+        model = self._model()
+        theirs = to_model_messages(messages)
+        sent = schema if self._takes_schema else None
+        limit = asyncio.timeout(self._deadline_s)
+        try:
+            async with limit:
+                response = await model_request(
+                    model, theirs, model_settings=self._settings, model_request_parameters=to_parameters(sent)
+                )
+        except Exception as error:  # every provider has its own; all that is raised in there is the call's failure
+            if limit.expired():
+                raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
+            refused = sent is not None and refuses_schema(error)
+            self._takes_schema = self._takes_schema and not refused
+            if isinstance(error, UserError) and not refused:
+                raise to_config_error(error, model=self.name) from error
+            raise to_model_error(error, model=self.name, timeout_s=self._read_timeout_s, mended=refused) from error
+        return to_reply(response, model=self.name)
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop, where the client is ours; a later call opens new ones."""
+        if isinstance(self._source, str):
+            model = self._models.pop(asyncio.get_running_loop(), None)
+            if model is not None:
+                async with model:
+                    pass  # leaving it closes the client that pydantic-ai made
+
+    def _model(self) -> "Model":
+        """The model for this event loop, since connections live and die with the loop that opened them."""
+        if not isinstance(self._source, str):
+            return self._source
+        loop = asyncio.get_running_loop()
+        model = self._models.get(loop)
+        if model is None:
+            spare, self._spare = self._spare, None
+            model = spare or _build(self._source, self._max_retries)
+            alive = {other: its for other, its in self._models.items() if not other.is_closed()}
+            self._models = {**alive, loop: model}
+        return model
+
+
+def is_pydantic_ai_model(value: object) -> "TypeGuard[Model]":
+    """Whether this is a pydantic-ai `Model`, without importing pydantic-ai: whoever made one has done so."""
+    models = sys.modules.get("pydantic_ai.models")
+    return models is not None and isinstance(value, models.Model)
+
+
+def to_model_messages(messages: Sequence[Message]) -> "list[ModelMessage]":
+    """Ours to theirs: what is said between two answers is one request. Pure."""
+    from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
+
+    theirs: list[ModelMessage] = []
+    pending: list[ModelRequestPart] = []
+    for message in messages:
+        if message.role == "assistant":
+            if pending:
+                theirs.append(ModelRequest(parts=pending))
+                pending = []
+            theirs.append(ModelResponse(parts=[TextPart(message.content)]))
+        else:
+            part = SystemPromptPart if message.role == "system" else UserPromptPart
+            pending.append(part(message.content))
+    if pending:
+        theirs.append(ModelRequest(parts=pending))
+    return theirs
+
+
+def to_parameters(schema: Mapping[str, Any] | None) -> "ModelRequestParameters | None":
+    """Ours to theirs: a JSON schema as the output format of the provider's own API. Pure."""
+    if schema is None:
+        return None
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.output import OutputObjectDefinition
+
+    output = OutputObjectDefinition(json_schema=dict(schema), name="reply")
+    return ModelRequestParameters(output_mode="native", output_object=output)
+
+
+def to_reply(response: "ModelResponse", *, model: str) -> Reply:
+    """Theirs to ours; a provider that counts no tokens leaves no usage. Pure."""
+    theirs = response.usage
+    counted = Usage(
+        input_tokens=theirs.input_tokens, output_tokens=theirs.output_tokens, cached_tokens=theirs.cache_read_tokens
+    )
+    return Reply(
+        text=response.text or "",
+        usage=counted if counted != Usage() else None,
+        model=response.model_name or model,
+        finish_reason=response.finish_reason or "",
+    )
+
+
+def _supports_schema(model: "Model") -> bool:
+    try:
+        profile = model.profile
+    except NotImplementedError:  # a router has none; it may hand the schema to any of its models
+        routed: Sequence[Model] = getattr(model, "models", ())
+        return bool(routed) and all(map(_supports_schema, routed))
+    return profile.get("supports_json_schema_output", False)
+
+
+def _plain(model: "Model", given: Mapping[str, Any], max_retries: int) -> "ModelSettings":
+    """The settings that make one call one plain request, where nothing is given that says otherwise."""
+    ours: ModelSettings = {}
+    # The client of a ready model is its owner's, so it is told anew with each call.
+    if (
+        getattr(getattr(model, "client", None), "max_retries", max_retries) != max_retries
+        and "max_retries" not in given
+    ):
+        ours["max_retries"] = max_retries
+    # pydantic-ai streams a plain call to Anthropic where the longest possible reply is long.
+    if model.system == "anthropic" and not any(name == "max_tokens" or "thinking" in name for name in given):
+        ours["max_tokens"] = _UNSTREAMED_TOKENS
+    return ours
+
+
+def _timeout_s(settings: Mapping[str, Any]) -> float | None:
+    value = settings.get("request_timeout") or settings.get("timeout")
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _build(name: str, max_retries: int) -> "Model":
+    from pydantic_ai.models import infer_model
+
+    try:
+        model = infer_model(name)
+    except Exception as error:  # the provider's package, key or credentials: each vendor has its own error for it
+        raise to_config_error(error, model=name) from error
+    client: Any = getattr(model.provider, "client", None)
+    if hasattr(client, "max_retries"):
+        client.max_retries = max_retries
+    return model

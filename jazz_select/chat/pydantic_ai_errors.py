@@ -1,0 +1,131 @@
+"""What pydantic-ai raises, as errors of ours. Pure; pydantic-ai is imported by then, since it raised something."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from math import isfinite
+
+from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
+
+
+def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
+    """The seconds that `Retry-After` names, as a number or as a date; None without it, or where it makes no sense.
+
+    Args:
+        headers: Of the response, their names in lower case.
+    """
+    said = headers.get("retry-after", "").strip()
+    try:
+        seconds = float(said)
+    except ValueError:
+        return _seconds_until(said)
+    return seconds if isfinite(seconds) and seconds >= 0 else None
+
+
+def _seconds_until(date: str) -> float | None:
+    try:
+        then = parsedate_to_datetime(date)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    if then.tzinfo is None:  # one of the three forms of an HTTP date names no zone; all mean UTC
+        then = then.replace(tzinfo=UTC)
+    return max(0.0, (then - datetime.now(UTC)).total_seconds())
+
+
+FORM = 'a model string is "provider:model", such as "openai:gpt-5-mini"'
+
+_TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
+_REFUSED_STATUS = frozenset({400, 422})
+_ABOUT_THE_SCHEMA = re.compile(
+    r"schema|response_format|output_config|output_format|text\.format|structured.output", re.IGNORECASE
+)
+"""How a refusal of the schema is worded; the vendors have no code for it."""
+_TIMEOUT_ERRORS = ("ModelTimeoutError", "ModelRequestTimeout")
+_UNREADABLE = (LookupError, TypeError, AttributeError, ValueError)
+"""What pydantic-ai's own translation fails with where it finds an answer of another shape."""
+_LONGEST_PROBLEM = 500
+_UNSET = re.compile(r"Set the ((?:`\w+`(?:,? or )?)+) environment variable")
+
+
+def to_model_error(error: Exception, *, model: str, timeout_s: float | None = None, mended: bool = False) -> ModelError:
+    """Theirs to ours; the caller raises it `from error`. Pure.
+
+    Args:
+        error: What pydantic-ai raised.
+        model: Which model it came from.
+        timeout_s: The time limit, where one is known.
+        mended: Whether what the provider objects to will not be sent again.
+    """
+    if timeout_s is not None and _is_a(error, *_TIMEOUT_ERRORS):
+        return ModelTimeoutError(model, timeout_s=timeout_s)
+    said = f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}"
+    if isinstance(error, _UNREADABLE):
+        said = f"its answer cannot be read ({said})"
+    retryable = mended or _retryable(error)
+    return ModelError(
+        model,
+        said[:_LONGEST_PROBLEM],
+        retryable=retryable,
+        retry_after=_retry_after(error) if retryable else None,
+    )
+
+
+def to_config_error(error: Exception, *, model: str) -> ConfigError:
+    """What keeps a model from being used at all, with the fix where it is known; to be raised `from error`. Pure."""
+    said = " ".join(str(error).split())
+    if unset := _UNSET.match(said):  # what follows are arguments, which a model string has no place for
+        said = f"set the environment variable {unset[1].replace('`', '')}"
+    elif said.startswith("Unknown model"):
+        said += f" ({FORM})"
+    return ConfigError(f"the model {model!r} cannot be used: {said}")
+
+
+def refuses_schema(error: BaseException) -> bool:
+    """Whether a provider that should know schemas objects to one: a server of its protocol may be older than it."""
+    from pydantic_ai.exceptions import FallbackExceptionGroup, ModelHTTPError, UserError
+
+    if isinstance(error, FallbackExceptionGroup):
+        return any(map(refuses_schema, error.exceptions))
+    refused = (
+        error.status_code in _REFUSED_STATUS
+        if isinstance(error, ModelHTTPError)
+        else (isinstance(error, UserError) or _is_a(error, "ModelRequestRejectedError"))
+    )
+    return refused and _ABOUT_THE_SCHEMA.search(str(error)) is not None
+
+
+def _retryable(error: BaseException) -> bool:
+    from pydantic_ai.exceptions import FallbackExceptionGroup, ModelAPIError, ModelHTTPError
+
+    if isinstance(error, FallbackExceptionGroup):
+        return any(_retryable(inner) for inner in error.exceptions)
+    if _is_a(error, "ModelQuotaExceededError"):  # an exhausted quota is a 429 too
+        return False
+    if isinstance(error, ModelHTTPError):
+        return error.status_code in _TRANSIENT_STATUS or error.status_code >= 500  # noqa: PLR2004  (HTTP's own number)
+    if _is_a(error, "ModelRequestRejectedError"):
+        return False
+    # Without a status, their API errors are about the transport; TransportError is httpx, where it is passed on.
+    return isinstance(error, ModelAPIError | OSError | TimeoutError) or _is_a(error, "TransportError")
+
+
+def _retry_after(error: BaseException) -> float | None:
+    """Of several models that failed, the one that may be asked first sets the time."""
+    from pydantic_ai.exceptions import FallbackExceptionGroup
+
+    if isinstance(error, FallbackExceptionGroup):
+        waits = [_retry_after(inner) for inner in error.exceptions if _retryable(inner)]
+        known = [wait for wait in waits if wait is not None]
+        return min(known) if known and len(known) == len(waits) else None
+    theirs = getattr(error, "retry_after", None)  # some providers say it in the body
+    if isinstance(theirs, float):
+        return theirs
+    # The first of pydantic-ai 2 leave the headers to the vendor's error.
+    response = getattr(error.__cause__, "response", None)
+    return seconds_to_wait(getattr(error, "headers", None) or getattr(response, "headers", None) or {})
+
+
+def _is_a(error: BaseException, *names: str) -> bool:
+    """Whether one of its classes has such a name; not every pydantic-ai 2 has them all to import."""
+    return any(kind.__name__ in names for kind in type(error).__mro__)

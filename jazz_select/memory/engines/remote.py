@@ -1,0 +1,339 @@
+"""The same store on a Qdrant server, or on qdrant-client's own engine in memory."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import httpx
+from qdrant_client import AsyncQdrantClient
+from qdrant_client import models as qm
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+from qdrant_client.http.models import QueryResponse
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_random_exponential
+
+from jazz_select.errors import ConfigError, JazzSelectError, StoreUnavailableError
+from jazz_select.memory.engines.points import (
+    AGENT,
+    DENSE,
+    FINGERPRINT,
+    LAYOUT,
+    NOTE,
+    NOTE_OF,
+    SPARSE,
+    Layout,
+    leg,
+    note_key,
+    point_key,
+)
+from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
+
+
+def collection_options(dim: int, *, shards: int | None, replicas: int | None) -> dict[str, Any]:
+    """How a collection is made."""
+    return {
+        "vectors_config": {DENSE: qm.VectorParams(size=dim, distance=qm.Distance.COSINE)},
+        "sparse_vectors_config": {SPARSE: qm.SparseVectorParams(modifier=qm.Modifier.IDF)},
+        # No graph over all agents but one within each: requests never cross tenants.
+        "hnsw_config": qm.HnswConfigDiff(payload_m=16, m=0),
+        "shard_number": shards,
+        "replication_factor": replicas,
+    }
+
+
+def to_struct(point: FlowPoint, layout: str) -> qm.PointStruct:
+    """A flow with both vectors and all that comes back with a hit."""
+    vectors: dict[str, Any] = {SPARSE: _to_sparse(point.sparse)}
+    if point.dense is not None:
+        vectors[DENSE] = list(point.dense)
+    payload = {**point.payload, AGENT: point.agent_id, FINGERPRINT: point.fingerprint, LAYOUT: layout}
+    return qm.PointStruct(id=point_key(point.agent_id, point.flow_id), vector=vectors, payload=payload)
+
+
+def to_requests(query: HybridQuery) -> list[qm.QueryRequest]:
+    """The engine's own fusion, for its payloads, and then one request per arm that has something to ask."""
+    if not query.arms:
+        return []
+    mine = agent_filter(query.agent_id, query.exclude)
+    # Rarity of a word is counted among this agent's flows alone; a server before 1.19 counts among all.
+    idf = qm.SearchParams(idf=qm.IdfCorpusParams(corpus=agent_filter(query.agent_id)))
+    arms: list[dict[str, Any]] = []
+    if query.dense is not None:
+        arms.append({"query": list(query.dense), "using": DENSE, "filter": mine, "limit": query.depth})
+    if query.sparse is not None:
+        sparse = _to_sparse(query.sparse)
+        arms.append({"query": sparse, "using": SPARSE, "filter": mine, "limit": query.depth, "params": idf})
+    fused = qm.QueryRequest(
+        prefetch=[qm.Prefetch(**arm) for arm in arms],
+        query=qm.RrfQuery(rrf=qm.Rrf(k=query.rrf_k)),
+        limit=query.limit,
+        with_payload=True,
+    )
+    return [fused, *(qm.QueryRequest(**arm) for arm in arms)]
+
+
+def to_legs(query: HybridQuery, answers: Iterator[QueryResponse]) -> Legs:
+    """The answers to `to_requests`, in their order."""
+    fused = next(answers).points
+    legs = {arm: leg(next(answers).points) for arm in query.arms}
+    payloads = {int(point.id): point.payload or {} for point in fused}
+    return Legs(dense=legs.get("dense", {}), bm25=legs.get("bm25", {}), payloads=payloads)
+
+
+def agent_filter(agent_id: str, exclude: Sequence[str] = ()) -> qm.Filter:
+    """This agent's flows, without those excluded."""
+    mine = qm.FieldCondition(key=AGENT, match=qm.MatchValue(value=agent_id))
+    excluded: list[Any] = [point_key(agent_id, flow_id) for flow_id in exclude]
+    return qm.Filter(must=[mine], must_not=[qm.HasIdCondition(has_id=excluded)] if excluded else None)
+
+
+def _to_sparse(vector: SparseVector) -> qm.SparseVector:
+    return qm.SparseVector(indices=list(vector.indices), values=list(vector.values))
+
+
+IN_MEMORY = ":memory:"
+_PREFIX = "jazz_flows_"
+_PAGE = 1_000
+_TIMEOUT_S = 10
+_ATTEMPTS = 3
+_BUDGET_S = 12.0
+"""No new attempt is made after this long, so that a server that hangs costs little more than one time-out."""
+_NOT_FOUND = 404
+_TOO_MANY = 429
+_SERVER_FAULT = 500
+_T = TypeVar("_T")
+
+
+def connect(url: str | None, api_key: str | None = None) -> AsyncQdrantClient:
+    """A client for this server, or for an engine in memory where there is no url.
+
+    Raises:
+        ConfigError: The url or the key cannot be used.
+    """
+    if url is None:
+        return AsyncQdrantClient(location=IN_MEMORY)
+    try:
+        return AsyncQdrantClient(
+            url=url, api_key=api_key, timeout=_TIMEOUT_S, check_compatibility=False, prefer_grpc=False
+        )
+    except Exception as error:
+        msg = f"url={url!r} or its api_key cannot be used ({error}); a url looks like http://127.0.0.1:6333"
+        raise ConfigError(msg) from error
+
+
+class RemoteStore:
+    """A `FlowStore` on Qdrant's client: one collection per layout, `agent_id` as tenant."""
+
+    shared = True
+
+    def __init__(
+        self,
+        client: AsyncQdrantClient,
+        layout: Layout,
+        *,
+        where: str = IN_MEMORY,
+        shards: int | None = None,
+        replicas: int | None = None,
+    ) -> None:
+        """Use this client; nothing is sent before the first call.
+
+        `where` names the server in error messages; `shards` and `replicas` are used when
+        the collection is made, by the first write.
+        """
+        self._client = client
+        self._where = where
+        self._layout = layout
+        self._collection = _PREFIX + layout.key
+        self._options = collection_options(layout.dim, shards=shards, replicas=replicas)
+        self._exists = False
+        self._is_ready = False
+
+    def key(self, agent_id: str, flow_id: str) -> Key:
+        """A number that follows from both."""
+        return point_key(agent_id, flow_id)
+
+    async def fingerprints(self, agent_id: str) -> dict[str, str]:
+        """Flow id to fingerprint."""
+        return {payload["flow_id"]: payload[FINGERPRINT] for payload in await self.payloads(agent_id)}
+
+    async def payloads(self, agent_id: str) -> list[dict[str, Any]]:
+        """All payloads of this agent."""
+        if not await self._has_collection():
+            return []
+        return await self._or_gone(lambda: self._scroll(self._collection, agent_id), gone=list[dict[str, Any]])
+
+    async def upsert(self, points: Sequence[FlowPoint]) -> None:
+        """Write and wait until the server has applied it."""
+        if points:
+            await self._write([to_struct(point, str(self._layout)) for point in points])
+
+    async def delete(self, agent_id: str, flow_ids: Collection[str]) -> None:
+        """Remove and wait until the server has applied it."""
+        if flow_ids and await self._has_collection():
+            ids: list[Any] = [point_key(agent_id, each) for each in flow_ids]
+            await self._delete(self._collection, qm.PointIdsList(points=ids))
+
+    async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
+        """Both arms of all queries in one request; the engine's own fusion brings the likely payloads along."""
+        nothing = [Legs(dense={}, bm25={}, payloads={}) for _ in queries]
+        requests = [request for query in queries for request in to_requests(query)]
+        if not requests or not await self._has_collection():
+            return nothing
+
+        async def ask() -> list[Legs]:
+            answers = iter(await self._client.query_batch_points(self._collection, requests=requests))
+            return [
+                to_legs(query, answers) if query.arms else empty for query, empty in zip(queries, nothing, strict=True)
+            ]
+
+        return await self._or_gone(lambda: self._call(ask), gone=lambda: nothing)
+
+    async def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
+        """Payloads by key."""
+        if not keys or not await self._has_collection():
+            return {}
+        ids: list[Any] = list(keys)
+
+        async def ask() -> dict[Key, dict[str, Any]]:
+            found = await self._client.retrieve(self._collection, ids=ids, with_payload=True)
+            return {int(record.id): record.payload or {} for record in found}
+
+        return await self._or_gone(lambda: self._call(ask), gone=dict[Key, dict[str, Any]])
+
+    async def read_note(self, agent_id: str) -> dict[str, Any] | None:
+        """The agent's note, where there is one."""
+        found = await self.retrieve([note_key(agent_id)])
+        return next((payload[NOTE] for payload in found.values()), None)
+
+    async def write_note(self, agent_id: str, note: Mapping[str, Any]) -> None:
+        """Write and wait until the server has applied it."""
+        payload = {NOTE_OF: agent_id, NOTE: dict(note)}
+        await self._write([qm.PointStruct(id=note_key(agent_id), vector={}, payload=payload)])
+
+    async def other_layouts(self, agent_id: str) -> dict[str, int]:
+        """Other collections of ours that hold flows of this agent."""
+        found: dict[str, int] = {}
+        for name in await self._other_collections():
+            payloads = await self._scroll(name, agent_id)
+            if payloads:
+                found[str(payloads[0].get(LAYOUT, "an unknown embedder"))] = len(payloads)
+        return found
+
+    async def forget_other_layouts(self, agent_id: str) -> None:
+        """Remove this agent's flows from them. Empty collections stay: another agent may be about to write."""
+        for name in await self._other_collections():
+            if await self._scroll(name, agent_id):
+                await self._delete(name, qm.FilterSelector(filter=agent_filter(agent_id)))
+                await self._delete(name, qm.PointIdsList(points=[note_key(agent_id)]))
+
+    async def close(self) -> None:
+        """Close the connection; a second call does nothing."""
+        await self._client.close()
+
+    async def _write(self, structs: list[qm.PointStruct]) -> None:
+        await self._ensure_collection()
+
+        async def send() -> None:
+            await self._client.upsert(self._collection, points=structs, wait=True)
+
+        try:
+            await self._call(send)
+        except StoreUnavailableError as error:
+            if not _is_gone(error.__cause__):
+                raise
+            self._exists = self._is_ready = False
+            await self._ensure_collection()
+            await self._call(send)
+
+    async def _delete(self, collection: str, which: qm.PointIdsList | qm.FilterSelector) -> None:
+        await self._call(lambda: self._client.delete(collection, points_selector=which, wait=True))
+
+    async def _has_collection(self) -> bool:
+        if not self._exists:
+            self._exists = await self._call(lambda: self._client.collection_exists(self._collection))
+        return self._exists
+
+    async def _ensure_collection(self) -> None:
+        """Once per process, and again where somebody has removed it."""
+        if self._is_ready:
+            return
+        if not await self._has_collection():
+            try:
+                await self._call(lambda: self._client.create_collection(self._collection, **self._options))
+            except StoreUnavailableError:
+                if not await self._has_collection():  # somebody else made it meanwhile: as good
+                    raise
+        if self._where != IN_MEMORY:
+            schema = qm.KeywordIndexParams(type=qm.KeywordIndexType.KEYWORD, is_tenant=True)
+            await self._call(lambda: self._client.create_payload_index(self._collection, AGENT, schema, wait=True))
+        self._exists = self._is_ready = True
+
+    async def _other_collections(self) -> list[str]:
+        found = (await self._call(self._client.get_collections)).collections
+        return sorted(each.name for each in found if each.name.startswith(_PREFIX) and each.name != self._collection)
+
+    async def _scroll(self, collection: str, agent_id: str) -> list[dict[str, Any]]:
+        payloads: list[dict[str, Any]] = []
+        offset: Any = None
+        while True:
+            records, offset = await self._page(collection, agent_id, offset)
+            payloads += [record.payload or {} for record in records]
+            if offset is None:
+                return payloads
+
+    async def _page(self, collection: str, agent_id: str, offset: Any) -> tuple[list[qm.Record], Any]:
+        mine = agent_filter(agent_id)
+        return await self._call(
+            lambda: self._client.scroll(collection, scroll_filter=mine, limit=_PAGE, offset=offset, with_payload=True)
+        )
+
+    async def _or_gone(self, ask: Callable[[], Awaitable[_T]], *, gone: Callable[[], _T]) -> _T:
+        """A collection that somebody removed meanwhile holds nothing."""
+        try:
+            return await ask()
+        except StoreUnavailableError as error:
+            if not _is_gone(error.__cause__):
+                raise
+            self._exists = self._is_ready = False
+            return gone()
+
+    async def _call(self, send: Callable[[], Awaitable[_T]]) -> _T:
+        """Send, and send again where that may help; every call here may be repeated without harm.
+
+        Raises:
+            StoreUnavailableError: The server did not answer, refused, or answered what cannot be read.
+        """
+        try:
+            async for attempt in AsyncRetrying(
+                stop=stop_after_attempt(_ATTEMPTS) | stop_after_delay(_BUDGET_S),
+                wait=wait_random_exponential(multiplier=0.1, max=0.5),
+                retry=retry_if_exception(_is_passing),
+                reraise=True,
+            ):
+                with attempt:
+                    return await send()
+        except JazzSelectError:
+            raise
+        except Exception as error:
+            raise StoreUnavailableError(self._where, _problem(error)) from error
+        raise AssertionError  # pragma: no cover - the last attempt returns or raises
+
+
+def _is_gone(error: BaseException | None) -> bool:
+    """The collection is not there any more."""
+    if isinstance(error, UnexpectedResponse):
+        return error.status_code == _NOT_FOUND
+    return isinstance(error, ValueError) and "not found" in str(error)  # the engine in memory
+
+
+def _is_passing(error: BaseException) -> bool:
+    if isinstance(error, UnexpectedResponse):
+        status = error.status_code
+        return status is None or status == _TOO_MANY or status >= _SERVER_FAULT
+    return isinstance(error, ResponseHandlingException | ResourceExhaustedResponse | httpx.TransportError)
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, UnexpectedResponse):
+        return f"it answered {error.status_code} {error.reason_phrase}"
+    source = error.source if isinstance(error, ResponseHandlingException) else error
+    return f"{type(source).__name__}: {source}".removesuffix(": ")

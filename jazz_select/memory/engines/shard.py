@@ -1,0 +1,231 @@
+"""One shard of Qdrant Edge on disk, used by one thread at a time."""
+
+import os
+import shutil
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Condition, Lock
+from typing import Any, cast
+from uuid import uuid4
+
+import qdrant_edge as qe
+
+from jazz_select.errors import IndexUnusableError, JazzSelectError
+from jazz_select.memory.engines.points import AGENT, DENSE, FINGERPRINT, LAYOUT, SPARSE, leg, point_key
+from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
+
+
+class Door:
+    """`with door:` around each use of a resource; `shut()` before it is released.
+
+    Raises `IndexUnusableError` on entry once it is shut, and in a forked child: an engine's threads
+    and locks do not survive a fork.
+    """
+
+    def __init__(self, what: str) -> None:
+        """Name what is behind it, for error messages."""
+        self._what = what
+        self._changed = Condition()
+        self._inside = 0
+        self._shut = False
+        self._owner = os.getpid()
+
+    @property
+    def is_mine(self) -> bool:
+        """False in a forked child."""
+        return os.getpid() == self._owner
+
+    def __enter__(self) -> None:
+        if not self.is_mine:
+            raise IndexUnusableError(
+                self._what,
+                "it was opened before this process was forked",
+                advice="Open it in the process that uses it.",
+            )
+        with self._changed:
+            if self._shut:
+                raise IndexUnusableError(self._what, "it is closed", advice="Open the memory again.")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._inside -= 1
+            self._changed.notify_all()
+
+    def shut(self) -> bool:
+        """Let nobody in any more and wait until all are out; False where it was shut before."""
+        with self._changed:
+            first = not self._shut
+            self._shut = True
+            self._changed.wait_for(lambda: self._inside == 0)
+            return first
+
+
+def shard_config(dim: int) -> qe.EdgeConfig:
+    """One dense vector and one sparse one per flow."""
+    return qe.EdgeConfig(
+        vectors={DENSE: qe.EdgeVectorParams(size=dim, distance=qe.Distance.Cosine)},
+        sparse_vectors={SPARSE: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf)},
+    )
+
+
+def to_point(point: FlowPoint, layout: str) -> qe.Point:
+    """A flow with both vectors and all that comes back with a hit."""
+    vectors: dict[str, Any] = {SPARSE: _to_sparse(point.sparse)}
+    if point.dense is not None:
+        vectors[DENSE] = list(point.dense)
+    payload = {**point.payload, AGENT: point.agent_id, FINGERPRINT: point.fingerprint, LAYOUT: layout}
+    return qe.Point(point_key(point.agent_id, point.flow_id), vectors, payload)
+
+
+def to_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryRequest]:
+    """One request per arm that has something to ask."""
+    mine = _filter(query) if filtered or query.exclude else None
+    if query.dense is not None:
+        nearest = qe.Query.Nearest(list(query.dense), using=DENSE)
+        yield qe.QueryRequest(limit=query.depth, query=nearest, filter=mine)
+    if query.sparse is not None:
+        # Rarity of a word is counted among this agent's flows alone, as it would be if the others were not there.
+        params = None if mine is None else qe.SearchParams(idf=qe.IdfParams(corpus=agent_filter(query.agent_id)))
+        nearest = qe.Query.Nearest(_to_sparse(query.sparse), using=SPARSE)
+        yield qe.QueryRequest(limit=query.depth, query=nearest, filter=mine, params=params)
+
+
+def agent_filter(agent_id: str) -> qe.Filter:
+    """This agent's flows."""
+    return qe.Filter(must=[_belongs_to(agent_id)])
+
+
+def _filter(query: HybridQuery) -> qe.Filter:
+    if not query.exclude:
+        return agent_filter(query.agent_id)
+    excluded: set[qe.PointId] = {point_key(query.agent_id, flow_id) for flow_id in query.exclude}
+    return qe.Filter(must=[_belongs_to(query.agent_id)], must_not=[qe.HasIdCondition(excluded)])
+
+
+def _belongs_to(agent_id: str) -> qe.FieldCondition:
+    return qe.FieldCondition(key=AGENT, match=qe.MatchValue(agent_id))
+
+
+def _to_sparse(vector: SparseVector) -> qe.SparseVector:
+    return qe.SparseVector(indices=list(vector.indices), values=list(vector.values))
+
+
+_PAGE = 1_000
+_REBUILD = "Flows live in your code: delete the folder, then run sync_registry (jazz-select sync)."
+
+
+class Shard:
+    """A shard on disk. One writer at a time; readers never wait for it."""
+
+    def __init__(self, path: Path) -> None:
+        """Load it.
+
+        Raises:
+            IndexUnusableError: The files are not those of a shard.
+        """
+        self._path = path
+        self._door = Door(str(path))
+        self._writing = Lock()
+        self._generation = 0
+        with engine_errors(path):
+            self._shard = qe.EdgeShard.load(str(path))
+            self._take_stock()
+
+    def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
+        """Both arms of all queries, planned by the engine as one batch.
+
+        With one agent in the shard no query needs a filter, which halves the time. If another agent writes
+        meanwhile, the answer may hold its flows, so it is thrown away and asked for again, filtered.
+        """
+        generation, only = self._generation, self._only_agent
+        legs = self._search(queries, only=only)
+        return legs if self._generation == generation else self._search(queries, only=None)
+
+    def scroll(self, agent_id: str) -> list[dict[str, Any]]:
+        """All payloads of this agent."""
+        payloads: list[dict[str, Any]] = []
+        offset: Any = None
+        with self._door, engine_errors(self._path):
+            while True:
+                request = qe.ScrollRequest(offset=offset, limit=_PAGE, filter=agent_filter(agent_id), with_payload=True)
+                records, offset = self._shard.scroll(request)
+                payloads += [record.payload or {} for record in records]
+                if offset is None:
+                    return payloads
+
+    def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
+        """Payloads by key."""
+        with self._door, engine_errors(self._path):
+            found = self._shard.retrieve(list(keys), with_payload=True, with_vector=False)
+            return {cast("Key", record.id): record.payload or {} for record in found}
+
+    def write(self, operation: qe.UpdateOperation, *, agents: Collection[str] = ()) -> None:
+        """Apply and flush; `agents` are those whose flows it writes."""
+        with self._door, self._writing, engine_errors(self._path):
+            if any(agent != self._only_agent for agent in agents):
+                self._only_agent = None
+                self._generation += 1
+            self._shard.update(operation)
+            self._shard.flush()
+            self._take_stock()
+
+    @property
+    def size(self) -> int:
+        """How many points it holds."""
+        return self._size
+
+    @property
+    def has_flows(self) -> bool:
+        """False where nothing is left that belongs to any agent."""
+        return self._has_flows
+
+    def close(self) -> None:
+        """Wait for calls that are under way, then release it; a second call does nothing."""
+        if self._door.is_mine and self._door.shut():
+            with engine_errors(self._path):
+                self._shard.close()
+
+    def _search(self, queries: Sequence[HybridQuery], *, only: str | None) -> list[Legs]:
+        requests = [request for query in queries for request in to_requests(query, filtered=query.agent_id != only)]
+        with self._door, engine_errors(self._path):
+            results = iter(self._shard.query_batch(qe.QueryBatchRequest(requests)))
+        found = [{arm: leg(next(results)) for arm in query.arms} for query in queries]
+        return [Legs(dense=each.get("dense", {}), bm25=each.get("bm25", {}), payloads={}) for each in found]
+
+    def _take_stock(self) -> None:
+        self._size = self._shard.count(qe.CountRequest(exact=True))
+        agents = self._shard.facet(qe.FacetRequest(key=AGENT, limit=2, exact=True)).hits
+        self._has_flows = bool(agents)
+        self._only_agent: str | None = str(agents[0].value) if len(agents) == 1 else None
+
+
+def create_shard(path: Path, dim: int) -> None:
+    """Make an empty shard beside its place and move it there whole, so that no crash leaves half a shard."""
+    draft = path.with_name(f"{path.name}.{uuid4().hex[:8]}")
+    with engine_errors(path):
+        shard = qe.EdgeShard.create(str(draft), shard_config(dim))
+        shard.update(qe.UpdateOperation.create_field_index(AGENT, qe.PayloadSchemaType.Keyword))
+        shard.flush()
+        shard.close()
+    draft.rename(path)
+    for leftover in path.parent.glob("*.*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+@contextmanager
+def engine_errors(path: Path) -> Generator[None]:
+    """The engine raises bare `Exception`s, and panics as `BaseException`s: both say that it cannot use its files.
+
+    Anything of another type is a mistake in how it was called, and passes as it is.
+    """
+    try:
+        yield
+    except JazzSelectError:
+        raise
+    except BaseException as error:
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
+            raise
+        folder = path.parent.parent
+        raise IndexUnusableError(str(folder), f"the engine says: {error}", advice=_REBUILD) from error

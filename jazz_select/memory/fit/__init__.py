@@ -1,0 +1,1 @@
+"""What a sync learns of a catalogue from its own examples."""

@@ -1,0 +1,183 @@
+"""Fits recall to a catalogue, from the flows' own examples alone. Pure: the same catalogue gives the same model."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any, cast
+
+import numpy as np
+
+from jazz_select.memory import documents
+from jazz_select.memory.fit.leave_one_out import FOLDS, Catalogue, HeldOut, repeated
+from jazz_select.memory.fit.logistic import REFERENCE_K, Evidence, Logistic, Matrix, fit_logistic
+from jazz_select.memory.fit.model import DEFAULT_SCALES, RecallModel
+from jazz_select.memory.fusion import ArmScale, soft_scores
+from jazz_select.memory.lexical import Lexical
+from jazz_select.ports import Legs, Vectors
+from jazz_select.values import FlowCard
+
+FIT_DEPTH = 30
+"""Hits that each arm brings to the fusion. Deeper ones hardly ever reach the top ten."""
+MAX_ASKED = 1_000
+MIN_FLOWS, MIN_ASKED = 8, 40
+"""Below these a probability would be a guess."""
+SHRINKAGE = 0.8
+"""How far the scatter of requests is drawn towards a round one. With five examples a flow much less overfits, and
+much more does nothing; between .7 and .9 hardly anything changes."""
+_MIN_RESIDUALS = 60
+_WEIGHTS = (0.1, 0.15, 0.2, 0.25, 0.33, 0.5, 0.7, 1.0, 1.5, 2.0)
+_PRIOR = 60
+"""As many requests as the default weight of BM25 is worth against what a catalogue's own examples say."""
+_JUDGED = 3
+"""Candidates of each asked example that confidence learns from."""
+
+
+def catalogue_digest(fingerprints: Mapping[str, str], cases: Sequence[tuple[str, str]] = ()) -> str:
+    """Changes when any flow does, or the labelled requests."""
+    told = "\x1f".join((*(f"{flow}={mark}" for flow, mark in sorted(fingerprints.items())), *map(repr, cases)))
+    return hashlib.sha256(told.encode(errors="replace")).hexdigest()[:32]
+
+
+def sample(cards: Sequence[FlowCard], limit: int) -> list[FlowCard]:
+    """At most `limit` flows, the same ones for the same catalogue in any order: those whose ids hash lowest."""
+    order = sorted(cards, key=lambda card: hashlib.sha256(card.id.encode()).digest())
+    return order[:limit]
+
+
+def fit(
+    cards: Sequence[FlowCard],
+    rows: Mapping[str, Vectors],
+    lexical: Lexical,
+    *,
+    digest: str = "",
+    cases: Sequence[tuple[str, str, Vectors]] = (),
+) -> RecallModel:
+    """The model of this catalogue.
+
+    Args:
+        cards: The flows.
+        rows: Flow id to the vectors of its `documents.dense_texts`, shape (texts, dim).
+        lexical: The lexical settings of the index.
+        digest: What to call the catalogue.
+        cases: Labelled requests, where there are any: text, flow id, vector. They are asked beside the examples.
+
+    Nothing but the catalogue goes in. Each example is asked as a request while its flow does without
+    it (leave one out). From the answers come: the width and weight of each arm, P(right) by logistic regression on
+    the leads of the candidates, and P(in scope) by comparing those answers with the ones that the same requests get
+    when their flow and its neighbours are left out: a request from outside is seldom a near miss of something inside.
+    Requests are aimed by the inverse of the scatter within flows, as linear
+    discriminant analysis does: directions in which requests for one and the same flow differ tell little about which
+    flow is meant.
+    """
+    known = [card for card in cards if card.id in rows]
+    names = _names(cards)
+    if not any(len(card.examples) > 1 for card in known):
+        return RecallModel(digest=digest, names=names, caveat="no flow has two examples, so confidence is not known")
+    catalogue = Catalogue(known, rows, lexical)
+    transforms = [_transform(catalogue.residuals(without_fold=fold)) for fold in range(FOLDS)]
+    transform = _transform(catalogue.residuals())
+    asked = list(catalogue.ask_examples(transforms, MAX_ASKED))
+    places = {card.id: number for number, card in enumerate(known)}
+    asked += [catalogue.ask(text, vector, places[flow], transform) for text, flow, vector in cases if flow in places]
+    legs = [each.legs(FIT_DEPTH) for each in asked]
+    scales = _weighted(_widths(legs), legs, asked)
+    flows = len({each.flow for each in asked})
+    if flows < MIN_FLOWS or len(asked) < MIN_ASKED:
+        caveat = (
+            f"{len(asked)} examples of {flows} flows are too few to calibrate ({MIN_ASKED} of {MIN_FLOWS} are needed)"
+        )
+        return RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
+    return RecallModel(
+        digest=digest,
+        scales=scales,
+        transform=transform,
+        confidence=_fit_confidence(legs, asked, scales),
+        scope=_fit_scope(catalogue, legs, asked, scales),
+        names=names,
+        caveat="",
+    )
+
+
+def _names(cards: Sequence[FlowCard]) -> dict[str, str]:
+    """Names and aliases, without those that stand for two flows."""
+    pairs = {(documents.folded_name(name), card.id) for card in cards for name in (card.name, *card.aliases)}
+    twice = repeated([name for name, _ in pairs])
+    return {name: flow for name, flow in sorted(pairs) if name and name not in twice}
+
+
+def _transform(residuals: Vectors) -> Vectors | None:
+    if len(residuals) < _MIN_RESIDUALS:
+        return None
+    dim = residuals.shape[1]
+    scatter: Matrix = residuals.T.astype(np.float64) @ residuals / len(residuals)
+    round_one = float(scatter.trace()) / dim * np.eye(dim)
+    mixed: Any = (1 - SHRINKAGE) * scatter + SHRINKAGE * round_one
+    inverse = cast("Matrix", np.linalg.inv(mixed))
+    return (inverse * (dim / float(inverse.trace()))).astype(np.float32)
+
+
+def _widths(legs: Sequence[Legs]) -> dict[str, ArmScale]:
+    """A third of the mean drop from the first to ranks two to six: those lie three ranks further down on average."""
+    drops: dict[str, list[float]] = {"dense": [], "bm25": []}
+    for each in legs:
+        for arm, found in (("dense", each.dense), ("bm25", each.bm25)):
+            scores = list(found.values())[:6]
+            if len(scores) > 1:
+                top = scores[0] if arm == "bm25" else 1.0
+                drops[arm].append(fmean(scores[0] - score for score in scores[1:]) / max(top, 1e-9))
+    return {
+        arm: ArmScale(width=max(float(np.median(seen)) / 3, 1e-4) if seen else DEFAULT_SCALES[arm].width, weight=1.0)
+        for arm, seen in drops.items()
+    }
+
+
+def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[Legs], asked: Sequence[HeldOut]) -> dict[str, ArmScale]:
+    """The weight of BM25 beside the dense arm's 1 that ranks the right flow highest (mean reciprocal rank).
+
+    A small catalogue says little, so the default weight counts as `_PRIOR` requests (geometric mean of the two).
+    """
+
+    def quality(weight: float) -> float:
+        tried = {**scales, "bm25": ArmScale(width=scales["bm25"].width, weight=weight)}
+        return float(
+            np.mean(
+                [
+                    _reciprocal_rank(soft_scores(leg, tried, REFERENCE_K), one.flow)
+                    for leg, one in zip(legs, asked, strict=True)
+                ]
+            )
+        )
+
+    best = max(_WEIGHTS, key=quality)
+    share = len(asked) / (len(asked) + _PRIOR)
+    weight = float(best**share * DEFAULT_SCALES["bm25"].weight ** (1 - share))
+    return {"dense": scales["dense"], "bm25": ArmScale(width=scales["bm25"].width, weight=weight)}
+
+
+def _reciprocal_rank(scores: Mapping[int, float], flow: int) -> float:
+    mine = scores.get(flow)
+    return 0.0 if mine is None else 1.0 / (1 + sum(score > mine for score in scores.values()))
+
+
+def _fit_confidence(legs: Sequence[Legs], asked: Sequence[HeldOut], scales: Mapping[str, ArmScale]) -> Logistic:
+    features: list[tuple[float, ...]] = []
+    right: list[float] = []
+    for leg, one in zip(legs, asked, strict=True):
+        fused = soft_scores(leg, scales, REFERENCE_K)
+        evidence = Evidence(leg, fused, one.terms)
+        for key in sorted(fused, key=fused.__getitem__, reverse=True)[:_JUDGED]:
+            features.append(evidence.candidate(key))
+            right.append(float(key == one.flow))
+    return fit_logistic(np.array(features), np.array(right))
+
+
+def _fit_scope(
+    catalogue: Catalogue, legs: Sequence[Legs], asked: Sequence[HeldOut], scales: Mapping[str, ArmScale]
+) -> Logistic:
+    def told(leg: Legs, one: HeldOut) -> tuple[float, ...]:
+        return Evidence(leg, soft_scores(leg, scales, REFERENCE_K), one.terms).scope()
+
+    neighbourhoods = {flow: catalogue.neighbourhood(flow) for flow in {one.flow for one in asked}}
+    inside = [told(leg, one) for leg, one in zip(legs, asked, strict=True)]
+    outside = [told(one.legs(FIT_DEPTH, without=neighbourhoods[one.flow]), one) for one in asked]
+    return fit_logistic(np.array(inside + outside), np.array([1.0] * len(inside) + [0.0] * len(outside)))

@@ -1,0 +1,178 @@
+"""Leave one out: every example asked as if it were not in its flow, against the whole catalogue. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum, log
+from typing import Any
+
+import numpy as np
+
+from jazz_select.memory import documents
+from jazz_select.memory.lexical import Lexical
+from jazz_select.ports import Legs, SparseVector, Vectors
+from jazz_select.values import FlowCard
+
+FOLDS = 5
+"""Examples are asked with a transform fitted without their fold, so that none has shaped what it is asked with."""
+NEIGHBOURS = 0.1
+"""The share of a catalogue that is about the same things as one flow of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """One request whose right flow is known, and what both arms say of every flow."""
+
+    flow: int
+    dense: Vectors
+    bm25: Vectors
+    terms: int
+
+    def legs(self, depth: int, *, without: Sequence[int] = ()) -> Legs:
+        """The legs as an engine would return them, as if the flows `without` were not in the catalogue."""
+        dense, bm25 = self.dense, self.bm25
+        if len(without):
+            dense, bm25 = dense.copy(), bm25.copy()
+            dense[without], bm25[without] = -np.inf, 0.0
+        return Legs(
+            dense={key: float(dense[key]) for key in _top(dense, depth) if np.isfinite(dense[key])},
+            bm25={key: float(bm25[key]) for key in _top(bm25, depth) if bm25[key] > 0},
+            payloads={},
+        )
+
+
+class Catalogue:
+    """A catalogue's flows with the vectors of their texts, as they would be indexed."""
+
+    def __init__(self, cards: Sequence[FlowCard], rows: Mapping[str, Vectors], lexical: Lexical) -> None:
+        """Take the flows, the vectors of each flow's `documents.dense_texts`, and the lexical settings."""
+        self.cards = cards
+        self._rows = [rows[card.id] for card in cards]
+        self._lexical = lexical
+        self._prototypes = np.stack([unit(each.sum(axis=0)) for each in self._rows])
+        self._words = Postings([_document(card, lexical) for card in cards])
+
+    def residuals(self, *, without_fold: int | None = None) -> Vectors:
+        """Each example's vector less the mean of its flow's: how requests for one flow differ among themselves."""
+        parts: list[Vectors] = []
+        for card, rows in zip(self.cards, self._rows, strict=True):
+            if len(card.examples) > 1:
+                examples = rows[1:]
+                if without_fold is not None:
+                    examples = examples[np.arange(len(examples)) % FOLDS != without_fold]
+                if len(examples) > 1:
+                    parts.append(examples - examples.mean(axis=0))
+        return np.vstack(parts) if parts else np.zeros((0, self._prototypes.shape[1]), dtype=np.float32)
+
+    def ask_examples(self, transforms: Sequence[Vectors | None], limit: int) -> Iterator[HeldOut]:
+        """Ask at most `limit` examples, spread evenly over the flows, each with its flow's other texts alone."""
+        for flow, example in self._spread(limit):
+            card, rows = self.cards[flow], self._rows[flow]
+            vector = rows[1 + example]
+            aimed = _aimed(vector, transforms[example % FOLDS])
+            dense = self._prototypes @ aimed
+            dense[flow] = unit(rows.sum(axis=0) - vector) @ aimed
+            query = self._lexical.query(documents.clean(card.examples[example]))
+            bm25 = self._words.scores(query)
+            rest = tuple(text for number, text in enumerate(card.examples) if number != example)
+            bm25[flow] = self._words.score(_document(_with_examples(card, rest), self._lexical), query)
+            yield HeldOut(flow=flow, dense=dense, bm25=bm25, terms=len(query.indices) if query else 0)
+
+    def ask(self, text: str, vector: Vectors, flow: int, transform: Vectors | None) -> HeldOut:
+        """Ask a labelled request that is no example."""
+        query = self._lexical.query(documents.clean(text))
+        dense = self._prototypes @ _aimed(vector, transform)
+        return HeldOut(flow=flow, dense=dense, bm25=self._words.scores(query), terms=len(query.indices) if query else 0)
+
+    def neighbourhood(self, flow: int) -> list[int]:
+        """The flow itself and those most like it: `NEIGHBOURS` of the catalogue, and at least one other."""
+        return _top(self._prototypes @ self._prototypes[flow], max(2, round(NEIGHBOURS * len(self.cards))))
+
+    def _spread(self, limit: int) -> list[tuple[int, int]]:
+        """First one example of every flow, then a second of each, and so on."""
+        deepest = max((len(card.examples) for card in self.cards), default=0)
+        turns = (
+            (flow, example)
+            for example in range(deepest)
+            for flow, card in enumerate(self.cards)
+            if 1 < len(card.examples) > example
+        )
+        return [turn for turn, _ in zip(turns, range(limit), strict=False)]
+
+
+class Postings:
+    """An inverted index with the engine's IDF, to ask many requests of many flows at once."""
+
+    def __init__(self, vectors: Sequence[SparseVector]) -> None:
+        """Index these documents."""
+        self._size = len(vectors)
+        found: dict[int, tuple[list[int], list[float]]] = {}
+        for number, vector in enumerate(vectors):
+            for token, weight in zip(vector.indices, vector.values, strict=True):
+                numbers, weights = found.setdefault(token, ([], []))
+                numbers.append(number)
+                weights.append(weight)
+        self._lists: dict[int, tuple[Any, Any]] = {
+            token: (np.array(numbers), np.array(weights, dtype=np.float32) * self._idf(len(numbers)))
+            for token, (numbers, weights) in found.items()
+        }
+
+    def _idf(self, count: int) -> float:
+        """As Qdrant computes it: ln(1 + (N - n + .5) / (n + .5))."""
+        return log(1.0 + (self._size - count + 0.5) / (count + 0.5))
+
+    def scores(self, query: SparseVector | None) -> Vectors:
+        """BM25 of every document, shape (documents,)."""
+        total = np.zeros(self._size, dtype=np.float32)
+        for token in query.indices if query else ():
+            if token in self._lists:
+                numbers, weights = self._lists[token]
+                total[numbers] += weights
+        return total
+
+    def score(self, document: SparseVector, query: SparseVector | None) -> float:
+        """BM25 of a document that is not indexed, with the rarity of those that are."""
+        weights = dict(zip(document.indices, document.values, strict=True))
+        return fsum(
+            weights[token] * self._idf(len(self._lists[token][0]))
+            for token in (query.indices if query else ())
+            if token in weights and token in self._lists
+        )
+
+
+def unit(vector: Vectors) -> Vectors:
+    """At length 1; a zero vector stays one."""
+    length = float(np.linalg.norm(vector))
+    return vector / np.float32(length) if length > 0 else vector
+
+
+def _aimed(vector: Vectors, transform: Vectors | None) -> Vectors:
+    return vector if transform is None else unit(vector @ transform)
+
+
+def _top(scores: Vectors, depth: int) -> list[int]:
+    if len(scores) > depth:
+        found = np.argpartition(-scores, depth)[:depth]
+        return [int(key) for key in found[np.argsort(-scores[found], kind="stable")]]
+    return [int(key) for key in np.argsort(-scores, kind="stable")]
+
+
+def _document(card: FlowCard, lexical: Lexical) -> SparseVector:
+    return lexical.document(documents.lexical_parts(card), stop_words=bool(card.examples))
+
+
+def _with_examples(card: FlowCard, examples: tuple[str, ...]) -> FlowCard:
+    return FlowCard(
+        id=card.id,
+        name=card.name,
+        description=card.description,
+        condition=card.condition,
+        desired_effects=card.desired_effects,
+        aliases=card.aliases,
+        examples=examples,
+    )
+
+
+def repeated(names: Sequence[str]) -> set[str]:
+    """Those that stand for more than one."""
+    return {name for name, count in Counter(names).items() if count > 1}

@@ -1,0 +1,1 @@
+"""Choices between tools: what fits, the point where one is chosen, and a model as the one who chooses."""

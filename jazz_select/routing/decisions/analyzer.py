@@ -1,0 +1,127 @@
+"""What may follow what: the graph of a catalogue of tools."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from jazz_select.errors import ToolError
+from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
+from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Field, folded_name, outputs
+from jazz_select.routing.schemas.fields import fields, type_text
+from jazz_select.routing.tools.tool import Tool, Toolbox
+
+MIN_COMPATIBILITY = 0.5
+
+
+class ChainAnalyzer:
+    """Reads chains of tools out of their schemas."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        """Index these tools.
+
+        Raises:
+            DuplicateToolError: Two have one name.
+        """
+        self.toolbox = Toolbox(tools)
+        self._index = CompatibilityIndex(self.toolbox.values())
+        self._names = tuple(self.toolbox)
+
+    def candidates(
+        self,
+        available: Iterable[Field],
+        *,
+        without: str = "",
+        max_candidates: int = 10,
+        min_compatibility: float = MIN_COMPATIBILITY,
+    ) -> list[ToolCandidate]:
+        """The tools that can run on what is there, best first, those of equal score in order of registration."""
+        scores = self._index.scores(available)
+        order = sorted(
+            (number for number in range(len(self._names)) if scores[number] >= max(min_compatibility, 1e-12)),
+            key=lambda number: -scores[number],
+        )
+        kept = [number for number in order if self._names[number] != without][:max_candidates]
+        return [self._candidate(self._names[number], float(scores[number])) for number in kept]
+
+    def successors(
+        self, after_tool: str, *, max_candidates: int = 10, min_compatibility: float = MIN_COMPATIBILITY
+    ) -> list[ToolCandidate]:
+        """The tools that can run on what this one gives.
+
+        Raises:
+            ToolError: There is no such tool.
+        """
+        return self.candidates(
+            outputs(self._tool(after_tool)),
+            without=after_tool,
+            max_candidates=max_candidates,
+            min_compatibility=min_compatibility,
+        )
+
+    def guided_decision_points(
+        self, after_tool: str, *, max_candidates: int = 10, min_compatibility: float = MIN_COMPATIBILITY
+    ) -> GuidedDecisionPoint:
+        """The choice that comes after a tool.
+
+        Raises:
+            ToolError: There is no such tool.
+        """
+        found = self.successors(after_tool, max_candidates=max_candidates, min_compatibility=min_compatibility)
+        return GuidedDecisionPoint(after_step=after_tool, candidate_tools=[each.name for each in found])
+
+    def edges(self, *, min_compatibility: float = MIN_COMPATIBILITY) -> Iterator[tuple[str, str, float]]:
+        """Producer, consumer and score of every pair that fits."""
+        table = self._index.graph()
+        for producer, consumer in zip(*(table >= max(min_compatibility, 1e-12)).nonzero(), strict=True):
+            yield self._names[producer], self._names[consumer], float(table[producer, consumer])
+
+    def chains(self, depth: int, *, min_compatibility: float = MIN_COMPATIBILITY) -> Iterator[tuple[str, ...]]:
+        """Chains of two tools to `depth`, none of them twice in one."""
+        follows: dict[str, list[str]] = defaultdict(list)
+        for producer, consumer, _ in self.edges(min_compatibility=min_compatibility):
+            follows[producer].append(consumer)
+        stack: list[tuple[str, ...]] = [(name,) for name in reversed(self._names)]
+        while stack:
+            chain = stack.pop()
+            if len(chain) > 1:
+                yield chain
+            if len(chain) < depth:
+                ends = follows[chain[len(chain) - 1]]
+                stack += [(*chain, each) for each in reversed(ends) if each not in chain]
+
+    def unreachable(self, *, min_compatibility: float = MIN_COMPATIBILITY) -> list[str]:
+        """Tools that want something which no other tool gives."""
+        reached = {consumer for _, consumer, _ in self.edges(min_compatibility=min_compatibility)}
+        return [name for name, tool in self.toolbox.items() if name not in reached and fields(tool.input_schema)]
+
+    def collisions(self) -> list[tuple[str, ...]]:
+        """Names that differ in case and separators alone."""
+        groups: dict[str, list[str]] = defaultdict(list)
+        for name in self._names:
+            groups[folded_name(name)].append(name)
+        return [tuple(group) for group in groups.values() if len(group) > 1]
+
+    def mermaid(self, *, min_compatibility: float = MIN_COMPATIBILITY) -> str:
+        """The graph as a mermaid flowchart; sure edges are solid, others dotted and marked with their score."""
+        ids = {name: f"t{number}" for number, name in enumerate(self._names)}
+        lines = ["flowchart LR"]
+        lines += [f'    {ids[name]}["{_label(name)}"]' for name in self._names]
+        for producer, consumer, score in self.edges(min_compatibility=min_compatibility):
+            arrow = "-->" if score >= 1 else f"-. {score:.2f} .->"
+            lines.append(f"    {ids[producer]} {arrow} {ids[consumer]}")
+        return "\n".join(lines) + "\n"
+
+    def _tool(self, name: str) -> Tool:
+        if name not in self.toolbox:
+            raise ToolError(name, f"there is no such tool; there are {', '.join(self._names[:10]) or 'none'}")
+        return self.toolbox[name]
+
+    def _candidate(self, name: str, score: float) -> ToolCandidate:
+        tool = self.toolbox[name]
+        summary = {each: type_text(part, tool.input_schema) for each, (part, _) in fields(tool.input_schema).items()}
+        return ToolCandidate(
+            name=name, description=tool.description, input_schema_summary=summary, compatibility_score=min(score, 1.0)
+        )
+
+
+def _label(name: str) -> str:
+    return "".join(each if each.isalnum() or each in "_-. /" else "_" for each in name)[:60]

@@ -1,0 +1,1 @@
+"""From a tool's name as a model wrote it to the tool."""

@@ -1,0 +1,265 @@
+"""From a name as a model wrote it to the tool that is meant, or to an error that lists what there is."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from jazz_select.routing.names.similarity import NameFit, NameForm, NameSimilarity, known_words, name_words
+from jazz_select.routing.names.vocabulary import (
+    ACTING,
+    BEHIND,
+    CONNECTING,
+    DIRECTION,
+    LOOKING,
+    NEGATION,
+    are_opposites,
+)
+from jazz_select.routing.names.words import LONGEST, NamedTool, stems, words
+
+
+def objection(fit: NameFit, tool: NamedTool) -> str:
+    """Why `tool` may not be run for what was asked; empty where it may."""
+    checks = (_destroys, _undone, _strange, _idle, _turned_round, _overdone)
+    return next((told for check in checks if (told := check(fit, tool))), "")
+
+
+def _destroys(_: NameFit, tool: NamedTool) -> str:
+    return f"{tool.name} destroys something, so it is never run on a guess" if tool.destructive else ""
+
+
+def _undone(fit: NameFit, tool: NamedTool) -> str:
+    denied = [word for word in fit.unmatched if word in NEGATION]
+    if denied:
+        return f"{denied[0]!r} is no part of {tool.name}"
+    own = (*fit.unasked, *(word for word in name_words(tool) if word not in fit.matched.values()))
+    for asked in fit.unmatched:
+        for word in own:
+            if are_opposites(asked, word):
+                return f"{tool.name} says {word!r} where {asked!r} was asked for"
+    return ""
+
+
+def _strange(fit: NameFit, tool: NamedTool) -> str:
+    strange = [word for word in fit.unmatched if word not in CONNECTING and word not in known_words(tool)]
+    return f"{tool.name} knows nothing of {_quoted(strange)}" if strange else ""
+
+
+def _idle(fit: NameFit, tool: NamedTool) -> str:
+    """`refund` asks for an act, and check_refund_eligibility only looks."""
+    acts = set(fit.asked) <= ACTING - LOOKING
+    return f"{tool.name} does not {' and '.join(fit.asked)}" if acts and _verb(tool) not in fit.matched.values() else ""
+
+
+def _turned_round(fit: NameFit, tool: NamedTool) -> str:
+    """`word_to_pdf` for `pdf_to_word`: with a direction in it, a name means what its order says."""
+    order = [fit.form.words.index(fit.matched[word]) for word in fit.asked if word in fit.matched]
+    has_direction = bool(DIRECTION & {*fit.asked, *fit.form.words})
+    return f"{tool.name} goes the other way" if has_direction and order != sorted(order) else ""
+
+
+def _overdone(fit: NameFit, tool: NamedTool) -> str:
+    """What the tool does beyond the words that were asked for.
+
+    A name of a tool that only looks may say more closely what it looks at; a capability is asked for as a whole.
+    """
+    provider = stems(tool.provider)
+    own = [word for word in fit.unasked if word not in provider and _counts(word)]
+    if fit.form.is_name and _verb(tool) in LOOKING:
+        own = [word for word in own if word in ACTING - LOOKING]
+    return f"{tool.name} would do more than was asked: {_quoted(own)}" if own else ""
+
+
+def _counts(word: str) -> bool:
+    return word not in CONNECTING and word not in BEHIND
+
+
+def _quoted(words: Sequence[str]) -> str:
+    return " and ".join(map(repr, words))
+
+
+def _verb(tool: NamedTool) -> str:
+    """The first verb in a tool's name: `check` in check_refund_eligibility, where `refund` is none."""
+    return next((word for word in name_words(tool) if word in LOOKING | ACTING), "")
+
+
+ToolT = TypeVar("ToolT", bound=NamedTool)
+Stage = Literal["exact", "normalised", "capability", "substring"]
+
+NO_TOOL: Final = "Agent could not determine a matching tool."
+DICE: Final = 0.80
+"""The least likeness of a guess."""
+LEAD: Final = 0.05
+"""How far a guess must be ahead of the next one."""
+_SUGGESTED = 5
+_LISTED = 20
+_WORTH_SUGGESTING = 0.4
+_SHORTEST_PART = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution(Generic[ToolT]):
+    """What a name stands for.
+
+    Attributes:
+        requested: The name as it was asked for, cut to a sane length.
+        tool: The tool that was meant, or None.
+        stage: How it was found; None where it was not.
+        score: Likeness, 1 for the same name.
+        lead: How far ahead of the next tool it is.
+        suggestions: Names of tools that may have been meant, the likeliest first; where it is ambiguous, those it may
+            mean.
+        reason: Why this tool, or why none.
+        connected_tools: The names of all tools there are.
+    """
+
+    requested: str
+    tool: ToolT | None = None
+    stage: Stage | None = None
+    score: float = 0.0
+    lead: float = 0.0
+    suggestions: tuple[str, ...] = ()
+    reason: str = ""
+    connected_tools: tuple[str, ...] = field(default=(), repr=False)
+
+    def error(self) -> dict[str, Any]:
+        """The structured error to hand back to the model; empty where a tool was found."""
+        if self.tool is not None:
+            return {}
+        return {
+            "error": NO_TOOL,
+            "connected_tools": list(self.connected_tools),
+            "requested": self.requested,
+            "reason": self.reason,
+            "suggestions": list(self.suggestions),
+        }
+
+
+class NameIndex(Generic[ToolT]):
+    """Connected tools, ready to be found by name. Build it once for many look-ups; it is never changed."""
+
+    def __init__(self, tools: Iterable[ToolT]) -> None:
+        self.tools = tuple(tools)
+        self.names = tuple(tool.name for tool in self.tools)
+        self._exact: dict[str, ToolT | None] = {}
+        for keys in ((tool.name for tool in self.tools), (tool.id for tool in self.tools)):
+            self._exact |= {
+                key: tool for key, tool in _once(zip(keys, self.tools, strict=True)).items() if key not in self._exact
+            }
+
+    def resolve(self, name: object) -> Resolution[ToolT]:
+        """The tool that `name` stands for. Whatever `name` is, nothing is raised and the work is bounded."""
+        if not isinstance(name, str):
+            return self._nothing(type(name).__name__, "the name is no text")
+        tool = self._exact.get(name)
+        if tool is not None:
+            return Resolution(requested=name, tool=tool, stage="exact", score=1.0, lead=1.0, reason="the same name")
+        shown = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
+        if len(name) > LONGEST:
+            return self._nothing(shown, f"the name is longer than {LONGEST} characters")
+        return self._normalised(shown) or self._alike(shown) or self._part(shown) or self._unlike(shown)
+
+    @cached_property
+    def _folded(self) -> dict[str, list[ToolT]]:
+        found: dict[str, list[ToolT]] = {}
+        for tool in self.tools:
+            found.setdefault("".join(words(tool.name)), []).append(tool)
+        return found
+
+    @cached_property
+    def _likeness(self) -> NameSimilarity:
+        return NameSimilarity(self.tools)
+
+    def _normalised(self, name: str) -> Resolution[ToolT] | None:
+        key = "".join(words(name))
+        found = self._folded.get(key, []) if key else []
+        if len(found) > 1:
+            return self._ambiguous(name, [tool.name for tool in found])
+        if not found:
+            return None
+        reason = "the same name but for case and separators"
+        return Resolution(requested=name, tool=found[0], stage="normalised", score=1.0, lead=1.0, reason=reason)
+
+    def _alike(self, name: str) -> Resolution[ToolT] | None:
+        fits = self._likeness.fits(self._likeness.asked_words(name), DICE)
+        if not fits:
+            return None
+        near = [fit for fit in fits if fits[0].score - fit.score < LEAD - 1e-9]
+        if len(near) > 1:
+            return self._ambiguous(name, [self.names[fit.form.tool] for fit in near])
+        rest = fits[1].score if len(fits) > 1 else self._second(fits[0])
+        return self._guess(name, fits[0], "capability", lead=fits[0].score - rest)
+
+    def _part(self, name: str) -> Resolution[ToolT] | None:
+        """A name that stands, whole words, in one name only; or the only name that stands in it."""
+        asked = self._likeness.asked_words(name)
+        if len("".join(asked)) < _SHORTEST_PART:
+            return None
+        named = [form for form in self._likeness.forms if form.is_name]
+        found = [form for form in named if _holds(form.words, asked)] or [
+            form for form in named if _holds(asked, form.words)
+        ]
+        if len(found) != 1:
+            return self._ambiguous(name, [self.names[form.tool] for form in found]) if found else None
+        return self._guess(name, _contained(found[0], asked), "substring", lead=1.0)
+
+    def _guess(self, name: str, fit: NameFit, stage: Stage, *, lead: float) -> Resolution[ToolT]:
+        tool = self.tools[fit.form.tool]
+        against = objection(fit, tool)
+        if against:
+            return self._nothing(name, against, first=(tool.name,))
+        reason = (
+            f"{' '.join(fit.asked)} is {'like' if stage == 'capability' else 'a part of'} {' '.join(fit.form.words)}"
+        )
+        return Resolution(requested=name, tool=tool, stage=stage, score=fit.score, lead=lead, reason=reason)
+
+    def _second(self, fit: NameFit) -> float:
+        others = (other.score for other in self._likeness.fits(fit.asked, 0.0) if other.form.tool != fit.form.tool)
+        return next(others, 0.0)
+
+    def _ambiguous(self, name: str, meant: Sequence[str]) -> Resolution[ToolT]:
+        return Resolution(
+            requested=name,
+            suggestions=tuple(meant[:_LISTED]),
+            reason=f"it may mean any of {len(meant)} tools",
+            connected_tools=self.names,
+        )
+
+    def _unlike(self, name: str) -> Resolution[ToolT]:
+        return self._nothing(name, "no connected tool is like it" if self.tools else "no tool is connected")
+
+    def _nothing(self, name: str, reason: str, *, first: tuple[str, ...] = ()) -> Resolution[ToolT]:
+        fits = self._likeness.fits(self._likeness.asked_words(name), _WORTH_SUGGESTING) if len(name) <= LONGEST else []
+        names = dict.fromkeys((*first, *(self.names[fit.form.tool] for fit in fits)))
+        return Resolution(
+            requested=name, suggestions=tuple(names)[:_SUGGESTED], reason=reason, connected_tools=self.names
+        )
+
+
+def resolve(name: object, tools: Iterable[ToolT] | NameIndex[ToolT]) -> Resolution[ToolT]:
+    """The tool among `tools` that `name` stands for; for many look-ups hand in a `NameIndex`."""
+    return (tools if isinstance(tools, NameIndex) else NameIndex(tools)).resolve(name)
+
+
+def _once(pairs: Iterable[tuple[str, ToolT]]) -> dict[str, ToolT]:
+    """Key to tool, without the keys that two tools have."""
+    found: dict[str, ToolT] = {}
+    twice: set[str] = set()
+    for key, tool in pairs:
+        if key in found:
+            twice.add(key)
+        found[key] = tool
+    return {key: tool for key, tool in found.items() if key not in twice}
+
+
+def _holds(whole: Sequence[str], part: Sequence[str]) -> bool:
+    """True where `part` stands in `whole`, its words in a row."""
+    width = len(part)
+    return width > 0 and any(
+        tuple(whole[start : start + width]) == tuple(part) for start in range(len(whole) - width + 1)
+    )
+
+
+def _contained(form: NameForm, asked: tuple[str, ...]) -> NameFit:
+    matched = {word: word for word in asked if word in form.words}
+    return NameFit(form=form, score=2 * len(matched) / (len(asked) + len(form.words)), matched=matched, asked=asked)

@@ -1,0 +1,314 @@
+"""A plan: calls of tools that may refer to each other's outputs, checked before any of them runs. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, cast
+from urllib.parse import unquote
+
+from jazz_select.routing.names.resolution import NameIndex
+from jazz_select.routing.names.words import NamedTool
+from jazz_select.routing.schemas.fields import Schema, alternatives
+
+_WELL_FORMED = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
+_INDEX = re.compile(r"0|[1-9][0-9]{0,17}")
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The pointer leads nowhere."""
+
+    problem: str
+
+
+def malformed(pointer: str) -> str:
+    """What is wrong with the spelling of a pointer; empty where nothing is."""
+    if _WELL_FORMED.fullmatch(pointer):
+        return ""
+    return (
+        "'~' is written '~0', and '/' inside of a name '~1'" if pointer.startswith("/") else "a pointer begins with '/'"
+    )
+
+
+def look_up(value: Any, pointer: str) -> Any:
+    """The part of `value` that a well-formed pointer leads to, or Missing.
+
+    Behind a `#` characters may be percent-encoded; a key that is there as written goes first.
+    """
+    here, way = value, ""
+    for token in pointer.split("/")[1:]:
+        found = _child(here, token.replace("~1", "/").replace("~0", "~"))
+        if isinstance(found, Missing):
+            return Missing(f"{way or 'the output'} {found.problem}")
+        here, way = found, f"{way}/{token}"
+    return here
+
+
+def _child(value: Any, key: str) -> Any:
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, Any]", value)
+        for spelling in (key, unquote(key)):
+            if spelling in fields:
+                return fields[spelling]
+        return Missing(f"has no {_short(key)}; it has {_listed(fields)}")
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        items = cast("Sequence[Any]", value)
+        if not _INDEX.fullmatch(key):
+            return Missing(f"is a list, and {_short(key)} is no place in it")
+        return items[int(key)] if int(key) < len(items) else Missing(f"has {len(items)} items, so none at {key}")
+    return Missing(f"is {'null' if value is None else type(value).__name__}, so there is no {_short(key)} in it")
+
+
+def _short(key: str) -> str:
+    return repr(key if len(key) <= 80 else f"{key[:80]}…")  # noqa: PLR2004 - as long as a line
+
+
+def _listed(fields: Mapping[str, Any]) -> str:
+    names = [_short(str(name)) for name in list(fields)[:_SHOWN]]
+    more = f" and {len(fields) - _SHOWN} more" if len(fields) > _SHOWN else ""
+    return ", ".join(names) + more if names else "nothing"
+
+
+MOST_STEPS: Final = 64
+DEEPEST: Final = 64
+"""Arguments that are nested deeper are refused."""
+_MOST_VALUES = 100_000
+_REF = "$ref"
+_ID = re.compile(r"[^#\s]{1,100}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanStep:
+    """One call.
+
+    Attributes:
+        tool: The name that the model gave; not yet resolved.
+        arguments: JSON values, in which references may stand.
+        id: What other steps call it by; empty where it is yet to be given one.
+        problem: Why the call cannot be run as it was written; empty where it can.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    id: str = ""
+    problem: str = ""
+
+
+class Reference(NamedTuple):
+    """Where a value comes from."""
+
+    step: str
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Calls in planned order, and what each waits for. Build it with `Plan.of`.
+
+    Attributes:
+        steps: The calls, each with an id of its own.
+        problems: Everything that is wrong with it. A plan with problems is not run, not even in parts.
+        needs: Step to the steps whose outputs it uses.
+    """
+
+    steps: tuple[PlanStep, ...] = ()
+    problems: tuple[str, ...] = ()
+    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    @classmethod
+    def of(cls, steps: Iterable[PlanStep]) -> "Plan":
+        """The plan of these calls: ids are given where they are missing, references are checked."""
+        named, twice = _with_ids(tuple(steps))
+        problems = [f"a plan has at most {MOST_STEPS} steps, not {len(named)}"] if len(named) > MOST_STEPS else []
+        ids = {step.id for step in named}
+        needs: dict[str, tuple[str, ...]] = {}
+        for step in named:
+            references, found = references_in(step.arguments)
+            for reference in references:
+                found += _unusable(reference, step.id, ids, twice)
+            problems += [f"{step.id}: {problem}" for problem in found]
+            needs[step.id] = tuple(dict.fromkeys(each.step for each in references if each.step in ids - {step.id}))
+        problems += [f"steps wait for each other: {' → '.join(cycle)}" for cycle in _cycles(needs)]
+        return cls(steps=named, problems=tuple(problems), needs=needs)
+
+    @property
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """Ids by layer: the steps of one wait only for those before it. Planned order within each."""
+        done: set[str] = set()
+        layers: list[tuple[str, ...]] = []
+        while layer := tuple(
+            step.id for step in self.steps if step.id not in done and done.issuperset(self.needs.get(step.id, ()))
+        ):
+            layers.append(layer)
+            done.update(layer)
+        return tuple(layers)
+
+    def error(self) -> dict[str, Any]:
+        """What is wrong with it, to hand back to the model; empty where nothing is."""
+        return {"error": "The plan cannot be run.", "problems": list(self.problems)} if self.problems else {}
+
+
+def references_in(arguments: Mapping[str, Any]) -> tuple[list[Reference], list[str]]:
+    """The references in these arguments, however deep, in order; and what is wrong with those that are none."""
+    found: list[Reference] = []
+    problems: list[str] = []
+    stack: list[tuple[Any, int]] = [(arguments, 0)]
+    for _ in range(_MOST_VALUES):
+        if not stack:
+            return found, problems
+        value, depth = stack.pop()
+        if depth > DEEPEST:
+            return found, [*problems, f"the arguments are nested deeper than {DEEPEST} levels"]
+        if isinstance(value, Mapping):
+            fields = cast("Mapping[str, Any]", value)
+            if _REF in fields:
+                read = _reference(fields)
+                (problems if isinstance(read, str) else found).append(cast("Any", read))
+            else:
+                stack.extend((each, depth + 1) for each in reversed([*fields.values()]))
+        elif isinstance(value, list | tuple):
+            stack.extend((each, depth + 1) for each in reversed(cast("list[Any]", value)))
+    return found, [*problems, f"the arguments hold more than {_MOST_VALUES} values"]
+
+
+def is_reference(value: object) -> bool:
+    """True for an object with `$ref` in it."""
+    return isinstance(value, Mapping) and _REF in value
+
+
+def parsed(value: Mapping[str, Any]) -> Reference:
+    """The parts of a reference that was checked."""
+    step, _, pointer = str(value[_REF]).partition("#")
+    return Reference(step.strip(), pointer)
+
+
+def _reference(fields: Mapping[str, Any]) -> Reference | str:
+    """What a reference names, or what is wrong with it."""
+    text = fields[_REF]
+    if not isinstance(text, str):
+        return f"{_REF} is a text such as 's1#/items/0/id', not {text!r:.80}"
+    if len(fields) > 1:
+        return f"beside {_REF} {text!r:.80} an object holds nothing else"
+    read = parsed(fields)
+    if not read.step:
+        return f"{_REF} {text!r:.80} names no step"
+    problem = malformed(read.pointer)
+    return f"{_REF} {text!r:.80}: {problem}" if problem else read
+
+
+def _unusable(reference: Reference, own: str, ids: set[str], twice: set[str]) -> list[str]:
+    if reference.step == own:
+        return ["refers to its own output"]
+    if reference.step in twice:
+        return [f"refers to {reference.step!r:.80}, which is the id of two steps"]
+    if reference.step not in ids:
+        return [f"refers to {reference.step!r:.80}, which is no step of this plan"]
+    return []
+
+
+def _with_ids(steps: tuple[PlanStep, ...]) -> tuple[tuple[PlanStep, ...], set[str]]:
+    """The steps with an id each, and the ids that two of them asked for. A fresh id, such as s2, says the place."""
+    wanted = [step.id if _ID.fullmatch(step.id) else "" for step in steps]
+    twice = (
+        {each for each in wanted if each and wanted.count(each) > 1} if len(wanted) <= 10 * MOST_STEPS else set[str]()
+    )
+    taken = set(wanted)
+    seen: set[str] = set()
+    named: list[PlanStep] = []
+    for place, (step, own) in enumerate(zip(steps, wanted, strict=True), start=1):
+        given = own
+        if not own or own in seen:
+            given = f"s{place}"
+            while given in taken:
+                given = f"{given}_"
+            taken.add(given)
+        seen.add(given)
+        named.append(replace(step, id=given))
+    return tuple(named), twice
+
+
+def _cycles(needs: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
+    """Circles of steps that wait for each other, each step in one at most."""
+    left = dict(needs)
+    while ready := [step for step, before in left.items() if not any(each in left for each in before)]:
+        for step in ready:
+            del left[step]
+    found: list[list[str]] = []
+    while left:
+        way = [next(iter(left))]
+        while (following := next((each for each in left[way[-1]] if each in left), None)) not in {None, *way}:
+            way.append(str(following))
+        if following is not None:
+            found.append([*way[way.index(following) :], following])
+        for step in way:
+            del left[step]
+    return found
+
+
+_LISTED: Final = 8
+
+
+def dangling_references(plan: Plan, index: NameIndex[Any]) -> tuple[str, ...]:
+    """A problem for each reference into an output that declares its fields, and none of that name.
+
+    An output counts as described where its schema lists `properties` and says nothing of others: what a schema does
+    not tell, a plan cannot know. Outputs without a schema, and whatever a schema leaves open, are for the run to find.
+    """
+    tools = {step.id: index.resolve(step.tool).tool for step in plan.steps}
+    problems: list[str] = []
+    for step in plan.steps:
+        for reference in references_in(step.arguments)[0]:
+            tool = tools.get(reference.step)
+            schema: Any = getattr(tool, "output_schema", None)
+            if tool is not None and isinstance(schema, Mapping):
+                problem = _lost(reference.pointer, cast("Schema", schema))
+                problems += [f"{step.id}: {reference.step}#{reference.pointer:.200}: {_whose(tool)} {problem}"] * bool(
+                    problem
+                )
+    return tuple(problems)
+
+
+def _lost(pointer: str, root: Schema) -> str:
+    """Where a pointer leaves what the schema describes; empty where it may lead somewhere."""
+    here: list[object] = [root]
+    for token in pointer.split("/")[1:]:
+        key = token.replace("~1", "/").replace("~0", "~")
+        below: list[object] = []
+        known: dict[str, None] = {}
+        for schema in here:
+            for each in alternatives(schema, root):
+                inner = _below(each.schema, each.type, key) if each.certain else True
+                if inner is True:
+                    return ""
+                if inner is not None:
+                    below.append(inner)
+                properties: Any = each.schema.get("properties")
+                known |= dict.fromkeys(map(str, cast("Schema", properties))) if isinstance(properties, Mapping) else {}
+        if not below:
+            return f"has no {key!r:.80}; it has {', '.join([*known][:_LISTED]) or 'no fields'}"
+        here = below
+    return ""
+
+
+def _below(schema: Schema, kind: str, key: str) -> object:
+    """The schema of one part: True where it may be anything, None where there is no such part."""
+    if kind == "object":
+        given: object = schema.get("properties")
+        if not isinstance(given, Mapping) or "patternProperties" in schema:
+            return True
+        properties = cast("Schema", given)
+        for spelling in (key, unquote(key)):
+            if spelling in properties:
+                return properties[spelling]
+        more = schema.get("additionalProperties", False)
+        return None if more is False else more
+    if kind == "array":
+        if not key.isdecimal():
+            return None
+        return schema.get("items", True) if "prefixItems" not in schema else True
+    return True if kind == "" else None
+
+
+def _whose(tool: NamedTool) -> str:
+    return f"the output of {tool.name}"

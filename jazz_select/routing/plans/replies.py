@@ -1,0 +1,310 @@
+"""A model's reply to calls, text, or both. Pure; no reply raises, and the work is bounded.
+
+The three shapes are `{"tool_call": …}`, `{"tool_calls": […]}` and
+`{"natural_language_response": …}`. They are read strictly first, then out of fences and
+prose, then repaired. What a reply quotes, takes back or leaves unfinished is not a call.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from jazz_select.chat.json_reader import BROKEN, Standing, decoded, repaired, standing
+from jazz_select.routing.plans.plan import MOST_STEPS, Plan, PlanStep
+
+TOOL_KEYS: Final = ("tool", "tool_name", "name", "function", "function_name", "tool_id")
+ARGUMENT_KEYS: Final = ("arguments", "args", "parameters", "params", "input", "inputs", "tool_input")
+_ID_KEYS = ("id", "step", "step_id", "call_id")
+_SEPARATOR = re.compile(r"[\s_-]+")
+
+
+def folded_key(key: object) -> str:
+    """A key without case and separators: toolCalls and tool_calls are one."""
+    return _SEPARATOR.sub("", key[:80]).casefold() if isinstance(key, str) else ""
+
+
+def folded_fields(item: Mapping[Any, Any]) -> dict[str, Any]:
+    """An object by folded keys; of two that fold to one, the first."""
+    return {folded_key(key): value for key, value in reversed([*item.items()])}
+
+
+def step_of(call: object) -> PlanStep:
+    """The step that one call stands for. One that cannot be run says so in `problem`, so that the others still run."""
+    if isinstance(call, str):
+        return PlanStep(tool=call)
+    if not isinstance(call, Mapping):
+        return PlanStep(tool="", problem=f"a call is an object with a tool and arguments, not {type(call).__name__}")
+    fields = folded_fields(cast("Mapping[Any, Any]", call))
+    own_id = _id_of(fields)
+    for wrapping in ("toolcall", "function", "tool"):
+        inner = fields.get(wrapping)
+        if isinstance(inner, Mapping):
+            fields = {**fields, **folded_fields(cast("Mapping[Any, Any]", inner))}
+            fields.pop(wrapping)
+    tool = _tool_of(fields)
+    arguments = _arguments_of(fields)
+    if not tool:
+        own_id, tool = "", own_id  # a tool's own id, as the list of tools shows it
+    if not tool:
+        return PlanStep(tool="", problem="the call names no tool")
+    if arguments is None:
+        return PlanStep(tool=tool, id=own_id, problem="the arguments are no JSON object")
+    return PlanStep(tool=tool, id=own_id, arguments=arguments)
+
+
+def is_call(value: object) -> bool:
+    """True for an object that names a tool and gives it arguments, and does not describe one."""
+    if not isinstance(value, Mapping):
+        return False
+    fields = folded_fields(cast("Mapping[Any, Any]", value))
+    inner = fields.get("function")
+    if isinstance(inner, Mapping):
+        fields = folded_fields(cast("Mapping[Any, Any]", inner))
+    has_arguments = any(folded_key(key) in fields for key in ARGUMENT_KEYS)
+    return bool(_tool_of(fields)) and has_arguments and "description" not in fields
+
+
+def _tool_of(fields: Mapping[str, Any]) -> str:
+    for key in TOOL_KEYS:
+        value = fields.get(folded_key(key))
+        if isinstance(value, str) and value.strip():
+            return value
+    provider, operation = fields.get("provider"), fields.get("operation")
+    if isinstance(operation, str) and operation:
+        return f"{provider}.{operation}" if isinstance(provider, str) and provider else operation
+    return ""
+
+
+def _id_of(fields: Mapping[str, Any]) -> str:
+    for key in _ID_KEYS:
+        value = fields.get(folded_key(key))
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**9:
+            return str(value)
+    return ""
+
+
+def _arguments_of(fields: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The arguments; none at all is an empty object. A text that holds an object is that object."""
+    value = next((fields[folded_key(key)] for key in ARGUMENT_KEYS if folded_key(key) in fields), None)
+    if isinstance(value, str):
+        value = decoded(value) if value.strip() else None
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        return None
+    given = cast("Mapping[Any, Any]", value)
+    return {key: each for key, each in given.items() if isinstance(key, str)}
+
+
+LONGEST: Final = 1_048_576
+"""A longer reply is not read."""
+
+_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.IGNORECASE | re.DOTALL)
+_THOUGHT_TAG = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
+_FENCE = re.compile(r"```+(?:[a-z]\w{0,15}(?=\s))?", re.IGNORECASE)
+_CALL_TAG = re.compile(r"</?tool_?calls?>", re.IGNORECASE)
+_OPENED = re.compile(r"```+\w{0,15}\s*$")
+_WORDED = re.compile(r"\w")
+_MEANT_A_CALL = re.compile(
+    r"""(?:["']|{\s*)tool_?calls?["']?\s*:|["'](?:tool|tool_?name|function|arguments|parameters)["']\s*:""",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(
+    r"\b(?:not|never|n['’]t|rather than|instead of|without|example|e\.g\.|such as|would have been|could have been)"
+    r"[^.\n{}]{0,40}$",  # the apostrophe that models write
+    re.IGNORECASE,
+)
+_REVISED = re.compile(
+    r"\b(?:instead|correction|corrected|final|finally|actually|scratch that|revised|wait)\b", re.IGNORECASE
+)
+_TEXT_BESIDE = ("content", "text", "message", "response")
+_BEFORE = 200
+_LONGEST_FENCE = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReply:
+    """What a reply says.
+
+    Attributes:
+        kind: `calls`, `text`, both (`mixed`), or nothing that can be made out (`unreadable`).
+        text: What it says to the user.
+        calls: The calls, in planned order, as they were written.
+        note: What was set aside, or why nothing can be made of it.
+    """
+
+    kind: Literal["calls", "text", "mixed", "unreadable"]
+    text: str = ""
+    calls: tuple[PlanStep, ...] = ()
+    note: str = ""
+
+    @property
+    def plan(self) -> Plan:
+        """The calls as a plan, checked."""
+        return Plan.of(self.calls)
+
+
+class _Said(NamedTuple):
+    """One of the three shapes."""
+
+    text: str
+    calls: tuple[PlanStep, ...]
+
+
+def read_tool_reply(reply: object) -> ToolReply:
+    """Read a reply, as text or as the JSON value that somebody already made of it."""
+    if not isinstance(reply, str):
+        said = _shape(reply)
+        return (
+            _reply(said)
+            if said
+            else _unreadable(f"a reply is text or one of the three shapes, not {type(reply).__name__}")
+        )
+    if len(reply) > LONGEST:
+        return _unreadable(f"the reply is longer than {LONGEST} characters")
+    text = reply.strip()
+    value = decoded(text)
+    if isinstance(value, str):  # an answer in quotes is the answer
+        text = value.strip()
+        value = decoded(text)
+    if value is BROKEN or isinstance(value, str):
+        thought = _THOUGHT.match(text)
+        return _in_prose(text[thought.end() :] if thought else text)
+    said = _shape(value)
+    return _reply(said) if said else _unreadable("the reply is JSON, but none of the three shapes")
+
+
+def _in_prose(text: str) -> ToolReply:
+    """Shapes among prose: every part is kept, what stands between them as text."""
+    text, values = _unthought(text)
+    shapes = [(each, said) for each in values if (said := _shape(each.value)) is not None]
+    if shapes and not _MEANT_A_CALL.search(_between(text, values)):  # else these are crumbs of a broken shape
+        return _among(text, shapes)
+    said = _shape(repaired(text)) if _seems_finished(text) else None
+    if said is not None and (said.calls or said.text):
+        return _reply(said, note="the JSON was repaired")
+    if _MEANT_A_CALL.search(text):
+        return _unreadable("the reply begins a call, but its JSON is broken or cut off")
+    plain = text.strip()
+    return ToolReply(kind="text", text=plain) if plain else _unreadable("the reply is empty")
+
+
+def _unthought(text: str) -> tuple[str, list[Standing]]:
+    """The text without a thought that lacks its beginning or its end, and the values that stand in the rest.
+
+    What stands inside of a value is part of it.
+    """
+    values = standing(text)
+    starts = [each.start for each in values]
+
+    def is_outside(tag: re.Match[str]) -> bool:
+        place = bisect_right(starts, tag.start())
+        return place == 0 or values[place - 1].end <= tag.start()
+
+    tags = [tag for tag in _THOUGHT_TAG.finditer(text) if is_outside(tag)]
+    begin = next((tag.end() for tag in reversed(tags) if tag.group().startswith("</")), 0)
+    end = next((tag.start() for tag in tags if tag.start() >= begin), len(text))
+    kept = [Standing(each.value, each.start - begin, each.end - begin) for each in values if begin <= each.start < end]
+    return text[begin:end], kept
+
+
+def _between(text: str, values: list[Standing]) -> str:
+    """What is no JSON in the text."""
+    ends = (0, *(each.end for each in values))
+    starts = (*(each.start for each in values), len(text))
+    return "\n".join(text[end:start] for end, start in zip(ends, starts, strict=True))
+
+
+def _among(text: str, shapes: list[tuple[Standing, _Said]]) -> ToolReply:
+    calls: list[PlanStep] = []
+    texts: list[str] = []
+    notes: dict[str, None] = {}
+    seen: list[Any] = []
+    end = 0
+    for where, said in shapes:
+        before, end = text[end : where.start], where.end
+        texts.append(_prose(before))
+        if said.calls and _QUOTED.search(before[-_BEFORE:]):
+            notes["a call was quoted, not made"] = None
+            continue
+        if where.value in seen:
+            notes["a call was repeated"] = None
+            continue
+        if calls and said.calls and _REVISED.search(before[-_BEFORE:]):
+            notes["a call was taken back"] = None
+            calls.clear()
+        seen.append(where.value)
+        calls.extend(said.calls)
+        texts.append(said.text)
+    texts.append(_prose(text[end:]))
+    return _reply(_Said("\n\n".join(filter(None, texts)), tuple(calls)), note="; ".join(notes))
+
+
+def _shape(value: object) -> _Said | None:
+    """What a JSON value says, if it is one of the shapes, a bare call, or a list of such."""
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        inner = [None if isinstance(item, list) else _shape(item) for item in islice(items, MOST_STEPS + 1)]
+        said = [each for each in inner if each is not None]
+        if not said or len(said) != min(len(items), MOST_STEPS + 1):
+            return None
+        return _Said(
+            "\n\n".join(each.text for each in said if each.text), tuple(c for each in said for c in each.calls)
+        )
+    if not isinstance(value, Mapping):
+        return None
+    fields = folded_fields(cast("Mapping[Any, Any]", value))
+    if not fields.keys() & {"toolcall", "toolcalls", "naturallanguageresponse"}:
+        return _Said("", (step_of(cast("object", value)),)) if is_call(cast("object", value)) else None
+    calls = (*_calls(fields.get("toolcall")), *_calls(fields.get("toolcalls")))
+    text = _text(fields.get("naturallanguageresponse"))
+    if not text:
+        text = next((each.strip() for key in _TEXT_BESIDE if isinstance(each := fields.get(key), str)), "")
+    return _Said(text, calls[: MOST_STEPS + 1])
+
+
+def _calls(value: object) -> tuple[PlanStep, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, list):
+        return tuple(step_of(item) for item in islice(cast("list[object]", value), MOST_STEPS + 1))
+    return (step_of(value),)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Mapping):
+        fields = folded_fields(cast("Mapping[Any, Any]", value))
+        value = next((fields[key] for key in _TEXT_BESIDE if key in fields), None)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _reply(said: _Said, *, note: str = "") -> ToolReply:
+    if said.calls:
+        return ToolReply(kind="mixed" if said.text else "calls", text=said.text, calls=said.calls, note=note)
+    if said.text:
+        return ToolReply(kind="text", text=said.text, note=note)
+    return _unreadable(note or "the reply neither calls a tool nor says anything")
+
+
+def _unreadable(note: str) -> ToolReply:
+    return ToolReply(kind="unreadable", note=note)
+
+
+def _prose(text: str) -> str:
+    """What stands between shapes, without what only wrapped them."""
+    plain = _CALL_TAG.sub("", text)
+    opened = _OPENED.search(plain, max(0, len(plain) - _LONGEST_FENCE))
+    plain = (plain[: opened.start()] if opened else plain).strip().lstrip("`").lstrip()
+    return plain if _WORDED.search(plain) else ""
+
+
+def _seems_finished(text: str) -> bool:
+    """False for JSON that was cut off: a repair would run half of what was meant."""
+    rest = _FENCE.sub("", text).strip()
+    missing = sum(rest.count(char) for char in "[{") - sum(rest.count(char) for char in "]}")
+    return rest.endswith(("]", "}")) and missing <= 1

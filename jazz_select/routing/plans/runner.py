@@ -1,0 +1,284 @@
+"""Running a plan: independent steps side by side, dependants when their turn comes, failures where they happened.
+
+Errors of steps are data; only a cancellation passes, and takes the running steps with it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
+from time import perf_counter
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
+
+from jazz_select.errors import ConfigError
+from jazz_select.routing.names.resolution import NameIndex, Resolution
+from jazz_select.routing.names.words import NamedTool
+from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, is_reference, look_up, parsed
+from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcome, note_plan
+from jazz_select.routing.schemas.compatibility import FOLDED, Field, field_score, schema_of
+from jazz_select.routing.schemas.fields import RESULT, fields
+from jazz_select.routing.schemas.validity import invalid
+from jazz_select.routing.tool_call import call_tool
+from jazz_select.routing.tools.tool import Tool
+from jazz_select.telemetry import span
+from jazz_select.text import describe_error
+
+
+def fill_from_outputs(tool: Tool, missing: tuple[str, ...], outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """A `fill` for `run_plan`: each missing input from the one earlier field that has its name and surely fits.
+
+    The latest step that gives such a field counts. A name may differ in case and separators, if only one does. What no
+    earlier step gives stays missing, so that the step says so.
+    """
+    there: dict[str, Any] = {}
+    for output in outputs.values():
+        there.update(cast("Mapping[str, Any]", output) if isinstance(output, Mapping) else {RESULT: output})
+    available = [Field(name, schema_of(value)) for name, value in there.items()]
+    wanted = fields(tool.input_schema)
+    filled: dict[str, Any] = {}
+    for name in missing:
+        part, _ = wanted.get(name, (True, True))
+        want = Field(name, part, tool.input_schema)
+        fitting = [each for each in available if field_score([each], want) >= FOLDED]
+        exact = [each for each in fitting if each.name == name]
+        if exact or len(fitting) == 1:
+            filled[name] = there[(exact or fitting)[0].name]
+    return filled
+
+
+TIMEOUT_S: Final = 30.0
+AT_ONCE: Final = 8
+
+
+class RunnableTool(NamedTool, Protocol):
+    """A tool that can be run."""
+
+    @property
+    def function(self) -> Callable[..., object] | None:
+        """Takes the arguments by name; sync or async. None for a tool that only was described."""
+        ...
+
+
+RunnableT = TypeVar("RunnableT", bound=RunnableTool)
+
+FillMissing = Callable[[RunnableT, tuple[str, ...], Mapping[str, Any]], Mapping[str, Any]]
+"""A tool, its required inputs that the plan leaves out, and the outputs of earlier steps: values for those inputs."""
+
+
+async def run_plan(
+    plan: Plan,
+    tools: Iterable[RunnableT] | NameIndex[RunnableT],
+    *,
+    fill: FillMissing[RunnableT] | None = None,
+    timeout_s: float | None = TIMEOUT_S,
+    at_once: int = AT_ONCE,
+) -> PlanResult:
+    """Run every step that can be run, and say what became of each.
+
+    Steps begin in planned order, as soon as what they depend on is there; a step whose tool destroys something runs
+    when all steps before it have ended and before any step after it begins. A step without references whose required
+    inputs are missing gets them from `fill`, which sees what the steps before it returned.
+
+    Args:
+        plan: The calls. With problems in it nothing is run; nor where a reference leads nowhere, as far as the output
+            schemas of the tools tell.
+        tools: The connected tools; a `NameIndex` where many plans run on the same ones.
+        fill: Where missing inputs come from; by default they are an error of the step.
+        timeout_s: The most that one step may take; None for no limit.
+        at_once: The most steps that run at one time; 1 runs them one after the other.
+
+    Raises:
+        ConfigError: `timeout_s` or `at_once` cannot work.
+        CancelledError: The caller was cancelled; the running steps were, too.
+    """
+    if at_once < 1 or (timeout_s is not None and not timeout_s > 0):
+        msg = f"at_once is a number from 1 and timeout_s one above 0, or None, not {at_once!r} and {timeout_s!r}"
+        raise ConfigError(msg)
+    started = perf_counter()
+    checked = plan if plan.problems else Plan.of(plan.steps)  # one that was not built by `of` has not been checked
+    if checked.problems:
+        return PlanResult(problems=checked.problems)
+    index = tools if isinstance(tools, NameIndex) else NameIndex(tools)
+    if problems := dangling_references(checked, index):
+        return PlanResult(problems=problems)
+    running = _Running(checked, index, fill=fill, timeout_s=timeout_s, at_once=at_once)
+    with span("run_plan", "node") as traced:
+        async with asyncio.TaskGroup() as group:
+            for step in running.order:
+                running.begin(step, group)
+        steps = tuple(running.outcomes[step.id] for step in checked.steps)
+        result = PlanResult(steps=steps, duration_s=perf_counter() - started)
+        if traced is not None:
+            note_plan(traced, result)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Call(Generic[RunnableT]):
+    """A step, ready to be run."""
+
+    step: PlanStep
+    resolution: Resolution[RunnableT]
+    missing: tuple[str, ...] = ()
+    """Required inputs to be filled."""
+
+
+class _Running(Generic[RunnableT]):
+    """One run of one plan."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        index: NameIndex[RunnableT],
+        *,
+        fill: FillMissing[RunnableT] | None,
+        timeout_s: float | None,
+        at_once: int,
+    ) -> None:
+        self.order = in_order(plan)
+        self.outcomes: dict[str, StepOutcome] = {}
+        self._needs = plan.needs
+        self._index = index
+        self._fill = fill
+        self._timeout_s = timeout_s
+        self._turn = asyncio.Semaphore(at_once)
+        self._started = perf_counter()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._barrier: str | None = None
+
+    def begin(self, step: PlanStep, group: asyncio.TaskGroup) -> None:
+        """Let the step run when what comes before it has ended. Called in the order of running."""
+        call = self._prepared(step)
+        tool = call.resolution.tool
+        before = list(self._needs.get(step.id, ()))
+        if call.missing or (tool is not None and tool.destructive):
+            before = list(self._tasks)
+        elif self._barrier:
+            before.append(self._barrier)
+        waits_for = {self._tasks[each] for each in before}
+        self._tasks[step.id] = group.create_task(self._run(call, waits_for, earlier=tuple(self._tasks)))
+        if tool is not None and tool.destructive:
+            self._barrier = step.id
+
+    def _prepared(self, step: PlanStep) -> _Call[RunnableT]:
+        resolution = self._index.resolve(step.tool)
+        if resolution.tool is None or step.problem or self._needs.get(step.id) or self._fill is None:
+            return _Call(step, resolution)
+        return _Call(step, resolution, _left_out(resolution.tool, step.arguments))
+
+    async def _run(self, call: _Call[RunnableT], before: set[asyncio.Task[None]], *, earlier: tuple[str, ...]) -> None:
+        tool, step = call.resolution.tool, call.step
+        began = StepOutcome(
+            id=step.id,
+            requested=call.resolution.requested,
+            tool=tool.name if tool else "",
+            stage=call.resolution.stage,
+            status="failed",
+        )
+        if before:
+            await asyncio.wait(before)
+        self.outcomes[step.id] = self._refused(began, call) or self._blocked(began) or began
+        if tool is None or self.outcomes[step.id].error:
+            return
+        async with self._turn:
+            start = perf_counter()
+            outcome = await self._output(replace(began, started_s=start - self._started), call, tool, earlier)
+            self.outcomes[step.id] = replace(outcome, duration_s=perf_counter() - start)
+
+    def _refused(self, began: StepOutcome, call: _Call[RunnableT]) -> StepOutcome | None:
+        """The outcome of a call that cannot be run, whatever the others return."""
+        found = call.resolution
+        if call.step.problem:
+            return _failed(began, "arguments", f"{began.tool or 'a call'}: {call.step.problem}")
+        if found.tool is None:
+            return _failed(began, "name", f"{found.requested!r:.80}: {found.reason}", details=found.error())
+        if found.tool.function is None:
+            return _failed(began, "tool", f"{began.tool} was only described; there is nothing to run")
+        return None
+
+    def _blocked(self, began: StepOutcome) -> StepOutcome | None:
+        for need in self._needs.get(began.id, ()):
+            status = self.outcomes[need].status
+            if status != "ok":
+                became = "failed" if status == "failed" else "was skipped"
+                skipped = replace(began, status="skipped")
+                return _failed(
+                    skipped, "dependency", f"{began.tool} was not run: it uses the output of {need}, which {became}"
+                )
+        return None
+
+    async def _output(
+        self, began: StepOutcome, call: _Call[RunnableT], tool: RunnableT, earlier: tuple[str, ...]
+    ) -> StepOutcome:
+        lost: list[str] = []
+        arguments = cast("dict[str, Any]", self._replaced(call.step.arguments, lost))
+        if lost:
+            return _failed(began, "reference", f"{tool.name}: {'; '.join(lost)}")
+        if call.missing and self._fill is not None:
+            outputs = {each: self.outcomes[each].output for each in earlier if self.outcomes[each].status == "ok"}
+            try:
+                found = self._fill(tool, call.missing, outputs)
+                arguments |= {name: deepcopy(found[name]) for name in call.missing if name in found}
+            except Exception as error:  # noqa: BLE001 - a hook of the caller's must not take the other steps with it
+                message = f"{tool.name}: the missing inputs could not be filled: {describe_error(error)}"
+                return _failed(began, "arguments", message, cause=error)
+        began = replace(began, arguments=arguments)
+        missing = _left_out(tool, arguments)
+        if missing:
+            return _failed(began, "arguments", f"{tool.name} needs {' and '.join(map(repr, missing))}")
+        if problem := invalid(tool.input_schema, arguments):
+            return _failed(began, "arguments", f"{tool.name}: {problem}")
+        function = partial(cast("Callable[..., object]", tool.function), **deepcopy(arguments))
+        result = await call_tool(tool.name, function, timeout_s=self._timeout_s)
+        return (
+            replace(began, error=result)
+            if isinstance(result, StepError)
+            else replace(began, status="ok", output=result)
+        )
+
+    def _replaced(self, value: Any, lost: list[str]) -> Any:
+        """`value` with the outputs that it refers to, as copies; what leads nowhere is told in `lost`."""
+        if is_reference(value):
+            step, pointer = parsed(value)
+            found = look_up(self.outcomes[step].output, pointer)
+            if isinstance(found, Missing):
+                lost.append(f"{step}#{pointer:.200}: {found.problem}")
+                return None
+            return deepcopy(found)
+        if isinstance(value, Mapping):
+            return {key: self._replaced(each, lost) for key, each in cast("Mapping[str, Any]", value).items()}
+        if isinstance(value, list | tuple):
+            return [self._replaced(each, lost) for each in cast("list[Any]", value)]
+        return value
+
+
+def in_order(plan: Plan) -> tuple[PlanStep, ...]:
+    """The order of running: as planned, but what a step needs goes before it."""
+    left = list(plan.steps)
+    done: set[str] = set()
+    order: list[PlanStep] = []
+    while left:
+        step = next(each for each in left if done.issuperset(plan.needs.get(each.id, ())))
+        left.remove(step)
+        done.add(step.id)
+        order.append(step)
+    return tuple(order)
+
+
+def _left_out(tool: NamedTool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """The required inputs that are not among the arguments."""
+    required = tool.input_schema.get("required")
+    names = cast("list[object]", required) if isinstance(required, list) else []
+    return tuple(name for name in names if isinstance(name, str) and name not in arguments)
+
+
+def _failed(
+    began: StepOutcome,
+    fault: Fault,
+    message: str,
+    *,
+    details: Mapping[str, Any] | None = None,
+    cause: BaseException | None = None,
+) -> StepOutcome:
+    return replace(began, error=StepError(fault=fault, message=message, details=details or {}, cause=cause))

@@ -1,0 +1,213 @@
+"""What became of calls, steps, runs and plans: frozen values, and what a trace says of them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jazz_select.routing.decisions.points import ToolCandidate
+from jazz_select.routing.names.resolution import Stage
+from jazz_select.telemetry import Span
+from jazz_select.values import Tier
+
+OutcomeStatus = Literal["ok", "failed", "skipped"]
+Fault = Literal["name", "arguments", "reference", "tool", "timeout", "output", "dependency"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepError:
+    """Why a step has no output.
+
+    Attributes:
+        fault: What is at fault: the `name` that was asked for, the `arguments`, a `reference` that leads nowhere,
+            the `tool`, its `timeout`, its `output`, or a step that this one depends on (`dependency`).
+        message: In words, with the tool's name.
+        details: The structured error of a name, for the model; else empty.
+        cause: The exception that the tool raised, if it did.
+    """
+
+    fault: Fault
+    message: str
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    cause: BaseException | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutcome:
+    """What became of one step.
+
+    Attributes:
+        id: The step.
+        requested: The name that the plan gave.
+        tool: The name of the tool that it stands for; empty where there is none.
+        stage: How that was found.
+        status: `ok`, `failed`, or `skipped` since a step it depends on has no output.
+        arguments: What the tool was called with, references replaced.
+        output: What it returned, as JSON values.
+        error: Why there is no output.
+        started_s: When it began, in seconds after the plan did.
+        duration_s: How long it took.
+    """
+
+    id: str
+    requested: str
+    tool: str = ""
+    stage: Stage | None = None
+    status: OutcomeStatus
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    output: Any = None
+    error: StepError | None = None
+    started_s: float = 0.0
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanResult:
+    """What became of a plan.
+
+    Attributes:
+        steps: One outcome per step, in planned order; none where the plan could not be run.
+        problems: Why the plan could not be run; then nothing of it was.
+        duration_s: How long it took.
+    """
+
+    steps: tuple[StepOutcome, ...] = ()
+    problems: tuple[str, ...] = ()
+    duration_s: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """True where every step has its output."""
+        return not self.problems and all(step.status == "ok" for step in self.steps)
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """Step to output, for those that have one."""
+        return {step.id: step.output for step in self.steps if step.status == "ok"}
+
+    @property
+    def errors(self) -> dict[str, StepError]:
+        """Step to error, for those that have one."""
+        return {step.id: step.error for step in self.steps if step.error is not None}
+
+
+StepStatus = Literal["ok", "failed", "open"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """One step: how free its choice was, among what, and what came of it.
+
+    Attributes:
+        step: Its number, from 1.
+        tool: What ran; empty where nothing was chosen.
+        tier: deterministic, guided or open.
+        reason: Why it came out so: planned, single, callback, fallback, none, no_callback, unknown, open_router.
+        candidates: Among what, with scores; empty where the step was planned.
+        output: What the tool returned.
+        status: ok, failed or open.
+        error: What went wrong, in words; kept beside a fallback that ran in its stead.
+        fault: What was at fault where it failed, as of `StepError`; after `output` and `timeout` it may have run.
+        missing: What the tool wants and nothing gave, where that is why it failed; then it was not called.
+        cause: The exception itself.
+        attempts: Calls of the tool.
+        duration_s: Seconds for the choice and the call.
+    """
+
+    step: int
+    tool: str
+    tier: Tier
+    reason: str
+    candidates: tuple[ToolCandidate, ...] = ()
+    output: Any = None
+    status: StepStatus = "ok"
+    error: str = ""
+    fault: str = ""
+    missing: tuple[str, ...] = ()
+    cause: BaseException | None = None
+    attempts: int = 0
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """A run of a flow.
+
+    Attributes:
+        status: `ok` where it came to its end, `failed` where a step did, `open` where the next tool is the caller's.
+        records: One for each step.
+        context: All that is there: the input and every output, the later ones over the earlier.
+        pending: Where open: the tools to choose from, which are all of them.
+    """
+
+    status: StepStatus
+    records: tuple[StepRecord, ...] = ()
+    context: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    pending: tuple[ToolCandidate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """A hint, and no more: after this tool the same one was nearly always chosen, so it might be planned."""
+
+    after: str
+    tool: str
+    share: float
+    runs: int
+
+
+def promotions(runs: Iterable[RunResult], *, min_runs: int = 20, min_share: float = 0.95) -> list[Promotion]:
+    """Choices that were so often the same that they might be planned.
+
+    Args:
+        runs: What happened.
+        min_runs: How often a choice after a tool must have been made.
+        min_share: The share of them that must have gone to one tool.
+    """
+    chosen: dict[str, Counter[str]] = defaultdict(Counter)
+    for run in runs:
+        before = ""
+        for record in run.records:
+            if record.tier is Tier.GUIDED and record.status == "ok" and before:
+                chosen[before][record.tool] += 1
+            before = record.tool or before
+    found: list[Promotion] = []
+    for after, counts in chosen.items():
+        tool, count = counts.most_common(1)[0]
+        total = counts.total()
+        if total >= min_runs and count / total >= min_share:
+            found.append(Promotion(after=after, tool=tool, share=count / total, runs=total))
+    return found
+
+
+def note_step(span: Span, record: StepRecord) -> None:
+    """Among what, what was chosen, how freely, and what came of it."""
+    span.note(
+        {
+            "step": record.step,
+            "tool": record.tool,
+            "tier": record.tier.value,
+            "reason": record.reason,
+            "status": record.status,
+            "candidates": {each.name: round(each.compatibility_score, 4) for each in record.candidates},
+            "attempts": record.attempts,
+        }
+    )
+    if record.error:
+        # A step that fell back or was handed back has a text, too, and nobody's exception.
+        code = record.reason if record.status == "ok" else record.status
+        span.error = code if record.cause is None else type(record.cause).__name__
+        span.hold({"error": record.error})
+
+
+def note_plan(span: Span, result: PlanResult) -> None:
+    """The tools in planned order, and what became of them."""
+    span.note(
+        {
+            "steps": {step.id: step.tool for step in result.steps},
+            "status": {step.id: step.status for step in result.steps},
+            "problems": len(result.problems),
+        }
+    )
+    if unknown := {step.id: step.requested for step in result.steps if not step.tool}:
+        span.hold({"unknown": unknown})

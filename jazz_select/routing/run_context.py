@@ -1,0 +1,89 @@
+"""A run on its way: what is there so far, and what the next tool gets of it."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, cast
+
+from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
+from jazz_select.routing.records import RunResult, StepRecord
+from jazz_select.routing.schemas.compatibility import Field, available_fields, folded_name, outputs
+from jazz_select.routing.schemas.fields import RESULT, alternatives, fields
+from jazz_select.routing.tools.tool import Tool
+
+
+class RunContext:
+    """What is there so far."""
+
+    def __init__(self, given: dict[str, Any], *, last_tool: str = "") -> None:
+        self.context = given
+        self.records: list[StepRecord] = []
+        self.last_tool = last_tool
+        self._last: dict[str, Any] = dict(given)
+        self._declared: dict[str, Field] = {}
+
+    def keep(self, tool: Tool, output: Any) -> None:
+        """A tool gave this."""
+        given = dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}
+        self.context.update(given)
+        self._declared.update({each.name: replace(each, certain=True) for each in outputs(tool) if each.name in given})
+        # Of a value that is null no more is to be hoped for, whatever was declared.
+        self._declared = {name: each for name, each in self._declared.items() if self.context.get(name) is not None}
+        self.last_tool, self._last = tool.name, given
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All that is there, by what was declared or else by the values."""
+        return available_fields(self.context, self._declared)
+
+    def last_fields(self, tools: Mapping[str, Tool]) -> list[str]:
+        """What the last step gave, by name."""
+        tool = tools.get(self.last_tool)
+        return list(fields(tool.output_schema)) if tool and tool.output_schema else list(self._last)
+
+    def shown(self, point: GuidedDecisionPoint | None) -> dict[str, Any]:
+        """What one who chooses sees: the named fields, or the last step's; never the whole context."""
+        if point and point.context_fields:
+            return {name: self.context[name] for name in point.context_fields if name in self.context}
+        return dict(self._last)
+
+    def ended(self, status: Any, *, pending: tuple[ToolCandidate, ...] = ()) -> RunResult:
+        """The result as it stands."""
+        return RunResult(status=status, records=tuple(self.records), context=self.context, pending=pending)
+
+
+def arguments_of(tool: Tool, context: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Arguments from what is there, and the required ones that are not."""
+    alike: dict[str, list[str]] = {}
+    for name in context:
+        alike.setdefault(folded_name(name), []).append(name)
+    arguments: dict[str, Any] = {}
+    missing: list[str] = []
+    for name, (part, required) in fields(tool.input_schema).items():
+        same = alike.get(folded_name(name), [])
+        if name in context and context[name] is None and not _takes_null(part, tool):
+            if required:
+                missing.append(name)
+        elif name in context:
+            arguments[name] = context[name]
+        elif len(same) == 1:
+            arguments[name] = context[same[0]]
+        elif required:
+            missing.append(name)
+    return arguments, missing
+
+
+def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments for one call: what a tool changes in them changes nothing that is kept."""
+    return {name: _copy(value) if isinstance(value, dict | list) else value for name, value in arguments.items()}
+
+
+def _copy(value: Any) -> Any:
+    try:
+        return deepcopy(value)
+    except Exception:  # noqa: BLE001 - what holds something that cannot be copied, such as a lock, is given as it is
+        return value
+
+
+def _takes_null(part: object, tool: Tool) -> bool:
+    return any(each.type in {"null", ""} for each in alternatives(part, tool.input_schema))

@@ -1,0 +1,1 @@
+"""JSON Schemas of other people: their fields, whether one fits another, and whether a value is valid."""

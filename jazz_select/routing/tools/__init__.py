@@ -1,0 +1,1 @@
+"""Tools, where they come from, and recalling those that a request needs."""

@@ -1,0 +1,236 @@
+"""Tools kept in procedural memory like flows, and recalled from it: with hundreds connected, a model sees but a few."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+from uuid import NAMESPACE_DNS, uuid5
+
+from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.ports import FlowMemory
+from jazz_select.routing.schemas.fields import fields
+from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.text import at_word, cut
+from jazz_select.values import FlowCard
+
+if TYPE_CHECKING:
+    from jazz_select.memory.procedural import ProceduralMemory
+    from jazz_select.memory.sync import SyncReport
+
+_log = logging.getLogger(__name__)
+
+TOOLS: Final = uuid5(NAMESPACE_DNS, "tools.jazz-select")
+"""The namespace of tools' ids: no flow has one of them, whatever it is called."""
+_SCOPE: Final = "#tools"
+_PARAMETER, _TEXT = 300, 8_000
+"""Characters kept of what a listing says of one parameter, and of all of it: a server may send a book."""
+_STALE_ROUNDS: Final = 3
+_ERROR: Final = 300
+
+
+class RecalledTools(list[Tool]):
+    """Tools by name, and what there is to say of how they were found.
+
+    Attributes:
+        notes: What was degraded on the way.
+    """
+
+    def __init__(self, tools: Iterable[Tool] = (), *, notes: tuple[str, ...] = ()) -> None:
+        super().__init__(tools)
+        self.notes = notes
+
+
+class ToolRecall:
+    """Finds the connected tools that are nearest to a request; what it leaves out is hidden, so in doubt nothing is."""
+
+    def __init__(self, memory: FlowMemory, agent_id: str, *, top_k: int = 20) -> None:
+        """Recall from this memory, which `sync_tools` has filled.
+
+        Args:
+            memory: Where the tools are indexed.
+            agent_id: Whose tools; their flows are apart.
+            top_k: How many.
+
+        Raises:
+            ConfigError: An argument cannot work.
+        """
+        self._memory = memory
+        self._scope = tools_scope(agent_id)
+        self.top_k = _counted(top_k)
+        if not callable(getattr(memory, "recall", None)):
+            msg = f"memory needs `async recall(query, agent_id, top_k, rrf_k)`, not {memory!r:.80}"
+            raise ConfigError(msg)
+
+    async def recall(
+        self, request: str, tools: Mapping[str, Tool] | Iterable[Tool], top_k: int | None = None
+    ) -> RecalledTools:
+        """At most `top_k` of these tools, by name: neither rank nor the order of connecting speaks for any.
+
+        What is indexed and no longer connected takes no place. Places that recall cannot fill go to tools that it did
+        not find, since a tool that is connected may not be indexed yet.
+
+        Args:
+            request: What the user wants.
+            tools: What is connected.
+            top_k: How many, other than usual.
+
+        Returns:
+            All of them where there are no more than that; also, with a note, where the memory fails or finds none.
+
+        Raises:
+            ConfigError: `top_k` is no whole number of at least 1.
+            DuplicateToolError: Two tools have one name.
+        """
+        limit = self.top_k if top_k is None else _counted(top_k)
+        toolbox = _connected(tools)
+        if len(toolbox) <= limit:
+            return RecalledTools(_by_name(toolbox.values()))
+        try:
+            found, notes = await self._found(request, toolbox, limit)
+        except JazzSelectError as error:
+            _log.warning("agent_id=<%s>, error=<%s> | recall of tools failed, showing all of them", self._scope, error)
+            note = f"recall failed, so all {len(toolbox)} tools are shown: {cut(str(error), _ERROR)}"
+            return RecalledTools(_by_name(toolbox.values()), notes=(note,))
+        if not found:
+            note = f"none of the {len(toolbox)} tools was recalled, so all are shown (is sync_tools due?)"
+            return RecalledTools(_by_name(toolbox.values()), notes=(*notes, note))
+        if len(found) < limit:
+            others = [tool for tool in _by_name(toolbox.values()) if tool.name not in found][: limit - len(found)]
+            notes = (*notes, f"only {len(found)} tools were recalled; {len(others)} others are shown beside them")
+            found |= {tool.name: tool for tool in others}
+        return RecalledTools(_by_name(found.values()), notes=notes)
+
+    async def _found(
+        self, request: str, toolbox: Mapping[str, Tool], limit: int
+    ) -> tuple[dict[str, Tool], tuple[str, ...]]:
+        """The recalled tools that are connected; asked again without those that are not, where these took places."""
+        live = {tool_id(tool.name): tool for tool in toolbox.values()}
+        stale: set[str] = set()
+        found: dict[str, Tool] = {}
+        notes: tuple[str, ...] = ()
+        for _ in range(_STALE_ROUNDS):
+            options: dict[str, Any] = {"exclude": frozenset(stale)} if stale else {}
+            hits = await self._memory.recall(request, self._scope, top_k=limit, **options)
+            ids = [str(hit.get("flow_id", "")) for hit in hits]
+            found = {live[each].name: live[each] for each in ids[:limit] if each in live}
+            notes = tuple(getattr(hits, "notes", ()))
+            gone = set(ids) - live.keys()
+            if not gone or gone <= stale:
+                break
+            stale |= gone
+        if stale:
+            notes = (*notes, f"{len(stale)} tools are indexed and not connected; sync_tools is due")
+        return found, notes
+
+
+async def sync_tools(
+    memory: "ProceduralMemory",
+    agent_id: str,
+    tools: Mapping[str, Tool] | Iterable[Tool],
+    *,
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    allow_empty: bool = False,
+) -> "SyncReport":
+    """Bring the index to these tools: create, update, delete or skip each.
+
+    Idempotent, and safe to interrupt at any point: run it again. Tools lie in a scope of their own, so that
+    the agent's flows are never touched by this, nor its tools by `sync_registry`.
+
+    Args:
+        memory: The index.
+        agent_id: Whose tools these are.
+        tools: All of them.
+        dry_run: Only say what would happen.
+        progress: Called with (tools written, tools to write) after each batch.
+        allow_empty: Forget all tools of the agent where none are given; mostly that means that a server did not answer.
+
+    Raises:
+        ConfigError: There are no tools, or there is no agent.
+        DuplicateToolError: Two have one name.
+        EmbeddingError: The embedder failed; what was written before stays.
+        StoreUnavailableError: The server did not answer.
+    """
+    toolbox = _connected(tools)
+    scope = tools_scope(agent_id)
+    if not toolbox and not allow_empty and not dry_run and (indexed := await memory.list_flows(scope)):
+        msg = (
+            f"no tools are given, and syncing would forget all {len(indexed)} of agent {agent_id!r}: "
+            "connect the tools first, or say allow_empty=True"
+        )
+        raise ConfigError(msg)
+    return await memory.sync(scope, map(tool_card, toolbox.values()), dry_run=dry_run, progress=progress)
+
+
+def tool_card(tool: Tool) -> FlowCard:
+    """What memory needs to know of a tool.
+
+    Its text is everything a request might share with it: what it does and whose it is, what it can do, and its
+    parameters. Types and output are left out: nobody asks for them, and a change of them writes nothing anew.
+    """
+    about = " ".join(part for part in (tool.description.strip(), *_details(tool)) if part)
+    return FlowCard(
+        id=tool_id(tool.name),
+        name=tool.name,
+        type="tool",
+        description=cut(about, _TEXT),
+        text=cut(f"{tool.name}\n{about}", _TEXT),
+    )
+
+
+def tool_id(name: str) -> str:
+    """The id of the tool of this name, the same in every process, and never that of a flow."""
+    return str(uuid5(TOOLS, name.encode(errors="replace").decode()))
+
+
+def tools_scope(agent_id: str) -> str:
+    """The scope in which an agent's tools are indexed, beside that of its flows.
+
+    Raises:
+        ConfigError: It is no name of an agent.
+    """
+    if not _is_name(agent_id):
+        msg = f"agent_id must be a name such as 'support', not {agent_id!r:.80}"
+        raise ConfigError(msg)
+    return f"{agent_id}{_SCOPE}"
+
+
+def _is_name(agent_id: object) -> bool:
+    return isinstance(agent_id, str) and bool(agent_id.strip())
+
+
+def _details(tool: Tool) -> Iterable[str]:
+    """What a listing says beside the description, labelled."""
+    whose = ", ".join(dict.fromkeys(part for part in (tool.provider, tool.operation) if part and part != tool.name))
+    if whose:
+        yield f"Of {whose}."
+    if tool.capabilities:
+        yield f"Can {', '.join(each.replace('.', ' ') for each in tool.capabilities)}."
+    parameters = [
+        f"{name}: {about}" if (about := _described(part)) else name
+        for name, (part, _) in fields(tool.input_schema).items()
+        if part is not tool.input_schema
+    ]
+    if parameters:
+        yield f"Parameters: {'; '.join(parameters)}"
+
+
+def _described(schema: object) -> str:
+    said = cast("Mapping[str, object]", schema).get("description") if isinstance(schema, Mapping) else None
+    return at_word(" ".join(said.split()), _PARAMETER) if isinstance(said, str) else ""
+
+
+def _connected(tools: Mapping[str, Tool] | Iterable[Tool]) -> Mapping[str, Tool]:
+    if isinstance(tools, Mapping):
+        return cast("Mapping[str, Tool]", tools)
+    return Toolbox(tools)
+
+
+def _by_name(tools: Iterable[Tool]) -> list[Tool]:
+    return sorted(tools, key=lambda tool: (tool.name.casefold(), tool.name))
+
+
+def _counted(top_k: object) -> int:
+    if not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1:
+        msg = f"top_k is a whole number from 1, not {top_k!r:.80}"
+        raise ConfigError(msg)
+    return top_k

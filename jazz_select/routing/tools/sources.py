@@ -1,0 +1,193 @@
+"""Tools from what people have: functions, pydantic models, and the listings of MCP servers and OpenAI-style APIs."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, cast, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+
+from jazz_select.errors import ToolError
+from jazz_select.routing.tools.tool import Tool
+
+Calling = Callable[[str, dict[str, Any]], object]
+"""Runs a tool by name, with its arguments; sync or async."""
+
+
+def tool_from_function(
+    function: Callable[..., object],
+    *,
+    name: str = "",
+    provider: str = "",
+    capabilities: Sequence[str] = (),
+    destructive: bool = False,
+) -> Tool:
+    """A tool from a function: its signature gives the arguments, its docstring the description.
+
+    Raises:
+        ToolError: Its signature cannot be put as a JSON Schema.
+    """
+    own = name or str(getattr(function, "__name__", "")).strip("<>")
+    try:
+        hints = get_type_hints(function, include_extras=True)
+        parameters = _by_name(function)
+        wanted: dict[str, Any] = {
+            each.name: (hints.get(each.name, Any), ... if each.default is each.empty else each.default)
+            for each in parameters
+        }
+        config = ConfigDict(arbitrary_types_allowed=False)
+        schema = create_model(own or "arguments", __config__=config, **wanted).model_json_schema()
+        given = _returned(hints["return"]) if "return" in hints else None
+    except Exception as error:
+        raise ToolError(own, f"its signature cannot be put as a JSON Schema: {error}") from error
+    return Tool(
+        name=own,
+        description=inspect.getdoc(function) or "",
+        input_schema=_plain(schema),
+        output_schema=given,
+        function=function,
+        provider=provider,
+        capabilities=tuple(capabilities),
+        destructive=destructive,
+    )
+
+
+def tool_from_models(  # noqa: PLR0913 - what a tool is made of
+    name: str,
+    takes: type[BaseModel],
+    gives: type[BaseModel] | None,
+    function: Callable[..., object] | None = None,
+    *,
+    description: str = "",
+    capabilities: Sequence[str] = (),
+    destructive: bool = False,
+) -> Tool:
+    """A tool from a pair of pydantic models; the function takes the fields of the first by name."""
+    return Tool(
+        name=name,
+        description=description or inspect.getdoc(takes) or "",
+        input_schema=_plain(takes.model_json_schema()),
+        output_schema=None if gives is None else _plain(gives.model_json_schema(mode="serialization")),
+        function=function,
+        capabilities=tuple(capabilities),
+        destructive=destructive,
+    )
+
+
+def tools_from_mcp(listing: object, *, provider: str = "", call: Calling | None = None) -> list[Tool]:
+    """Tools from what an MCP server answers to `tools/list`, or from the list inside it.
+
+    A tool counts as destructive where its annotations say so, or say that it is not read-only and nothing else: such
+    is the default of the protocol. One without annotations does not, since most servers write none.
+
+    Raises:
+        ToolError: An entry has no name, or a schema that is none.
+    """
+    found: list[Tool] = []
+    for number, entry in enumerate(_entries(listing, "tools")):
+        name = _name(entry, number)
+        hints = entry.get("annotations")
+        said: Mapping[str, Any] = cast("Mapping[str, Any]", hints) if isinstance(hints, Mapping) else {}
+        output = entry.get("outputSchema")
+        found.append(
+            Tool(
+                name=name,
+                description=_text(entry.get("description")) or _text(entry.get("title")) or _text(said.get("title")),
+                input_schema=_schema(name, entry.get("inputSchema", {}), "inputSchema"),
+                output_schema=None if output is None else _schema(name, output, "outputSchema"),
+                function=None if call is None else _bound(call, name),
+                provider=provider,
+                operation=name,
+                destructive=_destructive(said),
+            )
+        )
+    return found
+
+
+def tools_from_openai(
+    listing: object, *, provider: str = "", functions: Mapping[str, Callable[..., object]] | None = None
+) -> list[Tool]:
+    """Tools from function declarations: `{"type": "function", "function": {…}}`, or the inner part alone.
+
+    Raises:
+        ToolError: An entry has no name, or parameters that are no schema.
+    """
+    found: list[Tool] = []
+    for number, entry in enumerate(_entries(listing, "tools")):
+        inner = entry.get("function")
+        own = cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else entry
+        name = _name(own, number)
+        found.append(
+            Tool(
+                name=name,
+                description=_text(own.get("description")),
+                input_schema=_schema(name, own.get("parameters") or {}, "parameters"),
+                function=(functions or {}).get(name),
+                provider=provider,
+                operation=name,
+            )
+        )
+    return found
+
+
+def _entries(listing: object, key: str) -> Iterable[Mapping[str, Any]]:
+    entries: object = cast("Mapping[str, object]", listing).get(key) if isinstance(listing, Mapping) else listing
+    if not isinstance(entries, Sequence) or isinstance(entries, str | bytes):
+        raise ToolError("?", f"a listing is a list of tools, or a mapping with one under {key!r}, not {listing!r:.60}")
+    for number, entry in enumerate(cast("Sequence[object]", entries)):
+        if not isinstance(entry, Mapping):
+            place = f"#{number}"
+            raise ToolError(place, f"an entry of a listing is a mapping, not {entry!r:.60}")
+        yield cast("Mapping[str, Any]", entry)
+
+
+def _name(entry: Mapping[str, Any], number: int) -> str:
+    name = _text(entry.get("name"))
+    if not name.strip():
+        place = f"#{number}"
+        raise ToolError(place, "it has no name")
+    return name
+
+
+def _schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ToolError(tool, f"{field} is a JSON Schema as a mapping, not {given!r:.60}")
+    return cast("Mapping[str, Any]", given)
+
+
+def _destructive(said: Mapping[str, Any]) -> bool:
+    if isinstance(said.get("destructiveHint"), bool):
+        return said["destructiveHint"]
+    return bool(said) and said.get("readOnlyHint") is False
+
+
+def _bound(call: Calling, name: str) -> Callable[..., object]:
+    return partial(_called, call, name)
+
+
+def _called(call: Calling, name: str, /, **arguments: Any) -> object:
+    return call(name, arguments)
+
+
+def _by_name(function: Callable[..., object]) -> list[inspect.Parameter]:
+    parameters = list(inspect.signature(function).parameters.values())
+    if any(each.kind in (each.VAR_POSITIONAL, each.POSITIONAL_ONLY) for each in parameters):
+        msg = "arguments are given by name, so there can be no *args and no positional-only ones"
+        raise ValueError(msg)
+    return [each for each in parameters if each.kind is not each.VAR_KEYWORD]
+
+
+def _returned(annotation: Any) -> Mapping[str, Any] | None:
+    if annotation is None or annotation is type(None):
+        return {"type": "null"}
+    if annotation is Any:
+        return None
+    return _plain(TypeAdapter(annotation).json_schema(mode="serialization"))
+
+
+def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key != "title"}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

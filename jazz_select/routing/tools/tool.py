@@ -1,0 +1,91 @@
+"""A tool as a value: what it is called, what it takes and gives, and what runs it."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jazz_select.errors import DuplicateToolError, ToolError
+from jazz_select.routing.names.words import words
+
+ALIASES: Mapping[str, str] = {"mail": "email", "cal": "calendar", "msg": "message", "docs": "document"}
+"""Words of capabilities that mean the same."""
+_EMAIL = re.compile(r"\be-mail\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tool:
+    """One connected tool. Two tools are the same only if they are one object.
+
+    Attributes:
+        name: What a model is told to call it.
+        description: What it does, for people and models.
+        input_schema: JSON Schema of its arguments, an object.
+        output_schema: JSON Schema of what it returns; None where that is not known.
+        function: Takes the arguments by name, sync or async; None for a tool that is only described.
+        provider: Whose tool it is.
+        operation: What its provider calls it.
+        capabilities: What it can do, as dotted words in lower case: `calendar.list`.
+        destructive: True where it destroys something: such a tool is never run on a guess.
+        id: Stable and unique; `provider.name` where none is given.
+    """
+
+    name: str
+    description: str = ""
+    input_schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    output_schema: Mapping[str, Any] | None = None
+    function: Callable[..., object] | None = None
+    provider: str = ""
+    operation: str = ""
+    capabilities: tuple[str, ...] = ()
+    destructive: bool = False
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        """Check what cannot be guessed, and bring capabilities to one form."""
+        given: dict[str, object] = {"name": self.name, "input_schema": self.input_schema}
+        if not isinstance(given["name"], str) or not self.name.strip():
+            raise ToolError(str(self.name), "its name is blank; give it one")
+        if not isinstance(given["input_schema"], Mapping):
+            raise ToolError(self.name, "input_schema is a JSON Schema as a mapping, such as {'type': 'object'}")
+        object.__setattr__(self, "id", self.id or ".".join(part for part in (self.provider, self.name) if part))
+        object.__setattr__(self, "capabilities", tuple(dict.fromkeys(map(capability, self.capabilities))))
+
+
+class Toolbox(Mapping[str, Tool]):
+    """Connected tools by name, in the order in which they were connected."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        """Connect these.
+
+        Raises:
+            DuplicateToolError: Two have one name.
+        """
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            self.connect(tool)
+
+    def connect(self, tool: Tool) -> None:
+        """Add a tool.
+
+        Raises:
+            DuplicateToolError: There is one of its name already.
+        """
+        if tool.name in self._tools:
+            raise DuplicateToolError(tool.name, (self._tools[tool.name].id, tool.id))
+        self._tools[tool.name] = tool
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
+def capability(text: str) -> str:
+    """One form for all spellings: `Calendar:listEvents`, `cal/list-events` and `calendar.list_events` are one."""
+    found = words(_EMAIL.sub("email", text))
+    return ".".join(ALIASES.get(word, word) for word in found)

@@ -1,0 +1,70 @@
+"""Guards: flows that say themselves whether they may be offered in a context. A guard that fails closes its flow."""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from inspect import isawaitable
+from typing import Any, NamedTuple
+
+from jazz_select.flow.base import BaseFlow
+
+_log = logging.getLogger(__name__)
+
+
+class Unavailable(NamedTuple):
+    """The ids of flows that may not be offered, and what there is to say about them."""
+
+    ids: frozenset[str]
+    notes: tuple[str, ...]
+
+
+class Availability:
+    """The guarded flows of a registry, asked before retrieval and again after the choice.
+
+    Which flows are guarded is found out once per version of the registry; a mapping
+    without a version is looked through each time.
+    """
+
+    def __init__(self, registry: Mapping[str, BaseFlow]) -> None:
+        self._registry = registry
+        self._seen: tuple[object, tuple[BaseFlow, ...]] = (None, ())
+
+    def closed(self, context: Mapping[str, Any], *, only: Collection[str] | None = None) -> Unavailable:
+        """The flows that are not available in `context`, and all but those of the ids in `only`, where it is given."""
+        closed = self.closed_among(self._guarded(), context)
+        return closed if only is None else Unavailable(closed.ids | (set(self._registry) - set(only)), closed.notes)
+
+    @staticmethod
+    def closed_among(flows: Iterable[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
+        """Those of `flows` that are not available in `context`."""
+        problems = {flow.id: (flow.name, _problem(flow, context)) for flow in flows if flow.has_guard}
+        shut = {flow_id: found for flow_id, found in problems.items() if found[1] is not None}
+        unavailable = ", ".join(sorted(name for name, problem in shut.values() if not problem))
+        notes = [f"not available in this context: {unavailable}"] if unavailable else []
+        notes += [
+            f"the guard of {name} failed, so it counts as not available: {problem}"
+            for name, problem in shut.values()
+            if problem
+        ]
+        return Unavailable(frozenset(shut), tuple(notes))
+
+    def _guarded(self) -> tuple[BaseFlow, ...]:
+        version: object = getattr(self._registry, "version", None)
+        seen, flows = self._seen
+        if version is None or version != seen:
+            flows = tuple(flow for flow in self._registry.values() if flow.has_guard)
+            self._seen = version, flows
+        return flows
+
+
+def _problem(flow: BaseFlow, context: Mapping[str, Any]) -> str | None:
+    """None if the flow is available, an empty text if it is not, else what its guard failed with."""
+    try:
+        answer: object = flow.available(context)
+        if not isawaitable(answer):
+            return None if answer else ""
+        getattr(answer, "close", lambda: None)()  # a coroutine nobody will await would warn about it
+        problem = "available() is async; declare it with `def`"
+    except Exception as error:  # noqa: BLE001 - an author's guard may raise anything; failing open would run what it guards
+        problem = f"{type(error).__name__}: {error}"
+    _log.warning("flow=<%s>, problem=<%s> | guard failed, flow counts as not available", flow.name, problem)
+    return problem

@@ -1,0 +1,303 @@
+"""The second stage of a selection: who is chosen among the candidates, by a model or without one, and why."""
+
+import hashlib
+import logging
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from heapq import nlargest
+from typing import Literal, Protocol
+
+from jazz_select.chat.client import ChatClient, ChatReply, Deadline, Question, asked_again, total_usage, why_unusable
+from jazz_select.selector.prompt import PROMPT_TOKENS, Prompt, build_prompt
+from jazz_select.selector.reply import Reading, read_reply
+from jazz_select.selector.retrieval import Request
+from jazz_select.text import cut
+from jazz_select.values import Candidate, Reason, Tier
+
+OnEmpty = Literal["top1", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Who is chosen.
+
+    Attributes:
+        tier: How free the choice was. A fallback is deterministic: no model made it.
+        reason: Why it came out like this.
+        ids: Live flows, in order.
+        unresolved: What was chosen, or would have been, and cannot be run: stale, not offered, or unknown.
+    """
+
+    tier: Tier
+    reason: Reason
+    ids: tuple[str, ...] = ()
+    unresolved: tuple[str, ...] = ()
+
+
+def top(
+    candidates: Sequence[Candidate], live: Container[str], reason: Reason, *, unresolved: tuple[str, ...] = ()
+) -> Verdict:
+    """The best candidate that is live, for `reason`; better ones that are stale stay unresolved."""
+    stale: list[str] = []
+    for candidate in candidates:
+        if candidate.flow_id in live:
+            missed = _once(*unresolved, *stale)
+            return Verdict(tier=Tier.DETERMINISTIC, reason=reason, ids=(candidate.flow_id,), unresolved=missed)
+        stale.append(candidate.flow_id)
+    return Verdict(tier=Tier.OPEN, reason=Reason.NONE, unresolved=_once(*unresolved, *stale))
+
+
+def judge(reading: Reading, candidates: Sequence[Candidate], live: Container[str], *, on_empty: OnEmpty) -> Verdict:
+    """What a model's reply leads to: only candidates that were offered and are live are ever chosen."""
+    if reading.status == "empty":
+        if on_empty == "none":
+            return Verdict(tier=Tier.OPEN, reason=Reason.NONE)
+        return top(candidates, live, Reason.FALLBACK_EMPTY)
+    offered = {candidate.flow_id for candidate in candidates}
+    runnable = tuple(flow_id for flow_id in reading.ids if flow_id in offered and flow_id in live)
+    unresolved = tuple(flow_id for flow_id in reading.ids if flow_id not in runnable)
+    if runnable:
+        return Verdict(tier=Tier.GUIDED, reason=Reason.LLM, ids=runnable, unresolved=unresolved)
+    return top(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """From where on recall's own sureness decides; None leaves the decision to what comes next."""
+
+    skip_llm_above: float | None = None
+    abstain_below: float | None = None
+    ambiguous_within: float | None = None
+
+    def abstains(self, in_scope: float | None) -> bool:
+        """Is it too unlikely that anything fits?"""
+        return self.abstain_below is not None and in_scope is not None and in_scope < self.abstain_below
+
+    def is_sure(self, candidates: Sequence[Candidate], live: Container[str]) -> bool:
+        """Is the top candidate so likely right that no model need be asked? Never of one that cannot run."""
+        if self.skip_llm_above is None or not candidates or candidates[0].flow_id not in live:
+            return False
+        confidence = candidates[0].confidence
+        return confidence is not None and confidence >= self.skip_llm_above
+
+    def ambiguous(self, candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+        """The candidates about as likely as the top one, where there are at least two."""
+        top = candidates[0].confidence if candidates else None
+        if self.ambiguous_within is None or top is None:
+            return ()
+        floor = top - self.ambiguous_within
+        near = tuple(each for each in candidates if each.confidence is not None and each.confidence >= floor)
+        return near if len(near) > 1 else ()
+
+    @property
+    def need_confidence(self) -> bool:
+        """Is any of them set?"""
+        return (self.skip_llm_above, self.abstain_below, self.ambiguous_within) != (None, None, None)
+
+
+def _once(*ids: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(ids))
+
+
+CandidateOrder = Literal["rank", "stable", "shuffled"]
+
+
+def ordered(candidates: Sequence[Candidate], order: CandidateOrder, request: str) -> tuple[Candidate, ...]:
+    """The candidates as a model is to see them.
+
+    - `rank`: as recall ranked them. A model that favours the first then errs towards recall's own choice.
+    - `stable`: by id, so that the same candidates make the same text whatever their ranks, for providers that
+      cache what prompts begin with.
+    - `shuffled`: by a hash of the request, so that no flow stands first more often than others.
+    """
+    match order:
+        case "rank":
+            return tuple(candidates)
+        case "stable":
+            return tuple(sorted(candidates, key=lambda each: each.flow_id))
+        case "shuffled":
+            return tuple(sorted(candidates, key=lambda each: _mixed(request, each.flow_id)))
+
+
+def _mixed(request: str, flow_id: str) -> bytes:
+    return hashlib.sha256(f"{request}\x1f{flow_id}".encode(errors="replace")).digest()
+
+
+_log = logging.getLogger(__name__)
+_WORD = re.compile(r"\w+")
+_ERROR_LIMIT = 500
+"""Characters kept of a model's error, which may quote a whole page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceOptions:
+    """How a model is asked."""
+
+    on_empty: OnEmpty = "top1"
+    timeout_s: float | None = 20.0
+    max_reasks: int = 1
+    examples_shown: int = 0
+    candidate_order: CandidateOrder = "rank"
+    prompt_tokens: int = PROMPT_TOKENS
+    second_read: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A verdict, and what the model had to do with it."""
+
+    verdict: Verdict
+    answer: ChatReply = field(default_factory=ChatReply)
+    parsed_ids: tuple[str, ...] = ()
+    error: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class HasExamples(Protocol):
+    """A flow, as far as a prompt needs it."""
+
+    @property
+    def examples(self) -> Sequence[str]:
+        """Requests that mean this flow."""
+        ...
+
+
+class ModelChoice:
+    """Lets one model choose among candidates."""
+
+    def __init__(self, caller: ChatClient, manner: ChoiceOptions, flows: Mapping[str, HasExamples]) -> None:
+        """Take whom to ask, how, and the live flows."""
+        self._caller = caller
+        self._manner = manner
+        self._flows = flows
+
+    async def choose(self, request: Request, candidates: Sequence[Candidate]) -> Choice:
+        """Ask within the deadline. Whatever the model fails with, the top candidate is taken: the talk goes on."""
+        deadline = Deadline.after(self._manner.timeout_s)
+        shown = ordered(candidates, self._manner.candidate_order, request.query)
+        first = await self._read(request, shown, candidates, deadline)
+        if not self._manner.second_read or not _departs(first.verdict, candidates, self._flows):
+            return first
+        second = await self._read(request, shown[::-1], candidates, deadline)
+        return _agreed(first, second, candidates)
+
+    async def _read(
+        self, request: Request, shown: Sequence[Candidate], candidates: Sequence[Candidate], deadline: Deadline
+    ) -> Choice:
+        """One question, asked again where the reply cannot be used and there is time."""
+        built = cache(lambda: self._prompt(request, shown))
+        try:
+            answer = await self._caller.ask(lambda: Question(built().messages, built().schema), deadline)
+        except Exception as error:  # noqa: BLE001 - whatever a model fails with
+            problem = _problem(error)
+            _log.warning("error=<%s> | the model failed, falling back to the top candidate", problem)
+            fallback = top(candidates, self._flows, Reason.FALLBACK_ERROR)
+            return Choice(verdict=fallback, error=problem, notes=built().notes)
+        prompt = built()
+        choice = self._judged(answer, shown, candidates, prompt)
+        for _ in range(self._manner.max_reasks):
+            if choice.verdict.reason is not Reason.FALLBACK_INVALID:
+                break
+            choice = await self._asked_again(choice, prompt, shown, candidates, deadline)
+        return choice
+
+    def _prompt(self, request: Request, shown: Sequence[Candidate]) -> Prompt:
+        return build_prompt(
+            request.query,
+            request.summaries,
+            shown,
+            examples=self._examples(request, shown),
+            tokens=self._manner.prompt_tokens,
+            structured=self._caller.takes_schema,
+        )
+
+    async def _asked_again(
+        self,
+        choice: Choice,
+        prompt: Prompt,
+        shown: Sequence[Candidate],
+        candidates: Sequence[Candidate],
+        deadline: Deadline,
+    ) -> Choice:
+        """The reply could not be used: the model is told so. If that fails too, what was there before stands."""
+        before, why = choice.answer, why_unusable(choice.answer, choice.parsed_ids, {each.flow_id for each in shown})
+        wanted = f"a JSON array of ids from <candidates>: {', '.join(prompt.ids[:20])}; or [] if none fits"
+        try:
+            question = Question(asked_again(prompt.messages, before.text, why, wanted=wanted), prompt.schema)
+            answer = await self._caller.ask(lambda: question, deadline)
+        except Exception as error:  # noqa: BLE001 - whatever a model fails with
+            return replace(
+                choice, notes=(*choice.notes, f"asked again ({why}), and the model failed: {_problem(error)}")
+            )
+        attempts, notes = before.attempts + answer.attempts, (*before.notes, f"asked again: {why}", *answer.notes)
+        whole = replace(answer, usage=total_usage(before.usage, answer.usage), attempts=attempts, notes=notes)
+        return self._judged(whole, shown, candidates, prompt)
+
+    def _judged(
+        self, answer: ChatReply, shown: Sequence[Candidate], candidates: Sequence[Candidate], prompt: Prompt
+    ) -> Choice:
+        reading = read_reply(answer.text, shown)
+        verdict = judge(reading, candidates, self._flows, on_empty=self._manner.on_empty)
+        return Choice(verdict=verdict, answer=answer, parsed_ids=reading.ids, notes=(*prompt.notes, *answer.notes))
+
+    def _examples(self, request: Request, shown: Sequence[Candidate]) -> Mapping[str, Sequence[str]]:
+        """Of each flow the examples that share most words with the request."""
+        count = self._manner.examples_shown
+        if not count:
+            return {}
+        wanted = _words(request.text)
+        return {
+            each.flow_id: nlargest(count, flow.examples, key=lambda example: _overlap(wanted, example))
+            for each in shown
+            if (flow := self._flows.get(each.flow_id)) is not None
+        }
+
+
+def _departs(verdict: Verdict, candidates: Sequence[Candidate], live: Container[str]) -> bool:
+    """Whether the model chose, and not what recall would have."""
+    best = top(candidates, live, Reason.SEMANTIC).ids
+    return verdict.reason is Reason.LLM and verdict.ids[:1] != best[:1]
+
+
+def _agreed(first: Choice, second: Choice, candidates: Sequence[Candidate]) -> Choice:
+    """What two readings in opposite orders come to: their common choice, else the one that recall ranks higher.
+
+    A model that goes by position contradicts itself when the order is turned round; one that has a reason does not.
+    """
+    answer = replace(
+        first.answer,
+        usage=total_usage(first.answer.usage, second.answer.usage),
+        attempts=first.answer.attempts + second.answer.attempts,
+    )
+    if second.verdict.reason is not Reason.LLM:
+        return replace(first, answer=answer, notes=(*first.notes, "a second reading gave no choice"))
+    if set(first.verdict.ids) == set(second.verdict.ids):
+        return replace(first, answer=answer, notes=(*first.notes, "a second reading agreed"))
+    ranks = {each.flow_id: rank for rank, each in enumerate(candidates)}
+    better = min(first, second, key=lambda choice: ranks[choice.verdict.ids[0]])
+    return replace(
+        better,
+        answer=replace(answer, text=better.answer.text),
+        notes=(*better.notes, "a second reading disagreed; the choice that recall ranks higher was taken"),
+    )
+
+
+def _problem(error: Exception) -> str:
+    """What went wrong, of an error that may not even be able to say so."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - an error whose text fails is still an error
+        said = ""
+    return cut(f"{type(error).__name__}: {said}".removesuffix(": "), _ERROR_LIMIT)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))
+
+
+def _overlap(wanted: frozenset[str], example: str) -> float:
+    """The share of words in common (Jaccard); the first examples win ties."""
+    words = _words(example)
+    return len(wanted & words) / len(wanted | words) if words else 0.0

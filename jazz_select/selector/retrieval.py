@@ -1,0 +1,168 @@
+"""The first stage of a selection: candidates, given or recalled, as far as they may be offered."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jazz_select.errors import EmbeddingError, StoreError
+from jazz_select.ports import FlowMemory
+from jazz_select.selector.availability import Availability, Unavailable
+from jazz_select.selector.result import note_recall
+from jazz_select.telemetry import span
+from jazz_select.text import clean
+from jazz_select.values import Candidate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a user wants, and what was said before."""
+
+    query: str
+    summaries: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, query: str, summaries: Sequence[str] | None) -> "Request":
+        """The request with the summaries that say something; a lone string is one summary."""
+        given = (summaries,) if isinstance(summaries, str) else summaries or ()
+        return cls(query=query, summaries=tuple(summary for summary in given if not _blank(summary)))
+
+    @property
+    def blank(self) -> bool:
+        """True where nothing is asked, now or before."""
+        return _blank(self.query) and not self.summaries
+
+    @property
+    def text(self) -> str:
+        """What recall looks for: the query, with the summaries appended so that "help with that" finds its "that"."""
+        return f"{self.query} {' '.join(self.summaries)}" if self.summaries else self.query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrowed:
+    """What is left to choose from, best first: as it was received, and as values."""
+
+    metadata: tuple[Mapping[str, Any], ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    notes: tuple[str, ...] = ()
+    in_scope: float | None = None
+    """P(some flow is right), where recall knows it."""
+    caveat: str = ""
+    """Why recall does not know how sure it is."""
+
+
+def usable(
+    found: Iterable[Mapping[str, Any]], *, closed: Collection[str] = (), notes: tuple[str, ...] = ()
+) -> Narrowed:
+    """The candidates among `found` that can be chosen: once each, with an id or a name, and not `closed`."""
+    kept: dict[str, tuple[Mapping[str, Any], Candidate]] = {}
+    unusable = 0
+    for metadata in found:
+        candidate = _candidate(metadata)
+        if candidate is None:
+            unusable += 1
+        elif candidate.flow_id not in closed:
+            kept.setdefault(candidate.flow_id, (metadata, candidate))
+    if unusable:
+        notes = (*notes, f"{unusable} candidates without a usable id or name were left out")
+    return Narrowed(
+        metadata=tuple(metadata for metadata, _ in kept.values()),
+        candidates=tuple(candidate for _, candidate in kept.values()),
+        notes=notes,
+        in_scope=getattr(found, "in_scope", None),
+        caveat=getattr(found, "caveat", ""),
+    )
+
+
+def _candidate(metadata: object) -> Candidate | None:
+    """Metadata may come from anywhere; what cannot be read cannot be offered."""
+    if not isinstance(metadata, Mapping):
+        return None
+    try:
+        candidate = Candidate.from_metadata(metadata)  # pyright: ignore[reportUnknownArgumentType]
+    except (ArithmeticError, ValueError):  # numbers that are none
+        return None
+    return candidate if not _blank(candidate.flow_id) else None
+
+
+def _blank(text: str) -> bool:
+    return not clean(text).strip()
+
+
+_log = logging.getLogger(__name__)
+_Metadata = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retriever:
+    """Finds what there is to choose from.
+
+    Attributes:
+        memory: Where candidates are recalled from, if anywhere.
+        agent_id: Whose flows.
+        top_k: How many.
+        rrf_k: The constant of the rank fusion.
+        fallback: Metadata dicts to choose from while the memory cannot answer.
+        guards: Which flows may not be offered in a context.
+    """
+
+    memory: FlowMemory | None
+    agent_id: str
+    top_k: int
+    rrf_k: int
+    fallback: tuple[Mapping[str, Any], ...]
+    guards: Availability
+
+    def given(self, candidates: _Metadata, context: Mapping[str, Any]) -> Narrowed:
+        """What is left of candidates that the caller has."""
+        closed = self.guards.closed(context)
+        return usable(candidates, closed=closed.ids, notes=closed.notes)
+
+    async def recalled(
+        self, requests: Sequence[Request], context: Mapping[str, Any], *, only: Collection[str] | None = None
+    ) -> list[Narrowed]:
+        """What is recalled for requests that share a context, in their order; `only` among flows of these ids.
+
+        Raises:
+            StoreError: The memory failed, and there are no fallback candidates.
+            EmbeddingError: Likewise.
+        """
+        closed = self.guards.closed(context, only=only)
+        if self.memory is None or not self.agent_id:
+            missing = "no candidates were given, and without a memory and an agent_id none are recalled"
+            return [Narrowed(notes=(*closed.notes, missing)) for _ in requests]
+        try:
+            with span("recall", "recall") as traced:
+                found = await self._ask(self.memory, requests, closed)
+                if traced is not None and len(found) == 1:
+                    note_recall(traced, list(found[0]))
+        except (StoreError, EmbeddingError) as error:
+            if not self.fallback:
+                raise
+            _log.warning(
+                "agent_id=<%s>, error=<%s> | recall failed, using the fallback candidates", self.agent_id, error
+            )
+            note = f"recall failed, so the choice is among the fallback candidates: {error}"
+            return [usable(self.fallback, closed=closed.ids, notes=(*closed.notes, note)) for _ in requests]
+        return [usable(each, closed=closed.ids, notes=(*closed.notes, *getattr(each, "notes", ()))) for each in found]
+
+    async def _ask(self, memory: Any, requests: Sequence[Request], closed: Unavailable) -> Sequence[_Metadata]:
+        """Options are passed only where they say something: a memory without them serves all other requests as well."""
+        options: dict[str, Any] = {"top_k": self.top_k, "rrf_k": self.rrf_k}
+        if closed.ids:
+            options["exclude"] = closed.ids
+        weighs = getattr(memory, "weighs_context", False)
+        focuses = [request.query if weighs and request.summaries else "" for request in requests]
+        if len(requests) > 1 and hasattr(memory, "recall_many"):
+            if any(focuses):
+                options["focuses"] = focuses
+            return await memory.recall_many([request.text for request in requests], self.agent_id, **options)
+
+        async def one(request: Request, focus: str) -> _Metadata:
+            own = {"focus": focus} if focus else {}
+            return await memory.recall(request.text, self.agent_id, **options, **own)
+
+        if len(requests) == 1:
+            return [await one(requests[0], focuses[0])]
+        return await asyncio.gather(*(one(*each) for each in zip(requests, focuses, strict=True)))

@@ -1,0 +1,15 @@
+# The public names, each with its home: they stand here and nowhere else.
+from jazz_select.testing.contracts import check_chat_model as check_chat_model
+from jazz_select.testing.contracts import check_embedder as check_embedder
+from jazz_select.testing.doubles import ListMemory as ListMemory
+from jazz_select.testing.doubles import ScriptedModel as ScriptedModel
+from jazz_select.testing.embedders import FailingEmbedder as FailingEmbedder
+from jazz_select.testing.embedders import HashEmbedder as HashEmbedder
+from jazz_select.testing.flow_store import check_flow_store as check_flow_store
+from jazz_select.testing.flow_store import check_layouts as check_layouts
+from jazz_select.testing.provider_cases import PROVIDER_CASES as PROVIDER_CASES
+from jazz_select.testing.provider_cases import ProviderCase as ProviderCase
+from jazz_select.testing.provider_cases import check_cancelling as check_cancelling
+from jazz_select.testing.provider_cases import check_provider_case as check_provider_case
+
+__all__: list[str]

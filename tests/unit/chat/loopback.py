@@ -1,0 +1,162 @@
+"""A provider on this machine: a small Starlette app that speaks three vendors' protocols, and fails as it is told to.
+
+It is what the vendors' own clients talk to in these tests, over real connections.
+"""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from jazz_select.testing import ProviderCase
+from tests.unit.chat.protocols import PROTOCOLS, Protocol
+
+PATIENCE_S = 10.0
+
+
+@dataclass(kw_only=True)
+class Provider:
+    """Set `case`, or `body` for an answer of your own; `requests` are those that came, with their paths."""
+
+    root: str
+    case: ProviderCase = field(default_factory=lambda: ProviderCase(name="normal"))
+    body: object = None
+    """What to send instead of the protocol's own answer."""
+    cached: int = 0
+    """How many of the input tokens the answer reports as read from a cache."""
+    requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    paths: list[str] = field(default_factory=list[str])
+    arrived: threading.Event = field(default_factory=threading.Event)
+    left: threading.Event = field(default_factory=threading.Event)
+    """Set when a caller closed its connection while it was kept waiting."""
+    release: threading.Event = field(default_factory=threading.Event)
+    """Set it to have those answered that are kept waiting."""
+
+    def says(self, text: str) -> None:
+        """Answer this from now on."""
+        self.case = ProviderCase(name="says it", text=text)
+
+    def fails(self, status: int) -> None:
+        """Fail with this status from now on."""
+        self.case = ProviderCase(name="fails", status=status)
+
+
+class Loopback:
+    """The server: one port, and at each time one provider behind it."""
+
+    def __init__(self, root: str) -> None:
+        self.provider = Provider(root=root)
+
+    def fresh(self) -> Provider:
+        """A healthy provider that was never asked, in place of the one before."""
+        self.provider.release.set()
+        self.provider = Provider(root=self.provider.root)
+        return self.provider
+
+
+class _Line(H11Protocol):
+    """Lets a request hang up on its caller."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - uvicorn narrows it too
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "transport": transport}
+
+
+def _app(loopback: Loopback) -> Starlette:
+    def route(protocol: Protocol) -> Route:
+        async def endpoint(request: Request) -> Response:
+            return await _answer(loopback.provider, protocol, request)
+
+        return Route(protocol.path, endpoint, methods=["POST"])
+
+    return Starlette(routes=[route(protocol) for protocol in PROTOCOLS])
+
+
+async def _answer(provider: Provider, protocol: Protocol, request: Request) -> Response:
+    provider.requests.append(await request.json())
+    provider.paths.append(request.url.path)
+    provider.arrived.set()
+    if provider.case.act == "silence":
+        await _wait(provider, request)
+    elif provider.case.act == "hang up":
+        request.scope["state"]["transport"].abort()
+    return _response(provider, protocol, request)
+
+
+async def _wait(provider: Provider, request: Request) -> None:
+    ends = time.monotonic() + PATIENCE_S
+    while not provider.release.is_set() and time.monotonic() < ends:
+        if await request.is_disconnected():
+            provider.left.set()
+            return
+        await asyncio.sleep(0.01)
+
+
+def _response(provider: Provider, protocol: Protocol, request: Request) -> Response:
+    case = provider.case
+    if case.act == "garbage":
+        raw = b'<html>{"not": json'
+    elif provider.body is not None:
+        raw = json.dumps(provider.body).encode()
+    elif case.status != 200:
+        raw = json.dumps(protocol.failure(case.code, "as told")).encode()
+    else:
+        raw = json.dumps(protocol.answer(case.text, case.finish_reason, provider.cached)).encode()
+    if case.act == "trickle":
+        return StreamingResponse(_blanks(provider, request), media_type="application/json")
+    if case.act == "cut":
+        return StreamingResponse(
+            _half(raw, request), media_type="application/json", headers={"Content-Length": str(len(raw))}
+        )
+    return Response(raw, case.status, media_type="application/json", headers=case.headers)
+
+
+async def _blanks(provider: Provider, request: Request) -> AsyncIterator[bytes]:
+    while not provider.release.is_set() and not await request.is_disconnected():
+        yield b" "
+        await asyncio.sleep(0.02)
+
+
+async def _half(raw: bytes, request: Request) -> AsyncIterator[bytes]:
+    yield raw[: len(raw) // 2]
+    await asyncio.sleep(0.02)  # lets the first half leave
+    request.scope["state"]["transport"].abort()
+    yield b""
+
+
+@contextmanager
+def serving() -> Generator[Loopback]:
+    """The server, up and running in a thread of its own."""
+    # asyncio turns Nagle's algorithm off, and with it 40 ms a reply, only where the protocol is named.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    loopback = Loopback(f"http://127.0.0.1:{listening.getsockname()[1]}")
+    config = uvicorn.Config(
+        _app(loopback), http=_Line, ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    ends = time.monotonic() + PATIENCE_S
+    while not server.started:
+        assert thread.is_alive(), "the loopback provider did not start"
+        assert time.monotonic() < ends, "the loopback provider does not start"
+        time.sleep(0.01)
+    try:
+        yield loopback
+    finally:
+        loopback.fresh()
+        server.should_exit = True
+        thread.join(PATIENCE_S)
