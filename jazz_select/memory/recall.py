@@ -10,8 +10,7 @@ from typing import Any
 from jazz_select.errors import ConfigError, EmbeddingError
 from jazz_select.memory import documents
 from jazz_select.memory.encoder import Encoder
-from jazz_select.memory.fit.logistic import REFERENCE_K, Evidence
-from jazz_select.memory.fit.model import RecallModel
+from jazz_select.memory.fit.model import REFERENCE_K, Evidence, RecallModel
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores
 from jazz_select.memory.lexical import Lexical
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors

@@ -9,8 +9,15 @@ import numpy as np
 
 from jazz_select.memory import documents
 from jazz_select.memory.fit.leave_one_out import FOLDS, Catalogue, HeldOut, repeated
-from jazz_select.memory.fit.logistic import REFERENCE_K, Evidence, Logistic, Matrix, fit_logistic
-from jazz_select.memory.fit.model import DEFAULT_SCALES, RecallModel
+from jazz_select.memory.fit.model import (
+    DEFAULT_SCALES,
+    REFERENCE_K,
+    Evidence,
+    Logistic,
+    Matrix,
+    RecallModel,
+    fit_logistic,
+)
 from jazz_select.memory.fusion import ArmScale, soft_scores
 from jazz_select.memory.lexical import Lexical
 from jazz_select.ports import Legs, Vectors
