@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
 from jazz_select.memory.encoder import Encoder
 from jazz_select.memory.fit.model import RecallModel
-from jazz_select.memory.recall import Recaller, Scope
-from jazz_select.memory.sync import SyncReport, Writer
+from jazz_select.memory.recall import RecallScope, Retriever
+from jazz_select.memory.sync import IndexWriter, SyncReport
 from jazz_select.ports import Embedder, FlowStore
 from jazz_select.threads import in_thread
 from jazz_select.values import FlowCard, RecallResult
@@ -104,8 +104,8 @@ class ProceduralMemory:
         self._store = store
         self._encoder = encoder
         self._agents = Agents(store)
-        self._writer = Writer(store, encoder)
-        self._recaller = Recaller(store, encoder)
+        self._writer = IndexWriter(store, encoder)
+        self._recaller = Retriever(store, encoder)
 
     @classmethod
     async def open(  # noqa: PLR0913 - all but the first are options with a name
@@ -206,7 +206,7 @@ class ProceduralMemory:
             StoreUnavailableError: The server did not answer.
         """
         checked_agent(agent_id)
-        scope = Scope.of(agent_id, top_k, rrf_k, exclude)
+        scope = RecallScope.of(agent_id, top_k, rrf_k, exclude)
         state = await self._state(agent_id)
         return (await self._recaller.recall((query,), (focus,), scope, state.model))[0]
 
@@ -233,7 +233,7 @@ class ProceduralMemory:
         What it raises, it raises for all of them.
         """
         checked_agent(agent_id)
-        scope = Scope.of(agent_id, top_k, rrf_k, exclude)
+        scope = RecallScope.of(agent_id, top_k, rrf_k, exclude)
         if focuses and len(focuses) != len(queries):
             msg = f"there are {len(queries)} queries and {len(focuses)} focuses; give one for each, or none"
             raise ConfigError(msg)

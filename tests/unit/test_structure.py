@@ -4,7 +4,7 @@ import ast
 import asyncio
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -64,12 +64,13 @@ class Entered:
 
 
 @contextmanager
-def watched() -> Iterator[Entered]:
+def watched() -> Generator[Entered]:
     """Note every call of the package's functions, in this thread and in those that begin meanwhile."""
     entered = Entered()
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and (file := frame.f_code.co_filename).startswith(str(PACKAGE)):
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(str(PACKAGE)) and "testing" not in Path(file).parts:
             entered.files.add(file)
             entered.hops += frame.f_back is None or frame.f_back.f_code.co_filename != file
 
