@@ -1,6 +1,5 @@
 """The shape of the house: no circle of imports, few modules, and few of them entered by one call."""
 
-import ast
 import asyncio
 import sys
 import threading
@@ -13,36 +12,18 @@ from types import FrameType
 
 import pytest
 
+from benchmarks import house
 from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, ProceduralMemory, sync_registry, tool_from_function
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
-PACKAGE = Path(__file__).parents[2] / "jazz_select"
+PACKAGE = house.PACKAGE
 MOST_MODULES = 150
 MOST_ENTERED = {"select": 30, "turn": 40}
 """Files of the package that one minimal call may pass through."""
 
 
-def name_of(path: Path) -> str:
-    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
-
-
-MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-
-
-def imports(path: Path) -> set[str]:
-    """The modules of the package that this one imports, anywhere: in functions and for type checkers, too."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= inner & MODULES.keys() or {node.module} & MODULES.keys()
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names} & MODULES.keys()
-    return found - {name_of(path)}
-
-
 def test_no_module_imports_itself_in_a_circle() -> None:
-    graph = {name: imports(path) for name, path in MODULES.items()}
+    graph = house.graph()
     assert sum(map(len, graph.values())) > len(graph), "the imports were not read"
     try:
         TopologicalSorter(graph).prepare()
@@ -51,7 +32,7 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 
 
 def test_the_package_is_cut_into_few_modules() -> None:
-    assert len(MODULES) <= MOST_MODULES
+    assert len(house.modules()) <= MOST_MODULES
 
 
 @dataclass
