@@ -75,7 +75,7 @@ class Index:
 
     async def leg(self, request: str, leg: str, depth: int) -> list[str]:
         """The names that one arm finds when the other one is not asked, best first."""
-        text = documents.clean(request)
+        text = documents.printable(request)
         self.embedder.replaying = True
         try:
             dense = self.encoder.request(text) if leg == "dense" else None

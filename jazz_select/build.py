@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jazz_select.errors import ConfigError
-from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.registry import FlowRegistry
+from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.values import flow_id
 
 if TYPE_CHECKING:

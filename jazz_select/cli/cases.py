@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from jazz_select.errors import ConfigError
 
 if TYPE_CHECKING:
-    from jazz_select.flow.registry import FlowRegistry
+    from jazz_select.flow.base import FlowRegistry
 
 
 class Case(BaseModel):

@@ -180,7 +180,7 @@ def _what_a_model_adds(routed: Sequence[Routed]) -> Text:
     beyond = len(missed) - len(in_reach)
     if beyond:
         here += (
-            f" {beyond} it cannot mend, as the right flow is not offered: try a larger --top-k, or another embedder."
+            f" {beyond} it cannot correct, as the right flow is not offered: try a larger --top-k, or another embedder."
         )
     how = " Try: jazz-select demo --llm openai:gpt-5-mini (needs the extra llm and a key), or set JAZZ_LLM."
     return styled(f"{reads}{here}{how}", limit=2_000)

@@ -26,7 +26,7 @@ from jazz_select.values import Tier
 
 if TYPE_CHECKING:
     from jazz_select.agent import TurnResult
-    from jazz_select.flow.registry import FlowRegistry
+    from jazz_select.flow.base import FlowRegistry
     from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.routing.records import RunResult, StepRecord
     from jazz_select.settings import Settings

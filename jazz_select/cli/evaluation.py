@@ -19,7 +19,7 @@ from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import emit, progress, stdout, styled
 
 if TYPE_CHECKING:
-    from jazz_select.flow.registry import FlowRegistry
+    from jazz_select.flow.base import FlowRegistry
     from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.selector.result import FlowSelectionResult
     from jazz_select.settings import Settings

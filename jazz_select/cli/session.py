@@ -13,7 +13,7 @@ from jazz_select.cli.terminal import waiting
 from jazz_select.errors import ConfigError
 
 if TYPE_CHECKING:
-    from jazz_select.flow.registry import FlowRegistry
+    from jazz_select.flow.base import FlowRegistry
     from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.settings import Settings
 

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from jazz_select.errors import FlowValidationError
-from jazz_select.flow.base import BaseFlow, FlowPart
+from jazz_select.flow.base import BaseFlow, FlowPart, FlowRegistry
 from jazz_select.flow.checks import Subject, check_text, describe
-from jazz_select.flow.registry import FlowRegistry
 
 _PAIR = 2
 

@@ -6,12 +6,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from jazz_select.errors import FlowLoadError
-from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.base import BaseFlow, FlowRegistry, current_scope
 from jazz_select.flow.data import SUFFIXES, read_flows
 from jazz_select.flow.imports import data_folders, import_file, import_folder, import_name, is_package
-from jazz_select.flow.modules import defined_in
-from jazz_select.flow.origin import short_path
-from jazz_select.flow.registry import FlowRegistry, current_scope
+from jazz_select.flow.origin import defined_in, short_path
 
 
 def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list[BaseFlow]:
@@ -79,7 +77,7 @@ def _in_folder(folder: Path) -> Iterator[BaseFlow]:
 def _in_file(file: Path) -> Iterator[BaseFlow]:
     suffix = file.suffix.lower()
     if suffix == ".py":
-        yield from defined_in(sys.modules[import_file(file)])
+        yield from defined_in(sys.modules[import_file(file)], BaseFlow)
     elif suffix in SUFFIXES:
         yield from read_flows(file)
     else:
@@ -89,7 +87,7 @@ def _in_file(file: Path) -> Iterator[BaseFlow]:
 
 def _in_modules(names: list[str]) -> Iterator[BaseFlow]:
     for name in names:
-        yield from defined_in(sys.modules[name])
+        yield from defined_in(sys.modules[name], BaseFlow)
     for folder in data_folders(names[0]):
         for file in sorted(folder.rglob("*")):
             hidden = any(part.startswith((".", "__")) for part in file.relative_to(folder).parts)

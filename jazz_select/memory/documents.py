@@ -15,7 +15,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?;。！？])\s*(?=\S)")
 _NAME_WEIGHT = 3
 
 
-def clean(text: str) -> str:
+def printable(text: str) -> str:
     """The text without control characters and lone surrogates, which no engine takes; white space stays apart."""
     return text.strip() if text.isprintable() else _CONTROL.sub(" ", text).strip()
 
@@ -25,9 +25,9 @@ def spoken_name(name: str) -> str:
     return " ".join(re.split(r"[\W_]+", _CAMEL.sub(" ", name))).strip()
 
 
-def folded_name(text: str) -> str:
+def folded_alias(text: str) -> str:
     """What two spellings of a name have in common: its words, in lower case."""
-    return spoken_name(clean(text)).casefold()
+    return spoken_name(printable(text)).casefold()
 
 
 def dense_texts(card: FlowCard) -> tuple[str, ...]:
@@ -40,9 +40,9 @@ def dense_texts(card: FlowCard) -> tuple[str, ...]:
     """
     name = spoken_name(card.name)
     if card.examples:
-        return tuple(clean(text) for text in (f"{name}: {card.description} {card.condition}", *card.examples))
-    first = _SENTENCE_END.split(clean(card.description), maxsplit=1)[0]
-    texts = (lexical_text(card), f"{name}: {clean(card.description)}", first, name)
+        return tuple(printable(text) for text in (f"{name}: {card.description} {card.condition}", *card.examples))
+    first = _SENTENCE_END.split(printable(card.description), maxsplit=1)[0]
+    texts = (lexical_text(card), f"{name}: {printable(card.description)}", first, name)
     return tuple(text for text in texts if text) or (card.name,)
 
 
@@ -57,23 +57,23 @@ def lexical_parts(card: FlowCard) -> tuple[str, ...]:
         parts = (name, card.description, card.condition, *card.desired_effects, *card.aliases, *card.examples)
     else:
         parts = (*[name] * (_NAME_WEIGHT - 1), lexical_text(card))
-    return tuple(clean(part) for part in parts)
+    return tuple(printable(part) for part in parts)
 
 
 def lexical_text(card: FlowCard) -> str:
     """All of the flow's own text."""
-    return clean(card.text) or f"{spoken_name(card.name)} {clean(card.description)}".strip()
+    return printable(card.text) or f"{spoken_name(card.name)} {printable(card.description)}".strip()
 
 
 def payload(card: FlowCard) -> dict[str, Any]:
     """What is stored beside the vectors and comes back with a hit."""
     return {
         "flow_id": card.id,
-        "flow_name": clean(card.name),
+        "flow_name": printable(card.name),
         "flow_type": card.type,
-        "description": clean(card.description),
-        "condition": clean(card.condition),
-        "desired_effects": [clean(effect) for effect in card.desired_effects],
+        "description": printable(card.description),
+        "condition": printable(card.condition),
+        "desired_effects": [printable(effect) for effect in card.desired_effects],
         "priority": list(card.priority),
     }
 

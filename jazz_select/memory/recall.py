@@ -10,8 +10,7 @@ from typing import Any
 from jazz_select.errors import ConfigError, EmbeddingError
 from jazz_select.memory import documents
 from jazz_select.memory.encoder import Encoder
-from jazz_select.memory.fit.logistic import REFERENCE_K, Evidence
-from jazz_select.memory.fit.model import RecallModel
+from jazz_select.memory.fit.model import REFERENCE_K, Evidence, RecallModel
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores
 from jazz_select.memory.lexical import Lexical
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
@@ -82,8 +81,8 @@ class EncodedRequest:
         notes: tuple[str, ...] = ()
         if len(query) > documents.MAX_QUERY_CHARS:
             notes = (f"recall read the first {documents.MAX_QUERY_CHARS} of {len(query)} characters",)
-        widened = documents.clean(query[: documents.MAX_QUERY_CHARS])
-        request = documents.clean(focus[: documents.MAX_QUERY_CHARS]) or widened
+        widened = documents.printable(query[: documents.MAX_QUERY_CHARS])
+        request = documents.printable(focus[: documents.MAX_QUERY_CHARS]) or widened
         return cls(
             request=request,
             widened=widened if widened != request else "",
@@ -101,14 +100,14 @@ class EncodedRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FusedCandidates:
     """What was found, best first, and how sure it is that anything right is among it."""
 
     candidates: tuple[Candidate, ...] = ()
     in_scope: float | None = None
 
 
-async def read(
+async def fused_candidates(
     store: FlowStore,
     model: RecallModel,
     queries: Sequence[HybridQuery],
@@ -116,7 +115,7 @@ async def read(
     *,
     asked: EncodedRequest,
     top_k: int,
-) -> Found:
+) -> FusedCandidates:
     """What the store found for each of `asked.texts`, fused, and read by the model."""
     query, whole = queries[0], found[0]
     scores = soft_scores(whole, model.scales, query.rrf_k)
@@ -126,7 +125,7 @@ async def read(
         scores = merged(scores, said, CLAUSE_WEIGHT)
     if asked.widened:
         widened = soft_scores(found[-1], model.scales, query.rrf_k)
-        clarity = clearness(asked.content_words, whole.dense, found[-1].dense)
+        clarity = clarity_of(asked.content_words, whole.dense, found[-1].dense)
         scores = mixed(scores, widened, clarity)
         if clarity < EVEN:
             query, whole = queries[-1], found[-1]
@@ -140,7 +139,7 @@ async def read(
         if each.key in payloads
     ]
     in_scope = 1.0 if named is not None and candidates else _in_scope(model, evidence, whole)
-    return Found(candidates=tuple(_by_priority(candidates, payloads, named)), in_scope=in_scope)
+    return FusedCandidates(candidates=tuple(_by_priority(candidates, payloads, named)), in_scope=in_scope)
 
 
 def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mapping[Key, float]) -> Evidence:
@@ -148,7 +147,7 @@ def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mappin
     return Evidence(legs, at_reference, len(query.sparse.indices) if query.sparse else 0)
 
 
-def clearness(content_words: int, alone: Mapping[Key, float], widened: Mapping[Key, float]) -> float:
+def clarity_of(content_words: int, alone: Mapping[Key, float], widened: Mapping[Key, float]) -> float:
     """How far a request speaks for itself, from 0 to 1.
 
     It does where it says enough (words that are more than stop words) and lies about as near to a flow by itself
@@ -164,7 +163,7 @@ def clearness(content_words: int, alone: Mapping[Key, float], widened: Mapping[K
 
 def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: str) -> Key | None:
     """The flow whose name or alias the request is, word for word."""
-    flow_id = model.names.get(documents.folded_name(request)) if model.names else None
+    flow_id = model.names.get(documents.folded_alias(request)) if model.names else None
     if flow_id is None or flow_id in query.exclude:
         return None
     return store.key(query.agent_id, flow_id)
@@ -231,12 +230,12 @@ _log = logging.getLogger(__name__)
 _SLACK = 5
 """More payloads are asked for than returned: fused here, another flow may come out on top than in the engine."""
 _MAX_COUNT = 1 << 31
-_TOGETHER = 64
+_BATCH = 64
 """Requests that one round trip holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class RecallScope:
     """Whose flows, and how many."""
 
     agent_id: str
@@ -245,7 +244,7 @@ class Scope:
     exclude: tuple[str, ...]
 
     @classmethod
-    def of(cls, agent_id: str, top_k: int, rrf_k: int, exclude: Collection[str]) -> "Scope":
+    def of(cls, agent_id: str, top_k: int, rrf_k: int, exclude: Collection[str]) -> "RecallScope":
         """These, where they can work.
 
         Raises:
@@ -258,7 +257,7 @@ class Scope:
         return cls(agent_id=agent_id, top_k=top_k, rrf_k=rrf_k, exclude=tuple(exclude))
 
 
-class Recaller:
+class Retriever:
     """Looks requests up in a store, as its encoder puts them."""
 
     def __init__(self, store: FlowStore, encoder: Encoder) -> None:
@@ -267,7 +266,7 @@ class Recaller:
         self._encoder = encoder
 
     async def recall(
-        self, queries: Sequence[str], focuses: Sequence[str], scope: Scope, model: RecallModel
+        self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
         """One result per query; `focuses` are the parts of them that were said last, or empty."""
         asked = [
@@ -277,14 +276,16 @@ class Recaller:
         if len(asked) == 1:
             return [await self._one(asked[0], scope, model)]
         found: list[RecallResult] = []
-        for start in range(0, len(asked), _TOGETHER):
-            found += await self._some(asked[start : start + _TOGETHER], scope, model)
+        for start in range(0, len(asked), _BATCH):
+            found += await self._some(asked[start : start + _BATCH], scope, model)
         return found
 
-    async def _one(self, asked: EncodedRequest, scope: Scope, model: RecallModel) -> RecallResult:
+    async def _one(self, asked: EncodedRequest, scope: RecallScope, model: RecallModel) -> RecallResult:
         return (await self._some([asked], scope, model))[0]
 
-    async def _some(self, asked: Sequence[EncodedRequest], scope: Scope, model: RecallModel) -> list[RecallResult]:
+    async def _some(
+        self, asked: Sequence[EncodedRequest], scope: RecallScope, model: RecallModel
+    ) -> list[RecallResult]:
         """All texts of all requests in one call to the embedder's thread, and one to the store."""
         vectors, degraded = await self._dense([text for each in asked for text in each.texts])
         pending = iter(vectors)
@@ -297,7 +298,9 @@ class Recaller:
             if not any(query.arms for query in group):
                 results.append(RecallResult(notes=notes, caveat=model.caveat))
                 continue
-            found = await read(self._store, model, group, [next(legs) for _ in group], asked=each, top_k=scope.top_k)
+            found = await fused_candidates(
+                self._store, model, group, [next(legs) for _ in group], asked=each, top_k=scope.top_k
+            )
             if not found.candidates and not scope.exclude:
                 advice = (
                     f"agent {scope.agent_id!r} has no flows in this index: run sync_registry (jazz-select sync) first"
@@ -313,7 +316,7 @@ class Recaller:
             )
         return results
 
-    def _query(self, text: str, vector: Vectors | None, scope: Scope, model: RecallModel) -> HybridQuery:
+    def _query(self, text: str, vector: Vectors | None, scope: RecallScope, model: RecallModel) -> HybridQuery:
         return HybridQuery(
             agent_id=scope.agent_id,
             dense=None if vector is None else model.aim(vector),

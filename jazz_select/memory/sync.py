@@ -79,7 +79,7 @@ ProgressCallback = Callable[[int, int], None]
 Cases = Sequence[tuple[str, str]]
 
 
-class Writer:
+class IndexWriter:
     """Writes one agent at a time; the caller sees to that."""
 
     def __init__(self, store: FlowStore, encoder: Encoder) -> None:
@@ -101,7 +101,7 @@ class Writer:
         gone = {without, card.id if card else ""}
         names = {name: flow for name, flow in note["names"].items() if flow not in gone}
         if card is not None:
-            mine = {documents.folded_name(name) for name in (card.name, *card.aliases)}
+            mine = {documents.folded_alias(name) for name in (card.name, *card.aliases)}
             shared = {name for name in mine if name in names}
             names = {name: flow for name, flow in names.items() if name not in shared}
             names |= {name: card.id for name in mine - shared if name}
@@ -170,7 +170,7 @@ class Writer:
         self, chosen: Sequence[FlowCard], made: Mapping[str, Vectors], digest: str, cases: Cases
     ) -> RecallModel:
         rows = {**made, **self._encoder.rows([card for card in chosen if card.id not in made])}
-        vectors = self._encoder.embed([documents.clean(text) for text, _ in cases])
+        vectors = self._encoder.embed([documents.printable(text) for text, _ in cases])
         labelled = [(text, flow, vector) for (text, flow), vector in zip(cases, vectors, strict=True)]
         # On a busy machine BLAS threads that wait for each other make small matrices take a hundred times longer.
         with threadpool_limits(1, user_api="blas"):

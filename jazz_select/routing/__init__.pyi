@@ -8,16 +8,19 @@ from jazz_select.routing.executor import CHOOSE as CHOOSE
 from jazz_select.routing.executor import FlowExecutor as FlowExecutor
 from jazz_select.routing.names.resolution import resolve as resolve
 from jazz_select.routing.plans.plan import Plan as Plan
+from jazz_select.routing.plans.plan import PlanStep as PlanStep
 from jazz_select.routing.plans.runner import fill_from_outputs as fill_from_outputs
 from jazz_select.routing.plans.runner import run_plan as run_plan
 from jazz_select.routing.plans.tool_asker import ToolAsker as ToolAsker
 from jazz_select.routing.records import StepRecord as StepRecord
 from jazz_select.routing.records import promotions as promotions
 from jazz_select.routing.schemas.assignability import assignable as assignable
+from jazz_select.routing.tools.loading import load_tools as load_tools
 from jazz_select.routing.tools.retrieval import RecalledTools as RecalledTools
 from jazz_select.routing.tools.retrieval import ToolRecall as ToolRecall
 from jazz_select.routing.tools.retrieval import sync_tools as sync_tools
 from jazz_select.routing.tools.retrieval import tool_card as tool_card
+from jazz_select.routing.tools.sources import tool_from_function as tool_from_function
 from jazz_select.routing.tools.tool import Tool as Tool
 from jazz_select.routing.tools.tool import Toolbox as Toolbox
 

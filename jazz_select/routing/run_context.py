@@ -27,7 +27,7 @@ class RunContext:
         given = dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}
         self.context.update(given)
         self._declared.update({each.name: replace(each, certain=True) for each in outputs(tool) if each.name in given})
-        # Of a value that is null no more is to be hoped for, whatever was declared.
+        # A value that is null feeds nothing, whatever was declared.
         self._declared = {name: each for name, each in self._declared.items() if self.context.get(name) is not None}
         self.last_tool, self._last = tool.name, given
 

@@ -7,9 +7,9 @@ from time import perf_counter
 from typing import Any
 
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.selector.retrieval import Narrowed, Request, Retriever
+from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request
 
-ChooseOne = Callable[[Request, Narrowed, Mapping[str, Any], float], Awaitable[FlowSelectionResult]]
+ChooseOne = Callable[[Request, CandidateSet, Mapping[str, Any], float], Awaitable[FlowSelectionResult]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class SelectRequest:
     episode_summaries: Sequence[str] | None = None
 
 
-async def narrowed_all(
-    asked: Sequence[SelectRequest], requests: Sequence[Request], narrower: Retriever, context: Mapping[str, Any]
-) -> list[Narrowed | None]:
+async def candidate_sets(
+    asked: Sequence[SelectRequest], requests: Sequence[Request], narrower: CandidateSource, context: Mapping[str, Any]
+) -> list[CandidateSet | None]:
     """The candidates of each request, recalled in one go where they are not given; None where nothing is asked."""
-    found: dict[int, Narrowed] = {}
+    found: dict[int, CandidateSet] = {}
     recalled: list[int] = []
     for number, (each, request) in enumerate(zip(asked, requests, strict=True)):
         if each.candidates is not None:
@@ -40,7 +40,7 @@ async def narrowed_all(
 
 async def choose_all(
     requests: Sequence[Request],
-    narrowed: Sequence[Narrowed | None],
+    narrowed: Sequence[CandidateSet | None],
     chosen: ChooseOne,
     context: Mapping[str, Any],
     *,
@@ -49,7 +49,7 @@ async def choose_all(
     """The second stage of each, so many side by side; one that raises ends all, and raises as it did."""
     places = asyncio.Semaphore(at_once)
 
-    async def one(request: Request, left: Narrowed | None) -> FlowSelectionResult | None:
+    async def one(request: Request, left: CandidateSet | None) -> FlowSelectionResult | None:
         if left is None:
             return None
         async with places:

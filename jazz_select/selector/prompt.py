@@ -103,7 +103,7 @@ def _trimmed(
     """The long texts trimmed to one length, so that all fits; the short ones stay."""
     taken = [estimate_tokens(text_of(card)) for card in cards]
     room = tokens - (_total(cards) - sum(taken))
-    most = _level(taken, room)
+    most = _common_limit(taken, room)
     return [
         with_text(card, at_word(text_of(card), max(_SHORTEST, (most - _MARK) * len(text_of(card)) // took)))
         if took > most
@@ -112,8 +112,8 @@ def _trimmed(
     ]
 
 
-def _level(taken: Sequence[int], room: int) -> int:
-    """The height to which water rises in vessels of these sizes: the most that each may take, so that all fit."""
+def _common_limit(taken: Sequence[int], room: int) -> int:
+    """The most that each text may take so that all fit into `room`; what the short ones leave goes to the long ones."""
     left, most = room, 0
     for number, took in enumerate(sorted(taken)):
         most = left // (len(taken) - number)

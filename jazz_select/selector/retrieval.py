@@ -40,7 +40,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Narrowed:
+class CandidateSet:
     """What is left to choose from, best first: as it was received, and as values."""
 
     metadata: tuple[Mapping[str, Any], ...] = ()
@@ -52,9 +52,9 @@ class Narrowed:
     """Why recall does not know how sure it is."""
 
 
-def usable(
+def usable_candidates(
     found: Iterable[Mapping[str, Any]], *, closed: Collection[str] = (), notes: tuple[str, ...] = ()
-) -> Narrowed:
+) -> CandidateSet:
     """The candidates among `found` that can be chosen: once each, with an id or a name, and not `closed`."""
     kept: dict[str, tuple[Mapping[str, Any], Candidate]] = {}
     unusable = 0
@@ -66,7 +66,7 @@ def usable(
             kept.setdefault(candidate.flow_id, (metadata, candidate))
     if unusable:
         notes = (*notes, f"{unusable} candidates without a usable id or name were left out")
-    return Narrowed(
+    return CandidateSet(
         metadata=tuple(metadata for metadata, _ in kept.values()),
         candidates=tuple(candidate for _, candidate in kept.values()),
         notes=notes,
@@ -95,7 +95,7 @@ _Metadata = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retriever:
+class CandidateSource:
     """Finds what there is to choose from.
 
     Attributes:
@@ -114,14 +114,14 @@ class Retriever:
     fallback: tuple[Mapping[str, Any], ...]
     guards: Availability
 
-    def given(self, candidates: _Metadata, context: Mapping[str, Any]) -> Narrowed:
+    def given(self, candidates: _Metadata, context: Mapping[str, Any]) -> CandidateSet:
         """What is left of candidates that the caller has."""
         closed = self.guards.closed(context)
-        return usable(candidates, closed=closed.ids, notes=closed.notes)
+        return usable_candidates(candidates, closed=closed.ids, notes=closed.notes)
 
     async def recalled(
         self, requests: Sequence[Request], context: Mapping[str, Any], *, only: Collection[str] | None = None
-    ) -> list[Narrowed]:
+    ) -> list[CandidateSet]:
         """What is recalled for requests that share a context, in their order; `only` among flows of these ids.
 
         Raises:
@@ -131,7 +131,7 @@ class Retriever:
         closed = self.guards.closed(context, only=only)
         if self.memory is None or not self.agent_id:
             missing = "no candidates were given, and without a memory and an agent_id none are recalled"
-            return [Narrowed(notes=(*closed.notes, missing)) for _ in requests]
+            return [CandidateSet(notes=(*closed.notes, missing)) for _ in requests]
         try:
             with span("recall", "recall") as traced:
                 found = await self._ask(self.memory, requests, closed)
@@ -144,8 +144,11 @@ class Retriever:
                 "agent_id=<%s>, error=<%s> | recall failed, using the fallback candidates", self.agent_id, error
             )
             note = f"recall failed, so the choice is among the fallback candidates: {error}"
-            return [usable(self.fallback, closed=closed.ids, notes=(*closed.notes, note)) for _ in requests]
-        return [usable(each, closed=closed.ids, notes=(*closed.notes, *getattr(each, "notes", ()))) for each in found]
+            return [usable_candidates(self.fallback, closed=closed.ids, notes=(*closed.notes, note)) for _ in requests]
+        return [
+            usable_candidates(each, closed=closed.ids, notes=(*closed.notes, *getattr(each, "notes", ())))
+            for each in found
+        ]
 
     async def _ask(self, memory: Any, requests: Sequence[Request], closed: Unavailable) -> Sequence[_Metadata]:
         """Options are passed only where they say something: a memory without them serves all other requests as well."""

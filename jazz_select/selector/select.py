@@ -11,7 +11,7 @@ from jazz_select.chat.models import ChatCallable, as_chat_model
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import ChatModel, FlowMemory
 from jazz_select.selector.availability import Availability
-from jazz_select.selector.batch import SelectRequest, choose_all, narrowed_all
+from jazz_select.selector.batch import SelectRequest, candidate_sets, choose_all
 from jazz_select.selector.choice import (
     CandidateOrder,
     Choice,
@@ -31,7 +31,7 @@ from jazz_select.selector.options import (
 )
 from jazz_select.selector.prompt import PROMPT_TOKENS
 from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection
-from jazz_select.selector.retrieval import Narrowed, Request, Retriever
+from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request
 from jazz_select.telemetry import span
 from jazz_select.values import Candidate, Decision, Latency, Reason, Tier
 
@@ -119,7 +119,7 @@ class FlowSelector:
         self._at_once = max_concurrency
         self._guards = Availability(flow_registry)
         self._prompts = PromptCache(flow_registry)
-        self._narrower = Retriever(
+        self._narrower = CandidateSource(
             memory=proc_mem,
             agent_id=agent_id,
             top_k=top_k,
@@ -224,12 +224,12 @@ class FlowSelector:
             check_request(enhanced_query=each.enhanced_query, episode_summaries=each.episode_summaries, context=context)
         surroundings: Mapping[str, Any] = {} if context is None else context
         texts = [Request.of(each.enhanced_query, each.episode_summaries) for each in asked]
-        narrowed = await narrowed_all(asked, texts, self._narrower, surroundings)
+        narrowed = await candidate_sets(asked, texts, self._narrower, surroundings)
         chosen = await choose_all(texts, narrowed, self._chosen, surroundings, at_once=self._at_once)
         return [each or _nothing_asked() for each in chosen]
 
     async def _chosen(
-        self, request: Request, narrowed: Narrowed, context: Mapping[str, Any], began: float
+        self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any], began: float
     ) -> FlowSelectionResult:
         """The second stage, and the record of both."""
         narrowed_at = perf_counter()
@@ -238,7 +238,7 @@ class FlowSelector:
         latency = Latency(recall_s=narrowed_at - began, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
         return self._record(narrowed, choice, context, latency)
 
-    async def _decide(self, request: Request, narrowed: Narrowed) -> Choice:
+    async def _decide(self, request: Request, narrowed: CandidateSet) -> Choice:
         """Who is chosen: without the model where it has nothing to decide, else by one call to it."""
         candidates, known = narrowed.candidates, self._thresholds
         if known.abstains(narrowed.in_scope):
@@ -256,7 +256,7 @@ class FlowSelector:
         return replace(choice, notes=(*notes, *choice.notes))
 
     def _record(
-        self, narrowed: Narrowed, choice: Choice, context: Mapping[str, Any], latency: Latency
+        self, narrowed: CandidateSet, choice: Choice, context: Mapping[str, Any], latency: Latency
     ) -> FlowSelectionResult:
         """The result, without the flows whose guards no longer agree."""
         verdict = choice.verdict

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jazz_select.selector.prompt import build_prompt
 from jazz_select.selector.reply import read_reply
-from jazz_select.selector.retrieval import usable
+from jazz_select.selector.retrieval import usable_candidates
 from jazz_select.text import clean
 
 nasty = st.text() | st.sampled_from(["</flow>", "]]>", "&amp;", "\x00", "\ud800", "<request>", "a\rb", "\ufffe"])
@@ -25,7 +25,7 @@ sane = st.fixed_dictionaries({"flow_id": st.uuids().map(str), "flow_name": nasty
 def test_the_prompt_parses_and_holds_the_candidates(
     found: list[dict[str, object]], request: str, summaries: list[str], tokens: int
 ) -> None:
-    narrowed = usable(found)
+    narrowed = usable_candidates(found)
     prompt = build_prompt(request, summaries, narrowed.candidates, tokens=tokens)
     root = ET.fromstring(prompt.messages[1].content)  # noqa: S314 - our own text
     assert tuple(flow.get("id") for flow in root.iter("flow")) == prompt.ids
@@ -39,7 +39,7 @@ def test_the_prompt_parses_and_holds_the_candidates(
 
 @given(found=st.lists(sane, min_size=1, unique_by=lambda found: found["flow_id"]))
 def test_each_candidate_can_be_answered_by_the_id_it_is_shown_with(found: list[dict[str, str]]) -> None:
-    candidates = usable(found).candidates
+    candidates = usable_candidates(found).candidates
     for tokens in (1, 100_000):
         shown = build_prompt("x", (), candidates, tokens=tokens).ids
         for name, candidate in zip(shown, candidates, strict=True):

@@ -72,8 +72,8 @@ def iteration_cap(limit: int, tag: str = "finish_iteration_cap") -> Guard[Any]:
 def through(guards: Sequence[Guard[StateT]], state: StateT) -> Route:
     """What the guards come to, in their order: the first tag that is not `continue`, with all updates so far.
 
-    A guard that raises, answers with a tag that is not its own, or updates what is not there, ends the turn: what was
-    to be kept out must not get in because the keeper fell.
+    A guard that raises, answers with a tag that is not its own, or updates what is not there, ends the turn: a check
+    that failed must not let through what it was there to stop.
     """
     began = state
     touched: dict[str, Any] = {}

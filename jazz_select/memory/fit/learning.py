@@ -8,9 +8,16 @@ from typing import Any, cast
 import numpy as np
 
 from jazz_select.memory import documents
-from jazz_select.memory.fit.leave_one_out import FOLDS, Catalogue, HeldOut, repeated
-from jazz_select.memory.fit.logistic import REFERENCE_K, Evidence, Logistic, Matrix, fit_logistic
-from jazz_select.memory.fit.model import DEFAULT_SCALES, RecallModel
+from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut, repeated
+from jazz_select.memory.fit.model import (
+    DEFAULT_SCALES,
+    REFERENCE_K,
+    Evidence,
+    Logistic,
+    Matrix,
+    RecallModel,
+    fit_logistic,
+)
 from jazz_select.memory.fusion import ArmScale, soft_scores
 from jazz_select.memory.lexical import Lexical
 from jazz_select.ports import Legs, Vectors
@@ -73,7 +80,7 @@ def fit(
     names = _names(cards)
     if not any(len(card.examples) > 1 for card in known):
         return RecallModel(digest=digest, names=names, caveat="no flow has two examples, so confidence is not known")
-    catalogue = Catalogue(known, rows, lexical)
+    catalogue = LeaveOneOut(known, rows, lexical)
     transforms = [_transform(catalogue.residuals(without_fold=fold)) for fold in range(FOLDS)]
     transform = _transform(catalogue.residuals())
     asked = list(catalogue.ask_examples(transforms, MAX_ASKED))
@@ -100,7 +107,7 @@ def fit(
 
 def _names(cards: Sequence[FlowCard]) -> dict[str, str]:
     """Names and aliases, without those that stand for two flows."""
-    pairs = {(documents.folded_name(name), card.id) for card in cards for name in (card.name, *card.aliases)}
+    pairs = {(documents.folded_alias(name), card.id) for card in cards for name in (card.name, *card.aliases)}
     twice = repeated([name for name, _ in pairs])
     return {name: flow for name, flow in sorted(pairs) if name and name not in twice}
 
@@ -172,7 +179,7 @@ def _fit_confidence(legs: Sequence[Legs], asked: Sequence[HeldOut], scales: Mapp
 
 
 def _fit_scope(
-    catalogue: Catalogue, legs: Sequence[Legs], asked: Sequence[HeldOut], scales: Mapping[str, ArmScale]
+    catalogue: LeaveOneOut, legs: Sequence[Legs], asked: Sequence[HeldOut], scales: Mapping[str, ArmScale]
 ) -> Logistic:
     def told(leg: Legs, one: HeldOut) -> tuple[float, ...]:
         return Evidence(leg, soft_scores(leg, scales, REFERENCE_K), one.terms).scope()

@@ -41,7 +41,7 @@ class HeldOut:
         )
 
 
-class Catalogue:
+class LeaveOneOut:
     """A catalogue's flows with the vectors of their texts, as they would be indexed."""
 
     def __init__(self, cards: Sequence[FlowCard], rows: Mapping[str, Vectors], lexical: Lexical) -> None:
@@ -72,7 +72,7 @@ class Catalogue:
             aimed = _aimed(vector, transforms[example % FOLDS])
             dense = self._prototypes @ aimed
             dense[flow] = unit(rows.sum(axis=0) - vector) @ aimed
-            query = self._lexical.query(documents.clean(card.examples[example]))
+            query = self._lexical.query(documents.printable(card.examples[example]))
             bm25 = self._words.scores(query)
             rest = tuple(text for number, text in enumerate(card.examples) if number != example)
             bm25[flow] = self._words.score(_document(_with_examples(card, rest), self._lexical), query)
@@ -80,7 +80,7 @@ class Catalogue:
 
     def ask(self, text: str, vector: Vectors, flow: int, transform: Vectors | None) -> HeldOut:
         """Ask a labelled request that is no example."""
-        query = self._lexical.query(documents.clean(text))
+        query = self._lexical.query(documents.printable(text))
         dense = self._prototypes @ _aimed(vector, transform)
         return HeldOut(flow=flow, dense=dense, bm25=self._words.scores(query), terms=len(query.indices) if query else 0)
 

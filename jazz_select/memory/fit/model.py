@@ -1,15 +1,134 @@
-"""What recall knows of one agent's catalogue beyond its vectors: how its scores are to be read."""
+"""What recall has learned of a catalogue: scales of its arms, features of a candidate, and P(it is right)."""
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
+from itertools import islice
+from math import exp, fsum
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from jazz_select.memory.fit.logistic import Logistic
 from jazz_select.memory.fusion import ArmScale
-from jazz_select.ports import Vectors
+from jazz_select.ports import Key, Legs, Vectors
+
+REFERENCE_K = 10
+"""Evidence is weighed with this constant whatever `rrf_k` a caller orders by, so that its meaning never changes."""
+
+_SCALE = 100.0
+
+
+class Evidence:
+    """Reads one request's legs; each number it gives is larger the more speaks for the candidate."""
+
+    def __init__(self, legs: Legs, fused: Mapping[Key, float], terms: int) -> None:
+        """Take the legs of a request of so many lexical terms, and their fusion at `REFERENCE_K`."""
+        self._legs = legs
+        self._terms = max(terms, 1)
+        self._fused = fused
+        self._floor = min(legs.dense.values(), default=0.0)
+        self._best = {
+            "fused": _two_best(self._fused),
+            "dense": _first_two(legs.dense),
+            "bm25": _first_two(legs.bm25),
+        }
+        self._top_bm25 = max(self._best["bm25"][0], 1e-9)
+
+    def candidate(self, key: Key) -> tuple[float, ...]:
+        """For this flow being right: its lead over all others, fused and per arm, its cosine, and words matched."""
+        dense = self._legs.dense.get(key, self._floor)
+        words = self._legs.bm25.get(key, 0.0)
+        return (
+            _SCALE * _lead(self._fused.get(key, 0.0), self._best["fused"]),
+            dense,
+            _lead(dense, self._best["dense"]),
+            _lead(words, self._best["bm25"]) / self._top_bm25,
+            words / self._terms,
+        )
+
+    def scope(self) -> tuple[float, ...]:
+        """For any flow being right: the best cosine, the best share of words matched, and whether the arms agree."""
+        dense, words = self._best["dense"], self._best["bm25"]
+        leader = next(iter(self._legs.dense), None)
+        agreed = self._legs.bm25.get(leader, 0.0) / self._top_bm25 if leader is not None else 0.0
+        return (dense[0], words[0] / self._terms, agreed)
+
+
+def _two_best(scores: Mapping[Key, float]) -> tuple[float, float]:
+    best, second = (*nlargest(2, scores.values()), 0.0, 0.0)[:2]
+    return best, second
+
+
+def _first_two(leg: Mapping[Key, float]) -> tuple[float, float]:
+    """As `_two_best`, of what is in order already."""
+    best, second = (*islice(leg.values(), 2), 0.0, 0.0)[:2]
+    return best, second
+
+
+def _lead(score: float, best: tuple[float, float]) -> float:
+    """Ahead of the best other one; below 0 for one that is behind."""
+    return score - (best[1] if score >= best[0] else best[0])
+
+
+Matrix = npt.NDArray[np.float64]
+_TINY = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logistic:
+    """P = 1 / (1 + exp(-(bias + weights · features))), with weights of at least 0: more evidence, never less belief."""
+
+    weights: tuple[float, ...]
+    bias: float
+
+    def __call__(self, features: Sequence[float]) -> float:
+        """The probability, in [0, 1]."""
+        total = self.bias + fsum(weight * value for weight, value in zip(self.weights, features, strict=True))
+        return 1.0 / (1.0 + exp(-max(-700.0, min(700.0, total))))
+
+
+def fit_logistic(features: Matrix, labels: Matrix, *, ridge: float = 1.0) -> Logistic:
+    """The maximum a posteriori fit by Newton's method (iteratively reweighted least squares).
+
+    Args:
+        features: Shape (n, features); each is evidence *for* the label.
+        labels: Shape (n,), 0 or 1.
+        ridge: Precision of a normal prior on the weights of standardised features; the bias has none.
+
+    A feature whose weight comes out negative is left out, and the rest fitted again, until none is.
+    """
+    mean = features.mean(axis=0)
+    spread = features.std(axis=0)
+    kept = [int(column) for column in np.flatnonzero(spread > _TINY)]
+    while True:
+        scaled = (features[:, kept] - mean[kept]) / spread[kept]
+        solution = _newton(scaled, labels, ridge)
+        negative = [column for column, weight in zip(kept, solution, strict=False) if weight < 0]
+        if not negative:
+            break
+        kept = [column for column in kept if column not in negative]
+    weights = np.zeros(features.shape[1])
+    weights[kept] = solution[:-1] / spread[kept]
+    return Logistic(weights=tuple(weights.tolist()), bias=float(solution[-1] - weights @ mean))
+
+
+def _newton(features: Matrix, labels: Matrix, ridge: float, *, steps: int = 30) -> Matrix:
+    design = np.column_stack([features, np.ones(len(features))])
+    penalty = np.full(design.shape[1], ridge)
+    penalty[-1] = 1e-6  # keeps the bias finite where all labels are alike
+    solution = np.zeros(design.shape[1])
+    for _ in range(steps):
+        chance = 1.0 / (1.0 + np.exp(-np.clip(design @ solution, -30, 30)))
+        gradient = design.T @ (chance - labels) + penalty * solution
+        curvature = (design * (chance * (1 - chance) + 1e-9)[:, None]).T @ design + np.diag(penalty)
+        step = np.linalg.solve(curvature, gradient)
+        solution = solution - step
+        if float(np.abs(step).max()) < _TINY:
+            break
+    return solution
+
 
 DEFAULT_SCALES: Mapping[str, ArmScale] = {
     "dense": ArmScale(width=0.035, weight=1.0),

@@ -183,7 +183,7 @@ def _in_prose(text: str) -> ToolReply:
     """Shapes among prose: every part is kept, what stands between them as text."""
     text, values = _unthought(text)
     shapes = [(each, said) for each in values if (said := _shape(each.value)) is not None]
-    if shapes and not _MEANT_A_CALL.search(_between(text, values)):  # else these are crumbs of a broken shape
+    if shapes and not _MEANT_A_CALL.search(_between(text, values)):  # else these are parts of a broken shape
         return _among(text, shapes)
     said = _shape(repaired(text)) if _seems_finished(text) else None
     if said is not None and (said.calls or said.text):
