@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import machine, rows, sureness
+from benchmarks import rows, sureness
 from benchmarks.datasets import catalogue
 from benchmarks.datasets.base import Dataset, sampled
 from benchmarks.index import AGENT, indexed
@@ -15,9 +15,11 @@ from benchmarks.options import (
     DataFolder,
     Embedders,
     ModelsFolder,
+    Unclean,
     data_folder,
     embedder_label,
     embedder_specs,
+    opened_book,
     parsed_seeds,
 )
 
@@ -74,9 +76,12 @@ def main(
     embedder: Embedders = None,
     seeds: Annotated[str, typer.Option(help="Seeds of the reported mean.")] = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests per data set.")] = LIMIT,
+    *,
+    unclean: Unclean = False,
 ) -> None:
     """Measure confidence, store the rows, draw the plots of the first seed."""
-    folder, console, where = data_folder(data), Console(), machine.circumstances()
+    folder, console = data_folder(data), Console()
+    book = opened_book("confidence", KEY, look=unclean)
     calibration: dict[str, list[tuple[float, float]]] = {}
     coverage: dict[str, list[tuple[float, float]]] = {}
     for spec in embedder_specs(embedder, models):
@@ -92,13 +97,15 @@ def main(
                 )
                 chances, right = asyncio.run(asked(dataset, spec))
                 row = row_of(dataset, spec, chances, right)
-                rows.store("confidence", [{**row, **where}], KEY)
+                book.store(row)
                 console.print(f"{name} {embedder_label(spec)} {seed}: {row['numbers']}")
                 label = f"{name}, {embedder_label(spec)}"
                 if label not in calibration:
                     bins = sureness.reliability(chances, right)
                     calibration[label] = [(claimed, actual) for claimed, actual, share in bins if share > 0.01]  # noqa: PLR2004
                     coverage[label] = sureness.curve(chances, right)
+    if unclean:
+        return
     sureness.plot(PLOTS / "reliability.png", calibration, x="claimed", y="right", diagonal=True)
     sureness.plot(PLOTS / "coverage.png", coverage, x="share of requests, surest first", y="accuracy")
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import machine, rows
+from benchmarks import rows
 from benchmarks.datasets import catalogue
 from benchmarks.datasets.base import Dataset
 from benchmarks.index import AGENT, Index, indexed
@@ -18,9 +18,11 @@ from benchmarks.options import (
     DataFolder,
     Embedders,
     ModelsFolder,
+    Unclean,
     data_folder,
     embedder_label,
     embedder_specs,
+    opened_book,
     parsed_seeds,
 )
 
@@ -77,14 +79,17 @@ def main(
     embedder: Embedders = None,
     seeds: Annotated[str, typer.Option(help="Seeds of the reported mean.")] = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests of each kind per data set.")] = LIMIT,
+    *,
+    unclean: Unclean = False,
 ) -> None:
     """Measure all ways, and store the rows."""
-    folder, console, where = data_folder(data), Console(), machine.circumstances()
+    folder, console = data_folder(data), Console()
+    book = opened_book("episodes", KEY, look=unclean)
     for spec in embedder_specs(embedder, models):
         for name in DATASETS:
             for seed in parsed_seeds(seeds):
                 row = asyncio.run(measured(catalogue.load(name, folder, seed), spec, limit))
-                rows.store("episodes", [{**row, **where}], KEY)
+                book.store(row)
                 console.print(f"{name} {embedder_label(spec)} {seed}: {row['numbers']}")
 
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 import jazz_select.memory.recall as product
-from benchmarks import machine, metrics, rows
+from benchmarks import metrics, rows
 from benchmarks.datasets import catalogue
 from benchmarks.datasets.base import Request, sampled
 from benchmarks.index import AGENT, Index, indexed
@@ -19,9 +19,11 @@ from benchmarks.options import (
     DataFolder,
     Embedders,
     ModelsFolder,
+    Unclean,
     data_folder,
     embedder_label,
     embedder_specs,
+    opened_book,
     parsed_seeds,
 )
 
@@ -74,14 +76,16 @@ def main(
     embedder: Embedders = None,
     seeds: Annotated[str, typer.Option(help="Seeds of the reported mean.")] = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests per data set.")] = LIMIT,
+    *,
+    unclean: Unclean = False,
 ) -> None:
     """Measure both ways, and store the rows."""
-    console, where = Console(), machine.circumstances()
+    console, book = Console(), opened_book("intents", KEY, look=unclean)
     for spec in embedder_specs(embedder, models):
         for name in DATASETS:
             for seed in parsed_seeds(seeds):
                 row = asyncio.run(measured(name, spec, seed, limit, data))
-                rows.store("intents", [{**row, **where}], KEY)
+                book.store(row)
                 console.print(
                     f"{name} {embedder_label(spec)} {seed}: R@5 {row['whole']['R@5']} -> {row['clauses']['R@5']}"
                 )

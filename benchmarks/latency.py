@@ -25,7 +25,7 @@ from benchmarks.datasets.base import DataMissingError, Dataset, sampled
 from benchmarks.engine import BareEmbedder, BareEngine
 from benchmarks.index import AGENT, indexed, registry_of
 from benchmarks.metrics import percentile
-from benchmarks.options import DataFolder, data_folder, no_data
+from benchmarks.options import DataFolder, Unclean, data_folder, no_data, opened_book
 from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.flow.loading import load_flows
 from jazz_select.memory.recall import ARM_DEPTH
@@ -139,17 +139,18 @@ def main(
     data: DataFolder = None,
     requests: Annotated[int, typer.Option(help="How many requests are timed.")] = 3_000,
     runs: Annotated[int, typer.Option(help="How many fresh interpreters are started.")] = 7,
+    *,
+    unclean: Unclean = False,
 ) -> None:
     """Measure what recall, select and a cold start cost, and store one row."""
-    console = Console()
+    console, book = Console(), opened_book("latency", KEY, look=unclean)
     try:
         read = catalogue.load(DATASET, data_folder(data), seed=1)
     except DataMissingError as error:
         raise no_data(error) from None
     read = replace(read, requests=sampled(read.requests, requests + _WARM_UP, read.seed))
     row = asyncio.run(beside_the_bare_parts(read, console)) | asyncio.run(first_selects(runs, console))
-    row |= machine.circumstances()
-    path = rows.store("latency", [row], KEY)
+    book.store(row)
     console.print(
         f"recall p50 {row['recall_ms']['p50']} ms, p99 {row['recall_ms']['p99']} ms at {row['flows']} flows, "
         f"{row['ratio']} times the bare embedding ({row['embed_ms']['p50']} ms) and engine "
@@ -157,7 +158,8 @@ def main(
         f"select p50 {row['select_ms']['p50']} ms"
     )
     console.print(f"first select {row['cold_s']}, of which {row['cold_parts_s']}; import {row['import_s']}")
-    console.print(f"stored in {path.relative_to(machine.ROOT)}; python -m benchmarks.report makes the tables")
+    if not unclean:
+        console.print("stored; python -m benchmarks.report makes the tables")
 
 
 if __name__ == "__main__":

@@ -14,9 +14,10 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from benchmarks import machine, rows
+from benchmarks import rows
 from benchmarks.loopback_model import LATENCY_S, REPLY
 from benchmarks.metrics import percentile
+from benchmarks.options import Unclean, opened_book
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.build import load_registry
 from jazz_select.chat.pydantic_ai import PydanticAIModel
@@ -187,11 +188,11 @@ def _sdk(port: int) -> PydanticAIModel:
     return PydanticAIModel(OpenAIChatModel("loopback", provider=OpenAIProvider(openai_client=client)))
 
 
-def main() -> None:
+def main(*, unclean: Unclean = False) -> None:
     """Measure the stage alone, then a thousand selections at once, and store the rows."""
-    console, where = Console(), machine.circumstances()
+    console, book = Console(), opened_book("load", KEY, look=unclean)
     found = asyncio.run(measured())
-    rows.store("load", [{**row, "latency_ms": 1e3 * LATENCY_S, "selects": SELECTS, **where} for row in found], KEY)
+    book.store(*({**row, "latency_ms": 1e3 * LATENCY_S, "selects": SELECTS} for row in found))
     for row in found:
         console.print(row)
 

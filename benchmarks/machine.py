@@ -20,14 +20,25 @@ _PACKAGES = (
     "rapidfuzz",
     "pydantic-graph",
 )
-_GENERATED = (":!benchmarks/results", ":!benchmarks/README.md")
+_GENERATED = (":!benchmarks/results", ":!benchmarks/plots", ":!benchmarks/README.md")
 
 
-def circumstances() -> dict[str, Any]:
+def commit(root: Path = ROOT) -> str:
+    """The commit that is checked out; empty where there is none."""
+    return _git(root, "rev-parse", "--short=12", "--verify", "HEAD")
+
+
+def changed(root: Path = ROOT) -> list[str]:
+    """The files that are not as the commit has them, apart from ignored ones and from what benchmarks write."""
+    status = _git(root, "status", "--porcelain", "--no-renames", "--untracked-files=all", "-z", "--", ".", *_GENERATED)
+    return sorted(line[3:] for line in status.split("\0") if line)
+
+
+def circumstances(root: Path = ROOT) -> dict[str, Any]:
     """Commit, versions and machine; `dirty` says that the code differs from the commit, results apart."""
     return {
-        "commit": _git("rev-parse", "--short=12", "HEAD"),
-        "dirty": bool(_git("status", "--porcelain", "--", ".", *_GENERATED)),
+        "commit": commit(root),
+        "dirty": bool(changed(root)),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -37,12 +48,12 @@ def circumstances() -> dict[str, Any]:
     }
 
 
-def _git(*arguments: str) -> str:
+def _git(root: Path, *arguments: str) -> str:
     git = shutil.which("git")
     if git is None:
         return ""
-    done = subprocess.run([git, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments
-    return done.stdout.strip()
+    done = subprocess.run([git, *arguments], cwd=root, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments
+    return done.stdout.strip("\n")
 
 
 def _cpu() -> str:

@@ -14,7 +14,8 @@ import typer
 import yaml
 from rich.console import Console
 
-from benchmarks import machine, rows
+from benchmarks import rows
+from benchmarks.options import Unclean, opened_book
 from jazz_select.routing.names.resolution import NameIndex
 
 DATA = Path(__file__).parent / "data" / "tool_names.yaml"
@@ -188,15 +189,15 @@ def main(
     tuned: Annotated[
         bool, typer.Option("--tuned", help="The tuned half alone, with what went wrong; not stored.")
     ] = False,
+    unclean: Unclean = False,
 ) -> None:
     """Measure every method on both halves, and store the rows."""
     tools, cases = read()
-    console, where = Console(), machine.circumstances()
+    console, book = Console(), opened_book("names", KEY, look=tuned or unclean)
     for method in METHODS:
         for held in (False,) if tuned else (False, True):
             row = row_of(method, tools, cases, held=held)
-            if not tuned:
-                rows.store("names", [{**row, **where}], KEY)
+            book.store(row)
             console.print(f"{method}, {row['half']}: {row['found']} of {row['meant']} found, {row['wrong']} wrong")
             if tuned and method == next(iter(METHODS)):
                 console.print("missed:", row["missed"], "\nran:", row["ran"])

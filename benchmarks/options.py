@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks import rows
 from benchmarks.datasets.base import DataMissingError
 
 DataFolder = Annotated[
@@ -26,6 +27,18 @@ Embedders = Annotated[
         help="static, fastembed:NAME or fastembed:NAME@FOLDER; may be repeated. Default: static and --models.",
     ),
 ]
+Unclean = Annotated[
+    bool, typer.Option("--unclean", help="Measure what is not committed as well: a look, nothing is stored.")
+]
+
+
+def opened_book(question: str, key: tuple[str, ...], *, look: bool) -> rows.Book:
+    """Where the rows go, or an end with one message where nothing could be stored."""
+    try:
+        return rows.Book(question, key, look=look)
+    except rows.UncleanError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
 
 
 def data_folder(data: Path | None) -> Path:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import machine, metrics, rows
+from benchmarks import metrics, rows
 from benchmarks.datasets import catalogue
 from benchmarks.datasets.base import Dataset, sampled
 from benchmarks.index import AGENT, described, indexed
@@ -24,9 +24,11 @@ from benchmarks.options import (
     DataFolder,
     Embedders,
     ModelsFolder,
+    Unclean,
     data_folder,
     embedder_label,
     embedder_specs,
+    opened_book,
     parsed_seeds,
 )
 from benchmarks.peer_recipe import CommonRecipe
@@ -167,16 +169,19 @@ def answers(python: Path | None, dataset: Dataset, embedder: str) -> Sequence[tu
     )
 
 
-def main(
+def main(  # noqa: PLR0913 - one parameter per option
     data: DataFolder = None,
     models: ModelsFolder = None,
     embedder: Embedders = None,
     dataset: Annotated[list[str] | None, typer.Option(help="A data set by name; may be repeated.")] = None,
     seeds: Annotated[str, typer.Option(help="Seeds of the reported mean; 0 is for development.")] = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests per data set, the same ones for every system.")] = LIMIT,
+    *,
+    unclean: Unclean = False,
 ) -> None:
     """Ask every system the same, and store one row for each."""
-    folder, console, where = data_folder(data), Console(), machine.circumstances()
+    folder, console = data_folder(data), Console()
+    book = opened_book("peers", KEY, look=unclean)
     try:
         python = peers_python()
     except PeersMissingError as error:
@@ -193,7 +198,7 @@ def main(
                         console.print(f"{name}, {system}: {answer['error']}", style="yellow")
                         continue
                     row = row_of(answer, part, spec, system)
-                    rows.store("peers", [{**row, **where}], KEY)
+                    book.store(row)
                     console.print(f"{name} {seed} {embedder_label(spec)} {system}: {row['shares']} {row['ms']}")
 
 

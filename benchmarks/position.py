@@ -14,11 +14,11 @@ from xml.etree import ElementTree as ET
 import typer
 from rich.console import Console
 
-from benchmarks import machine, rows
+from benchmarks import rows
 from benchmarks.datasets import catalogue
 from benchmarks.datasets.base import Dataset, sampled
 from benchmarks.index import AGENT, indexed, registry_of
-from benchmarks.options import DataFolder, data_folder, parsed_seeds
+from benchmarks.options import DataFolder, Unclean, data_folder, opened_book, parsed_seeds
 from jazz_select import FlowSelector
 from jazz_select.values import Message, Reply
 
@@ -95,13 +95,16 @@ def main(
     data: DataFolder = None,
     seeds: Annotated[str, typer.Option(help="Seeds of the reported mean.")] = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests per data set.")] = LIMIT,
+    *,
+    unclean: Unclean = False,
 ) -> None:
     """Measure every way at every bias, and store the rows."""
-    folder, console, where = data_folder(data), Console(), machine.circumstances()
+    folder, console = data_folder(data), Console()
+    book = opened_book("position", KEY, look=unclean)
     for name in DATASETS:
         for seed in parsed_seeds(seeds):
             found = asyncio.run(measured(catalogue.load(name, folder, seed), limit))
-            rows.store("position", [{**row, **where} for row in found], KEY)
+            book.store(*found)
             console.print(f"{name} {seed}: {len(found)} rows")
 
 

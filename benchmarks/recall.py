@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmarks import machine, metrics, rows
+from benchmarks import metrics, rows
 from benchmarks.datasets import catalogue
 from benchmarks.datasets.base import DataMissingError, Dataset, sampled
 from benchmarks.index import AGENT, Index, indexed
@@ -23,10 +23,12 @@ from benchmarks.options import (
     DataFolder,
     Embedders,
     ModelsFolder,
+    Unclean,
     data_folder,
     embedder_label,
     embedder_specs,
     no_data,
+    opened_book,
     parsed_seeds,
 )
 from jazz_select.errors import ConfigError
@@ -130,6 +132,7 @@ def main(  # noqa: PLR0913 - one parameter per option
     ] = None,
     *,
     everything: Annotated[bool, typer.Option("--all", help="All 20,614 single-tool requests of MetaTool.")] = False,
+    unclean: Unclean = False,
 ) -> None:
     """Measure recall quality and latency, and store one row per data set, embedder and seed."""
     console = Console()
@@ -146,20 +149,16 @@ def main(  # noqa: PLR0913 - one parameter per option
         raise typer.BadParameter(msg) from None
     if limit is not None:
         read = [replace(each, requests=sampled(each.requests, limit, each.seed)) for each in read]
-    where = machine.circumstances()
-
-    def keep(row: rows.Row) -> None:
-        if limit is None:
-            rows.store("recall", [{**row, **where}], KEY)
-
+    look = unclean or limit is not None
+    book = opened_book("recall", KEY, look=look)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         with Progress(*columns, console=console) as progress:
-            found = asyncio.run(run(read, embedder_specs(embedder, models), progress, keep))
+            found = asyncio.run(run(read, embedder_specs(embedder, models), progress, book.store))
     except ConfigError as error:
         raise typer.BadParameter(str(error)) from None
     console.print(shown(found))
-    if limit is None:
+    if not look:
         console.print(f"{len(found)} rows stored; python -m benchmarks.report makes the tables")
 
 

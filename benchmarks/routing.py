@@ -11,13 +11,13 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from benchmarks import machine, narrowing, rows
+from benchmarks import narrowing, rows
 from benchmarks.datasets import schemas
 from benchmarks.datasets.base import DataMissingError, sampled
 from benchmarks.datasets.schemas import Catalogue
 from benchmarks.metrics import mean, percentile
 from benchmarks.narrowing import LIMIT, Point
-from benchmarks.options import DataFolder, data_folder, no_data
+from benchmarks.options import DataFolder, Unclean, data_folder, no_data, opened_book
 from jazz_select.routing.decisions.analyzer import ChainAnalyzer
 from jazz_select.routing.decisions.points import ToolCandidate, decision_prompt
 from jazz_select.routing.plans.tool_asker import tool_messages
@@ -189,12 +189,12 @@ def _row(part: str, catalogue: Catalogue, told: str, method: str) -> rows.Row:
     return {"part": part, "points_of": told, "method": method, **where}
 
 
-def main(data: DataFolder = None) -> None:
+def main(data: DataFolder = None, *, unclean: Unclean = False) -> None:
     """Measure and store the rows."""
-    console, where = Console(), machine.circumstances()
+    console, book = Console(), opened_book("routing", KEY, look=unclean)
     try:
         for row in measured(data_folder(data), wordllama_tokens()):
-            rows.store("routing", [{**row, **where}], KEY)
+            book.store(row)
             console.print(row)
     except DataMissingError as error:
         raise no_data(error) from None

@@ -1,4 +1,7 @@
-"""Results on disk: one file per question, one row per run. A run replaces its own earlier row, never others."""
+"""Results on disk: one file per question, one row per run. A run replaces its own earlier row, never others.
+
+A row names the commit that it was measured on, so that only what is committed is stored: `Book` refuses anything else.
+"""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -6,9 +9,60 @@ from typing import Any, cast
 
 import orjson
 
+from benchmarks import machine
+
 RESULTS = Path(__file__).parent / "results"
 
 Row = dict[str, Any]
+_NAMED = 10
+
+
+class UncleanError(Exception):
+    """What is measured is not what a commit holds, and so no row can say what it was measured on."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"nothing can be stored: {why}; commit first, or look without storing: --unclean")
+
+
+class Book:
+    """Where the rows of a question go, each with where and on what it was measured; a look is not written down.
+
+    Raises:
+        UncleanError: The tree differs from its commit, at the start or when a row is stored. A look never raises it.
+    """
+
+    def __init__(
+        self,
+        question: str,
+        key: tuple[str, ...],
+        *,
+        look: bool = False,
+        folder: Path = RESULTS,
+        root: Path = machine.ROOT,
+    ) -> None:
+        self._question, self._key, self._look, self._folder, self._root = question, key, look, folder, root
+        self._where = machine.circumstances(root)
+        self._check()
+
+    def store(self, *new: Row) -> None:
+        """Write these rows, unless this is a look."""
+        self._check()
+        if not self._look:
+            store(self._question, [{**row, **self._where} for row in new], self._key, self._folder)
+
+    def _check(self) -> None:
+        if not self._look and (why := self._against()):
+            raise UncleanError(why)
+
+    def _against(self) -> str:
+        commit = self._where["commit"]
+        if not commit:
+            return "this is no git checkout with a commit"
+        if machine.commit(self._root) != commit:
+            return f"{commit} was measured, and another commit is checked out now"
+        files = machine.changed(self._root)
+        more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+        return f"not committed: {', '.join(files[:_NAMED])}{more}" if files else ""
 
 
 def read(question: str, folder: Path = RESULTS) -> list[Row]:

@@ -14,13 +14,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import machine, rows
+from benchmarks import rows
 from benchmarks.datasets.base import Entry
 from benchmarks.datasets.intents import clinc150_pieces
 from benchmarks.engine import BareEmbedder, BareEngine
 from benchmarks.index import AGENT, registry_of
 from benchmarks.metrics import percentile
-from benchmarks.options import DataFolder, data_folder
+from benchmarks.options import DataFolder, Unclean, data_folder, opened_book
 from jazz_select import ProceduralMemory, sync_registry
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.memory.encoder import Encoder
@@ -118,17 +118,18 @@ def main(
     *,
     large: Annotated[bool, typer.Option("--large", help="100,000 flows as well.")] = False,
     one: Annotated[int, typer.Option(hidden=True)] = 0,
+    unclean: Unclean = False,
 ) -> None:
     """Measure each size in a process of its own, and store the rows."""
     folder = data_folder(data)
     if one:
         typer.echo(json.dumps(asyncio.run(measured(folder, one))))
         return
-    console, where = Console(), machine.circumstances()
+    console, book = Console(), opened_book("scale", KEY, look=unclean)
     for size in (*SIZES, *((LARGE,) if large else ())):
         command = [sys.executable, "-m", "benchmarks.scale", "--data", str(folder), "--one", str(size)]
         row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)  # noqa: S603
-        rows.store("scale", [{**row, **where}], KEY)
+        book.store(row)
         console.print(row)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import machine, rows, sureness
+from benchmarks import rows, sureness
 from benchmarks.datasets import catalogue
 from benchmarks.datasets.base import Dataset, sampled
 from benchmarks.index import AGENT, Index, indexed
@@ -14,9 +14,11 @@ from benchmarks.options import (
     DataFolder,
     Embedders,
     ModelsFolder,
+    Unclean,
     data_folder,
     embedder_label,
     embedder_specs,
+    opened_book,
     parsed_seeds,
 )
 
@@ -72,14 +74,17 @@ def main(
     embedder: Embedders = None,
     seeds: Annotated[str, typer.Option(help="Seeds of the reported mean.")] = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests in and out of scope per data set.")] = LIMIT,
+    *,
+    unclean: Unclean = False,
 ) -> None:
     """Measure scope, and store the rows."""
-    folder, console, where = data_folder(data), Console(), machine.circumstances()
+    folder, console = data_folder(data), Console()
+    book = opened_book("scope", KEY, look=unclean)
     for spec in embedder_specs(embedder, models):
         for name in DATASETS:
             for seed in parsed_seeds(seeds):
                 row = asyncio.run(measured(catalogue.load(name, folder, seed), spec, limit))
-                rows.store("scope", [{**row, **where}], KEY)
+                book.store(row)
                 console.print(f"{name} {embedder_label(spec)} {seed}: {row['signal']} {row['numbers']}")
 
 

@@ -18,7 +18,8 @@ from pydantic_graph import GraphBuilder, StepContext
 from pydantic_graph.step import Step
 from rich.console import Console
 
-from benchmarks import machine, rows
+from benchmarks import rows
+from benchmarks.options import Unclean, opened_book
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Action, ActionDecision, Agent, Guard, Router, TurnState, iteration_cap
 from jazz_select.agent.graph.layout import laid_out
@@ -165,12 +166,12 @@ def row_of(way: str, took: list[float]) -> rows.Row:
     }
 
 
-def main(turns: Annotated[int, typer.Option(help="Turns of each way.")] = 3_000) -> None:
+def main(turns: Annotated[int, typer.Option(help="Turns of each way.")] = 3_000, *, unclean: Unclean = False) -> None:
     """Measure every way, and store the rows."""
-    where = machine.circumstances()
+    book = opened_book("turn", KEY, look=unclean)
     took = asyncio.run(times({name: make() for name, make in WAYS.items()}, turns))
     found = [row_of(way, seconds) for way, seconds in took.items()]
-    rows.store("turn", [{**row, **where} for row in found], KEY)
+    book.store(*found)
     for row in found:
         Console().print(f"{row['way']}: {row['us']['p50']} µs, p99 {row['us']['p99']} µs")
 

@@ -1,42 +1,19 @@
-"""Traces: what they hold, who hears of them, and what they leave out."""
+"""The trace: which spans there are, where they lie, and who hears of them."""
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import orjson
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode
 
-from jazz_select import FlowSelector
-from jazz_select.agent import ActionDecision, Router, TurnState
 from jazz_select.errors import ConfigError, ModelError
-from jazz_select.otel import OpenTelemetryHook
 from jazz_select.routing import FlowExecutor, GuidedDecisionPoint, Plan, run_plan
 from jazz_select.routing.plans.plan import PlanStep
-from jazz_select.telemetry import Redact, Span, Trace, complete, span
-from jazz_select.testing import ListMemory, ScriptedModel
-from jazz_select.values import Message, Reply, Usage
+from jazz_select.telemetry import Redact, Span, Trace, span
+from jazz_select.testing import ScriptedModel
 from tests.unit.routing.shop import tools
-from tests.unit.selector.shop import EXCHANGE, metadata, shop
-
-
-def selector(model: ScriptedModel) -> FlowSelector:
-    return FlowSelector(model, shop(), ListMemory(metadata()), "support")
-
-
-def shape(trace: Trace) -> list[tuple[int, str, str]]:
-    return [(each.depth, each.kind, each.name) for each in trace]
-
-
-CHOICE = Reply(
-    text=f'["{EXCHANGE}"]', model="small", finish_reason="stop", usage=Usage(input_tokens=310, output_tokens=12)
-)
+from tests.unit.spans import CHOICE, VALUES, selector, shape
 
 
 async def test_a_selection_is_one_decision_with_what_led_there() -> None:
@@ -247,102 +224,6 @@ async def test_what_outlives_a_trace_passes_nothing_on_to_it() -> None:
     assert outer.spans == []
 
 
-async def test_redaction_comes_before_everyone() -> None:
-    heard: list[dict[str, Any]] = []
-
-    class Hook:
-        def started(self, span: Span) -> None:
-            heard.append(dict(span.content))
-
-        def ended(self, span: Span) -> None:
-            heard.append(dict(span.content))
-
-    def redact(name: str, content: dict[str, Any]) -> Mapping[str, Any]:
-        return {} if name == "recall" else dict.fromkeys(content, "***")
-
-    with Trace([Hook()], redact=redact) as trace:
-        await selector(ScriptedModel(CHOICE)).select("my secret")
-    assert "secret" not in str(heard)
-    assert "secret" not in str(trace.as_json())
-    assert trace.spans[0].content["request"] == "***"
-
-
-async def test_a_redaction_that_fails_lets_nothing_out(caplog: pytest.LogCaptureFixture) -> None:
-    def broken(name: str, content: dict[str, Any]) -> Mapping[str, Any]:
-        raise ValueError
-
-    with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"), Trace(redact=broken) as trace:
-        await selector(ScriptedModel(CHOICE)).select("my secret")
-    assert "secret" not in str(trace.as_json())
-    assert "secret" not in caplog.text
-
-
-SAID = "a@example.org"
-
-
-async def everything_fails() -> None:
-    """Each kind of span, failing with a text that quotes what was said."""
-
-    def fails(order_id: str) -> str:
-        raise ValueError(SAID)
-
-    class Fails:
-        def decide(self, context: dict[str, Any], candidates: list[Any], prompt: str) -> str:
-            raise ValueError(SAID)
-
-    def rewrite(state: TurnState, decision: ActionDecision) -> ActionDecision:
-        raise ValueError(SAID)
-
-    async def plan(state: TurnState) -> ActionDecision:
-        return ActionDecision(action="finish")
-
-    own = tools(find_order=fails)
-    point = GuidedDecisionPoint(after_step="find_order", candidate_tools=["send_mail", "check_refund"])
-    choosing = FlowExecutor(tools(), Fails())
-    await FlowExecutor(own).run(["find_order"], {"order_id": "A1"})
-    await choosing.run(["find_order", point], {"order_id": "A1"})
-    await choosing.run([SAID])
-    await run_plan(Plan.of([PlanStep(id="s1", tool="find_order", arguments={"order_id": SAID})]), own)
-    await selector(ScriptedModel(ModelError("m", SAID, retryable=False))).select("money")
-    turn = Router(TurnState, guards=[], routes={}, actions={}, plan=plan, rewrites=[rewrite])
-    await turn.run(TurnState())
-    with suppress(ValueError), span("x", "node"):
-        raise ValueError(SAID)
-
-
-async def test_the_texts_of_errors_are_redacted_like_all_content(caplog: pytest.LogCaptureFixture) -> None:
-    def redact(name: str, content: dict[str, Any]) -> Mapping[str, Any]:
-        return dict.fromkeys(content, "***")
-
-    hook, exporter = exported(with_content=True)
-    with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"), Trace([hook], redact=redact) as trace:
-        await everything_fails()
-    lines = [record.getMessage() for record in caplog.records if record.name == "jazz_select.trace"]
-    told = [str(trace), str(trace.as_json()), *lines, *(each.to_json() for each in exporter.get_finished_spans())]
-    assert [each for each in told if SAID in each] == []
-    assert [each.error for each in trace if each.error] == [
-        *("ValueError", "tool"),
-        "DecisionCallbackError",
-        "open",
-        "tool",
-        "ModelError",
-        "ValueError",
-    ]
-
-
-async def test_opentelemetry_has_no_text_of_an_error_without_content() -> None:
-    hook, exporter = exported(with_content=False)
-    with Trace([hook]):
-        await everything_fails()
-    found = exporter.get_finished_spans()
-    assert [each.name for each in found if SAID in each.to_json()] == []
-    errors = [each for each in found if each.status.status_code is StatusCode.ERROR]
-    assert {known(each)["error.type"] for each in errors} == {
-        *("ValueError", "tool", "DecisionCallbackError", "open", "ModelError")
-    }
-    assert {each.status.description for each in errors} == {None}
-
-
 async def test_a_hook_that_fails_disturbs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
         def started(self, span: Span) -> None:
@@ -366,36 +247,6 @@ async def test_the_log_has_every_span_even_without_a_trace(caplog: pytest.LogCap
     assert logged[2]["content"]["request"] == "another size"
 
 
-class Mute:
-    """Whose own text fails."""
-
-    def __str__(self) -> str:
-        raise ValueError
-
-    __repr__ = __str__
-
-
-def nested() -> list[Any]:
-    value: list[Any] = []
-    for _ in range(100_000):
-        value = [value]
-    return value
-
-
-VALUES = {
-    "object": {1: object()},
-    "lone": "\ud800",
-    "lone within": {"a": ["\ud800"]},
-    "big": 10**30,
-    "too big to print": 10**10_000,
-    "big within": [10**30],
-    "nan": float("nan"),
-    "mute": Mute(),
-    "mute within": [Mute()],
-    "deep": nested(),
-}
-
-
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_whatever_is_noted_can_be_written(value: object) -> None:
     with Trace() as trace, span("x", "node") as noted:
@@ -403,26 +254,6 @@ def test_whatever_is_noted_can_be_written(value: object) -> None:
         noted.note({"value": value})
     assert orjson.dumps(trace.as_json())
     assert str(trace)
-
-
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-def test_whatever_is_noted_its_opentelemetry_span_ends(value: object, caplog: pytest.LogCaptureFixture) -> None:
-    hook, exporter = exported(with_content=True)
-    with Trace([hook]), span("outer", "node"):
-        with span("x", "node") as noted:
-            assert noted is not None
-            noted.note({"value": value, "finish_reason": value})
-            noted.hold({"reply": value, "error": value})
-            noted.error = "tool"
-        with span("y", "node"):
-            pass
-    ended = {each.name: each for each in exporter.get_finished_spans()}
-    assert set(ended) == {"node outer", "node x", "node y"}
-    inner = [ended[f"node {name}"].parent for name in "xy"]
-    assert [each and each.span_id for each in inner] == [_id(ended["node outer"])] * 2
-    assert known(ended["node x"]).keys() >= {"jazz_select.value", "gen_ai.output.messages", "error.type"}
-    assert str(known(ended["node x"])).encode()
-    assert "it failed" not in caplog.text
 
 
 async def test_a_trace_prints_as_a_tree_without_content() -> None:
@@ -433,71 +264,3 @@ async def test_a_trace_prints_as_a_tree_without_content() -> None:
     assert "tier=guided" in lines[0]
     assert lines[2].startswith("  chat ScriptedModel ")
     assert "secret" not in str(trace)
-
-
-def exported(*, with_content: bool) -> tuple[OpenTelemetryHook, InMemorySpanExporter]:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return OpenTelemetryHook(provider, with_content=with_content), exporter
-
-
-def known(found: ReadableSpan) -> dict[str, Any]:
-    return dict(found.attributes or {})
-
-
-async def test_opentelemetry_gets_spans_by_its_conventions() -> None:
-    hook, exporter = exported(with_content=False)
-    with Trace([hook]), span("support", "turn") as turn:
-        assert turn is not None
-        turn.note({"conversation_id": "c1"})
-        await selector(ScriptedModel(CHOICE)).select("my secret")
-        await FlowExecutor(tools()).run(["find_order"], {"order_id": "A1"})
-    spans = {each.name: each for each in exporter.get_finished_spans()}
-    assert set(spans) == {
-        "invoke_agent support",
-        "decision select",
-        "recall recall",
-        "chat ScriptedModel",
-        "decision step",
-        "execute_tool find_order",
-    }
-    assert known(spans["invoke_agent support"]) == {
-        "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": "support",
-        "gen_ai.conversation.id": "c1",
-    }
-    assert known(spans["chat ScriptedModel"]) == {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.request.model": "ScriptedModel",
-        "gen_ai.response.model": "small",
-        "gen_ai.response.finish_reasons": ("stop",),
-        "gen_ai.usage.input_tokens": 310,
-        "gen_ai.usage.output_tokens": 12,
-    }
-    assert known(spans["execute_tool find_order"])["gen_ai.tool.name"] == "find_order"
-    assert known(spans["decision select"])["jazz_select.tier"] == "guided"
-    parents = {each.name: each.parent.span_id if each.parent else None for each in spans.values()}
-    assert parents["invoke_agent support"] is None
-    assert parents["chat ScriptedModel"] == _id(spans["decision select"])
-    assert parents["decision select"] == _id(spans["invoke_agent support"])
-    assert "secret" not in str([known(each) for each in spans.values()])
-
-
-def _id(found: ReadableSpan) -> int:
-    context = found.get_span_context()
-    assert context is not None
-    return context.span_id
-
-
-async def test_opentelemetry_gets_content_where_it_is_wanted_and_errors_always() -> None:
-    hook, exporter = exported(with_content=True)
-    with Trace([hook]):
-        await complete(ScriptedModel(CHOICE), [Message(role="user", content="hello")])
-    with Trace([hook]), pytest.raises(ModelError):
-        await complete(ScriptedModel(ModelError("m", "gone", retryable=False)), [])
-    first, second = exporter.get_finished_spans()
-    assert orjson.loads(known(first)["gen_ai.input.messages"]) == [{"role": "user", "content": "hello"}]
-    assert known(second)["error.type"] == "ModelError"
-    assert second.status.status_code is StatusCode.ERROR
-    assert "gone" in str(second.status.description)

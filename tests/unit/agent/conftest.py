@@ -3,11 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jazz_select import FlowRegistry, ProceduralMemory, sync_registry
+from flows.shop import Shop
+from flows.tools import ReturnPolicy, shop_tools
+from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
+from jazz_select.agent.agent import Agent
 from jazz_select.flow.loading import load_flows
+from tests.unit.agent.turns import Made
 from tests.vectors import EMBEDDER
 
 PACK = Path(__file__).parents[3] / "flows"
@@ -36,3 +41,12 @@ def indexed(tmp_path_factory: pytest.TempPathFactory, pack: FlowRegistry) -> Pat
 async def memory(indexed: Path) -> AsyncIterator[ProceduralMemory]:
     async with await ProceduralMemory.open(indexed, embedder=EMBEDDER) as memory:
         yield memory
+
+
+@pytest.fixture
+def made(memory: ProceduralMemory, pack: FlowRegistry) -> Made:
+    def make(model: Any = None, *, llm: Any = None, **options: Any) -> Agent:
+        options = {"decision_callback": ReturnPolicy()} | options
+        return Agent(FlowSelector(llm, pack, memory, "support"), shop_tools(Shop()), model, **options)
+
+    return make

@@ -1,10 +1,12 @@
 """A small shop for chains: a request, tools, schemas, and a model whose replies come in pieces."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
+from jazz_select.agent.chain.transcript import Chain, ToolResult
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.testing.doubles import ScriptedReply
@@ -40,6 +42,23 @@ def tools(**changes: Any) -> list[Tool]:
 def counted(text: str, tokens: int) -> Reply:
     """A reply that took so many tokens each way."""
     return Reply(text=text, model="scripted", usage=Usage(input_tokens=tokens, output_tokens=tokens))
+
+
+def call(tool: str, **arguments: Any) -> str:
+    return json.dumps({"tool_call": {"id": "s1", "tool": tool, "arguments": arguments}})
+
+
+def giving(output: Any) -> Callable[..., Any]:
+    """A tool that returns this."""
+
+    def give(**_: Any) -> Any:
+        return output
+
+    return give
+
+
+def results(chain: Chain) -> list[ToolResult]:
+    return [entry for entry in chain.entries if isinstance(entry, ToolResult)]
 
 
 class StreamingModel(ScriptedModel):

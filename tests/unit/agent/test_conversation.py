@@ -1,0 +1,104 @@
+"""A conversation: as JSON and back, bounded, and without what was for one turn alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from jazz_select import Flow, FlowRegistry, FlowSelector
+from jazz_select.agent import Conversation
+from jazz_select.agent.agent import Agent
+from jazz_select.errors import SnapshotError
+from jazz_select.values import Message
+from tests.unit.agent.turns import ADA, Made, agent_of, shop_of
+from tests.unit.selector.shop import shop
+
+
+async def test_what_the_caller_knows_is_for_one_turn(made: Made) -> None:
+    agent = made()
+    first = await agent.turn("Process a refund for my last order", context={"authenticated": True, **ADA})
+    assert "authenticated" not in first.conversation.to_json()
+    assert "ada@example.org" not in first.conversation.to_json()
+
+
+async def test_a_flow_that_is_withheld_meanwhile_does_not_go_on() -> None:
+    registry = shop()
+    flow = Members(
+        name="members_only", tools=["drop"], registry=registry, description="d", condition="c", desired_effects=["e"]
+    )
+    ran: list[str] = []
+
+    def drop(number: str) -> None:
+        ran.append(number)
+
+    agent = agent_of(registry, [drop], flow.name)
+    first = await agent.turn("members only", context={"member": True})
+    assert first.status == "waiting"
+    second = await agent.turn("A-1", first.conversation, context={"member": False})
+    assert (second.status, ran, second.conversation.flows) == ("failed", [], ())
+    assert "not available in this context" in second.reason
+
+
+class Members(Flow):
+    """For members."""
+
+    chain = ("drop",)
+
+    def available(self, context: Mapping[str, Any]) -> bool:
+        return context.get("member") is True
+
+
+async def test_half_a_character_is_no_end_of_a_conversation(made: Made) -> None:
+    result = await made().turn("hello \ud800", [Message(role="user", content="x\ud800")])
+    assert Conversation.from_json(result.conversation.to_json()) == result.conversation
+
+
+async def test_a_large_output_and_a_long_message_do_not_stay() -> None:
+    registry = shop_of(("both", ("look", "ask")))
+
+    def look() -> dict[str, str]:
+        return {"book": "x" * 3_000_000, "title": "y"}
+
+    def ask(number: str) -> None: ...
+
+    result = await agent_of(registry, [look, ask]).turn("both")
+    assert result.status == "waiting"
+    conversation = (await agent_of(registry, [look, ask]).turn("z" * 1_000_000, result.conversation)).conversation
+    assert len(conversation.to_json()) < 40_000
+
+
+def test_a_conversation_goes_to_json_and_back() -> None:
+    history = [
+        Message(role="user", content="hi"),
+        Message(role="assistant", content="hello"),
+        Message(role="system", content="x"),
+    ]
+    conversation = Conversation.of(history)
+    assert [each.role for each in conversation.messages] == ["user", "assistant"]
+    assert conversation.episodes == ("The user said: hi",)
+    assert Conversation.from_json(conversation.to_json()) == conversation
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("{", "the text"), ('{"version": 9}', "version 9"), ('{"flows": [{}]}', "flows.0.name"), ("[]", "the text")],
+)
+def test_what_is_no_conversation_is_said(text: str, problem: str) -> None:
+    with pytest.raises(SnapshotError, match=problem):
+        Conversation.from_json(text)
+
+
+async def test_a_conversation_stays_bounded(pack: FlowRegistry) -> None:
+    agent = Agent(FlowSelector(None, pack))
+    conversation = Conversation()
+    for number in range(30):
+        conversation = (await agent.turn(f"message {number} " + "x" * 500, conversation)).conversation
+    assert (len(conversation.messages), len(conversation.episodes), conversation.turns) == (30, 5, 30)
+    assert max(map(len, conversation.episodes)) < 400
+
+
+async def test_a_flow_that_is_gone_is_passed_over(made: Made) -> None:
+    history = Conversation.model_validate({"flows": [{"name": "no_such_flow", "status": "waiting", "asks": ["a b"]}]})
+    result = await made().turn("thanks", history)
+    assert (result.flows, result.conversation.flows) == ([], ())
+    assert "no_such_flow" in result.reason
