@@ -42,6 +42,7 @@ class ChatClient:
         max_concurrency: int = 64,
         share_identical: bool = False,
         traced: bool = True,
+        owned: bool = False,
     ) -> None:
         """Set the bounds.
 
@@ -51,6 +52,7 @@ class ChatClient:
             max_concurrency: How many calls may be in flight at once; more wait in order of arrival.
             share_identical: Whether those who ask word for word the same at the same time share one call.
             traced: Whether a call is a span; not where the caller tells of it, and may leave out what was said.
+            owned: Whether nobody else has the model, so that `aclose` closes it.
         """
         self.name = str(getattr(model, "name", "") or type(model).__name__)
         self._model = model
@@ -59,6 +61,7 @@ class ChatClient:
         self._breaker = Breaker()
         self._share_identical = share_identical
         self._traced = traced
+        self._owned = owned
         self._in_flight: SingleFlight[ChatReply] = SingleFlight()
 
     @property
@@ -168,6 +171,12 @@ class ChatClient:
                 _note(chat, question.messages, reply)
         return chat_reply_of(reply)
 
+    async def aclose(self) -> None:
+        """Close the connections of a model that was made for this client alone; any other stays as it is."""
+        close = getattr(self._model, "aclose", None)
+        if self._owned and close is not None:
+            await close()
+
     @asynccontextmanager
     async def _within(self, deadline: Deadline) -> AsyncGenerator["_Call"]:
         """Until the deadline; the breaker hears of one that the model let pass."""
@@ -256,7 +265,13 @@ def client_for(
     adapted = as_chat_model(model)
     if adapted is None:
         raise ConfigError(missing)
-    return ChatClient(adapted, max_retries=max_retries, max_concurrency=max_concurrency, traced=traced)
+    return ChatClient(
+        adapted,
+        max_retries=max_retries,
+        max_concurrency=max_concurrency,
+        traced=traced,
+        owned=isinstance(model, str),
+    )
 
 
 @dataclass(slots=True)

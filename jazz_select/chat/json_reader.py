@@ -42,7 +42,10 @@ def decoded(text: str) -> Any:
 def unquoted(text: str) -> tuple[str, Any]:
     """A text and the value that it is, or BROKEN; of an answer in quotes, what stands in the quotes."""
     value = decoded(text)
-    return (value.strip(), decoded(value)) if isinstance(value, str) else (text, value)
+    if not isinstance(value, str):
+        return text, value
+    inner = value.strip()
+    return inner, decoded(inner)
 
 
 class Standing(NamedTuple):

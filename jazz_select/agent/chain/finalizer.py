@@ -119,7 +119,8 @@ async def finalize(  # noqa: PLR0913 - options with a name
             await tell(on_event, OutputText(delta=chain.final))
             return Formatted(value=read.value, text=chain.final, incomplete=chain.incomplete, schema=output.json)
     await tell(on_event, FormatStarted(incomplete=chain.incomplete))
-    return await Formatter(asker, output, chain, on_event, max_reasks).run(messages, "format")
+    async with asker:
+        return await Formatter(asker, output, chain, on_event, max_reasks).run(messages, "format")
 
 
 def check_answer_options(*, strategy: str, on_limit: str, max_reasks: int, max_chars: int = MAX_CHARS) -> None:

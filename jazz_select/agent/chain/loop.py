@@ -95,11 +95,12 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         at_once=at_once,
     )
     loop = _Loop(asker, runner, ending, given, chain_limit)
-    with span("chain", "node") as traced:
-        more = f" {ending.last}" if chain_limit == 1 else ""
-        chain = await loop.run(opening(given, ending.offered, f"{ending.instructions}{more}"))
-        if traced is not None:
-            traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": strategy})
+    async with asker:
+        with span("chain", "node") as traced:
+            more = f" {ending.last}" if chain_limit == 1 else ""
+            chain = await loop.run(opening(given, ending.offered, f"{ending.instructions}{more}"))
+            if traced is not None:
+                traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": strategy})
     return chain
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from jazz_select.agent.chain.transcript import CallRecord, Purpose, ToolResult
 from jazz_select.chat.client import ChatClient, client_for
@@ -42,7 +42,7 @@ class RecordedReply:
 
 
 class Asker:
-    """Asks one model, for one chain or one answer."""
+    """Asks one model, for one chain or one answer; at the end of its context, connections made for it are closed."""
 
     def __init__(
         self, model: ModelLike | ChatClient, conversation_id: str, *, timeout_s: float | None, max_retries: int
@@ -58,8 +58,16 @@ class Asker:
             )
             raise ConfigError(msg)
         self.client = client_for(model, max_retries=max_retries, max_concurrency=1)
+        self._shared = isinstance(model, ChatClient)
         self.conversation_id = as_text(conversation_id)
         self.timeout_s = timeout_s
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if not self._shared:
+            await self.client.aclose()
 
     async def ask(
         self, messages: Sequence[Message], purpose: Purpose, schema: Mapping[str, Any] | None = None

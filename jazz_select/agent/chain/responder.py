@@ -24,7 +24,7 @@ from jazz_select.agent.chain.transcript import (
     summed,
     tell,
 )
-from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
 from jazz_select.routing.tools.tool import Tool
@@ -123,12 +123,11 @@ async def respond(  # noqa: PLR0913 - options with a name
         ChainError: The model failed in the chain, or the chain was cut short and `on_limit` is "raise".
         FormatError: The chain ended, and its answer could not be put into the schema.
     """
-    model = client_for(model, max_retries=max_retries, max_concurrency=1)
     connected = tuple(tools)
     check_answer_options(strategy=strategy, on_limit=on_limit, max_reasks=max_reasks, max_chars=max_chars)
     if schema is not None and not connected:
-        asker = Asker(model, conversation_id, timeout_s=model_timeout_s, max_retries=max_retries)
-        answer = await _directly(asker, messages, schema, on_event, max_reasks)
+        async with Asker(model, conversation_id, timeout_s=model_timeout_s, max_retries=max_retries) as asker:
+            answer = await _directly(asker, messages, schema, on_event, max_reasks)
     else:
         chain = await run_chain(
             model,

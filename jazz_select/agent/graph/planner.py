@@ -19,6 +19,7 @@ from jazz_select.values import Message
 LONGEST: Final = 65_536
 """A longer reply is not read."""
 _LONGEST_REASON: Final = 1_000
+_FENCE: Final = "`"
 _SEPARATORS = re.compile(r"[\W_]+")
 _ARGUMENTS: Final = ("arguments", "args", "parameters")
 
@@ -161,7 +162,7 @@ def read_decision(text: object, actions: Collection[str], *, finished: bool = Tr
 def _decisions(text: str, *, finished: bool) -> list[dict[str, Any]]:
     text, _ = unquoted(text)
     found = [each for item in values_in(text) if (each := _decision(item))]
-    if found or not finished or not ends_as_json(text):
+    if found or not finished or not (ends_as_json(text) or text.endswith(_FENCE)):
         return found
     mended = _decision(repaired(text))
     return [mended] if mended else []
