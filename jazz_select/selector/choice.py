@@ -176,7 +176,7 @@ class ModelChoice:
         self._flows = flows
 
     async def choose(self, request: Request, candidates: Sequence[Candidate]) -> Choice:
-        """Ask within the deadline. Whatever the model fails with, the top candidate is taken: the talk goes on."""
+        """Ask within the deadline. Whatever the model fails with, the top candidate is taken."""
         deadline = Deadline.after(self._options.timeout_s)
         shown = ordered(candidates, self._options.candidate_order, request.query)
         first = await self._read(request, shown, candidates, deadline)
