@@ -15,7 +15,7 @@ from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.graph.actions import PRE_CHECK
 from jazz_select.agent.graph.guards import CONTINUE, Guard, through
 from jazz_select.agent.graph.state import FINISH
-from jazz_select.agent.graph.topology import Topology, build_graph, mermaid, walk
+from jazz_select.agent.graph.topology import NodeExit, Topology, mermaid, walk
 from jazz_select.agent.turn import TurnInput, TurnResult, Work
 from jazz_select.chat.models import ChatCallable, as_chat_model
 from jazz_select.errors import JazzSelectError
@@ -106,7 +106,6 @@ class Agent:
         self._has_model = chat is not None
         self._running = TurnFlows(selector, executor, chat, loops)
         self._answers = AnswerWriter(chat, self._running)
-        self._graph = build_graph(_TOPOLOGY, self._passed, name=name)
 
     def mermaid(self) -> str:
         """A turn as a mermaid flowchart."""
@@ -144,13 +143,13 @@ class Agent:
         )
         work.flows, work.failed = conversation.flows, conversation.failed
         with Trace(self._hooks, redact=self._redact) as trace, span(self.name, "turn") as traced:
-            await walk(self._graph, PRE_CHECK, work, nodes=_TOPOLOGY.nodes)
+            await walk(_TOPOLOGY, PRE_CHECK, work, self._passed)
             if traced is not None:
                 traced.note({"status": work.status, "flows": [run.flow for run in work.runs]})
                 traced.hold({"message": work.message, "text": work.text, "reason": work.reason})
         return work.result(self._after(work), prompt=self._running.prompts(work.flows), trace=trace)
 
-    async def _passed(self, node: str, work: Work) -> str:
+    async def _passed(self, node: str, work: Work) -> NodeExit[Work]:
         steps: Mapping[str, Callable[[Work], Awaitable[str]]] = {
             PRE_CHECK: self._checked,
             _SELECT: self._selected,
@@ -162,7 +161,7 @@ class Agent:
             tag = await steps[node](work) if node in steps else ""
             if traced is not None and tag:
                 traced.note({"route": tag})
-        return tag
+        return NodeExit(work, tag)
 
     async def _checked(self, work: Work) -> str:
         """The guards, without a model."""
