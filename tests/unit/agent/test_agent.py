@@ -19,7 +19,7 @@ from jazz_select import (
     ProceduralMemory,
     SequentialFlow,
 )
-from jazz_select.agent import Conversation, Route, guard
+from jazz_select.agent import Conversation, Route, guard, iteration_cap
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.turn import TurnInput
 from jazz_select.errors import ConfigError, FormatError, ModelError, SnapshotError, StoreError
@@ -232,8 +232,26 @@ async def test_a_guard_ends_a_turn_before_anything_else(
     assert [span.name for span in result.trace] == ["agent", "pre_check", "finish"]
 
 
-async def test_a_guard_that_has_nothing_to_say_lets_it_through(made: Made) -> None:
-    assert (await made(guards=[closed]).turn(REFUND, context=ADA)).status == "done"
+@pytest.mark.parametrize("each", [closed, iteration_cap(0)], ids=["closed", "a cap on rounds, of which there are none"])
+async def test_a_guard_that_has_nothing_to_say_lets_it_through(made: Made, each: Any) -> None:
+    assert (await made(guards=[each]).turn(REFUND, context=ADA)).status == "done"
+
+
+async def test_guards_see_what_is_asked_and_what_those_before_them_changed(made: Made) -> None:
+    seen: list[TurnInput] = []
+
+    @guard("never")
+    def marks(state: TurnInput) -> Route:
+        return Route(updates={"context": {**state.context, "marked": True}})
+
+    @guard("never")
+    def sees(state: TurnInput) -> None:
+        seen.append(state)
+
+    await made(guards=[marks, sees]).turn(REFUND, context=ADA)
+    assert [vars(each) for each in seen] == [
+        {"message": REFUND, "conversation": Conversation(), "context": {**ADA, "marked": True}}
+    ]
 
 
 async def test_what_fails_in_a_flow_is_told_and_the_flow_is_over(made: Made) -> None:
