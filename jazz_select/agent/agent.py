@@ -5,6 +5,7 @@ from typing import Any, Final, cast
 from unicodedata import normalize
 
 from jazz_select.agent.answer import AnswerWriter
+from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.checks import as_tool, check_agent_parts, checked_input
@@ -97,9 +98,10 @@ class Agent:
         if decision_callback is None and chat is not None:
             decision_callback = ModelDecision(chat)
         executor = FlowExecutor(self._tools.values(), decision_callback, open_router)
+        options = ChainOptions(chain_limit=chain_limit, before_call=before_call, after_call=after_call)
         loops = None
         if chat is not None:
-            loops = OpenFlows(chat, self._tools, system, chain_limit, before_call=before_call, after_call=after_call)
+            loops = OpenFlows(chat, self._tools, system, options)
         gate = DestructionGate(executor.tools)
         self._running = TurnFlows(selector, executor, gate, chat, loops)
         self._selecting = TurnSelector(

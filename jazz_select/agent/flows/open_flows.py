@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from jazz_select.agent.chain.loop import run_chain
-from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
+from jazz_select.agent.chain.loop import run_loop
+from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.transcript import Chain, ToolResult
 from jazz_select.agent.conversation import Ran
 from jazz_select.agent.flows.flow_run import FlowRun, output_text
@@ -43,17 +43,13 @@ class OpenFlows:
         model: ChatModel,
         tools: Toolbox,
         system: str,
-        chain_limit: int,
-        *,
-        before_call: BeforeCall | None = None,
-        after_call: AfterCall | None = None,
+        options: ChainOptions,
     ) -> None:
-        """Take whom to ask, with which tools and bounds."""
+        """Take whom to ask, with which tools, and how chains are run."""
         self._model = model
         self._tools = tools
         self._system = system
-        self._chain_limit = chain_limit
-        self._before_call, self._after_call = before_call, after_call
+        self._options = options
 
     async def talk(self, request: TurnRequest, stack: FlowStack, flow: BaseFlow | None, run: FlowRun) -> OpenFlowReply:
         """Go on with a flow, or without one with every tool."""
@@ -70,15 +66,9 @@ class OpenFlows:
             return "noted"
 
         done = Tool(name=FINISHED, description="Say that the procedure is complete.", function=finish)
+        tools = [*self._usable(flow), *([done] if flow is not None else [])]
         try:
-            chain = await run_chain(
-                self._model,
-                messages,
-                [*self._usable(flow), *([done] if flow is not None else [])],
-                chain_limit=self._chain_limit,
-                before_call=self._before_call,
-                after_call=self._after_call,
-            )
+            chain = await run_loop(self._model, messages, tools, None, self._options)
         except ChainError as error:
             return OpenFlowReply(
                 chain=error.chain, error=error, ran=self._ran(error.chain), final=self._final(error.chain)
