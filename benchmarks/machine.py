@@ -18,7 +18,6 @@ _PACKAGES = (
     "onnxruntime",
     "numpy",
     "rapidfuzz",
-    "pydantic-graph",
 )
 _GENERATED = (":!benchmarks/results", ":!benchmarks/plots", ":!benchmarks/README.md")
 

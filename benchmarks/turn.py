@@ -1,21 +1,18 @@
 """What a turn costs beside its model and its actions: `python -m benchmarks.turn`. Asks for no data.
 
-Ways along five nodes, none of which does anything: an agent with one flow in a list, the router, the graph library by
-itself with empty steps, and a plain loop of awaits. They take turns, so that whatever else the machine does strikes all
+Ways along five nodes, none of which does anything: an agent with one flow in a list, the router, the walk of its graph
+with empty steps, and a plain loop of awaits. They take turns, so that whatever else the machine does strikes all
 of them.
 """
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 import typer
-from pydantic_graph import GraphBuilder, StepContext
-from pydantic_graph.step import Step
 from rich.console import Console
 
 from benchmarks import rows
@@ -23,11 +20,12 @@ from benchmarks.options import Unclean, opened_book
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Action, ActionDecision, Agent, Guard, Router, TurnState, iteration_cap
 from jazz_select.agent.graph.layout import laid_out
-from jazz_select.agent.graph.topology import build_graph
+from jazz_select.agent.graph.topology import NodeExit, walk
 from jazz_select.testing import ListMemory
 
 KEY = ("way",)
 NODES = ("pre_check", "acquire_or_plan", "work", "pre_check", "finish")
+_TAGS: Final = ("continue", "work", "", "finish_iteration_cap", "")
 Way = Callable[[], Awaitable[object]]
 
 
@@ -64,40 +62,15 @@ def router() -> Way:
     return turn
 
 
-def bare_graph() -> Way:
-    """As many empty steps, one after the other, on the library that the router is built on."""
-    builder: GraphBuilder[None, None, None, None] = GraphBuilder(output_type=type(None))
-
-    def step(number: int) -> Step[None, None, Any, None]:
-        async def call(ctx: StepContext[None, None, Any]) -> None:  # noqa: ARG001 - the library's signature
-            return None
-
-        return builder.step(call, node_id=f"n{number}")
-
-    steps = [step(number) for number in range(len(NODES))]
-    builder.add(builder.edge_from(builder.start_node).to(steps[0]))
-    for one, other in pairwise(steps):
-        builder.add(builder.edge_from(one).to(other))
-    builder.add(builder.edge_from(steps[-1]).to(builder.end_node))
-    graph = builder.build()
-
-    async def turn() -> object:
-        return await graph.run()
-
-    return turn
-
-
 def same_graph() -> Way:
     """The router's own graph, with the branches that follow its nodes, and empty steps."""
     topology = laid_out([iteration_cap(1)], {"finish_iteration_cap": "finish"}, {"work": Action(run=dict)}, ())
 
-    async def leave(node: str, tags: Iterator[str]) -> str:  # noqa: ARG001 - the router's signature
-        return next(tags)
-
-    graph = build_graph(topology, leave, name="empty")
+    async def leave(node: str, passed: int) -> NodeExit[int]:  # noqa: ARG001 - the walk's signature
+        return NodeExit(passed + 1, _TAGS[passed])
 
     async def turn() -> object:
-        return await graph.run(state=iter(("continue", "work", "", "finish_iteration_cap", "")), inputs=None)
+        return await walk(topology, NODES[0], 0, leave)
 
     return turn
 
@@ -136,8 +109,7 @@ def agent() -> Way:
 WAYS: Mapping[str, Callable[[], Way]] = {
     "agent": agent,
     "router": router,
-    "pydantic-graph, the router's branches and empty steps": same_graph,
-    "pydantic-graph, empty steps in a row": bare_graph,
+    "the router's graph and empty steps": same_graph,
     "loop of awaits": plain_loop,
 }
 

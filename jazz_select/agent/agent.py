@@ -1,33 +1,33 @@
 """An agent: a message comes in, guards look at it, flows are found and run, and an answer leaves."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 from unicodedata import normalize
 
-from jazz_select.agent.answer import AnswerWriter, called_off
+from jazz_select.agent.answer import AnswerWriter
+from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
-from jazz_select.agent.checks import as_tool, check_agent_parts, checked_input, why_open
-from jazz_select.agent.conversation import SHIFT_ABOVE, Conversation, OpenFlow, after_selection, is_decisive
+from jazz_select.agent.checks import as_tool, check_agent_parts, checked_input
+from jazz_select.agent.conversation import SHIFT_ABOVE, Conversation
 from jazz_select.agent.flows.open_flows import OpenFlows
-from jazz_select.agent.flows.slots import AGREED, CALLED_OFF, folded_message, is_hesitant, single_word
 from jazz_select.agent.flows.turn_flows import TurnFlows
+from jazz_select.agent.gate import DestructionGate
 from jazz_select.agent.graph.actions import PRE_CHECK
 from jazz_select.agent.graph.guards import CONTINUE, Guard, through
 from jazz_select.agent.graph.state import FINISH
-from jazz_select.agent.graph.topology import Topology, build_graph, mermaid, walk
-from jazz_select.agent.turn import TurnInput, TurnResult, Work
+from jazz_select.agent.graph.topology import NodeExit, Topology, mermaid, walk
+from jazz_select.agent.turn import SelectedFlows, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork
+from jazz_select.agent.turn_selector import TurnSelector
 from jazz_select.chat.models import ChatCallable, as_chat_model
-from jazz_select.errors import JazzSelectError
 from jazz_select.ports import ChatModel
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import DecisionCallback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
 from jazz_select.routing.tools.tool import Tool, Toolbox
-from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
-from jazz_select.text import as_text, describe_error
+from jazz_select.text import as_text
 from jazz_select.values import Message
 
 _SELECT, _RUN, _CONVERSE, _ANSWER = "select", "run_flows", "converse", "answer"
@@ -89,24 +89,25 @@ class Agent:
             DuplicateToolError: Two tools have one name.
         """
         self.name = name
-        self._selector = selector
         self._tools = Toolbox(as_tool(each) for each in tools)
         self._guards = tuple(guards)
         check_agent_parts(self._tools, self._guards, decision_callback)
         self._schema = OutputSchema(schema) if schema is not None else None
-        self._shift_above = shift_above
         self._hooks, self._redact = tuple(hooks), redact
         chat = as_chat_model(model)
         if decision_callback is None and chat is not None:
             decision_callback = ModelDecision(chat)
         executor = FlowExecutor(self._tools.values(), decision_callback, open_router)
+        options = ChainOptions(chain_limit=chain_limit, before_call=before_call, after_call=after_call)
         loops = None
         if chat is not None:
-            loops = OpenFlows(chat, self._tools, system, chain_limit, before_call=before_call, after_call=after_call)
-        self._has_model = chat is not None
-        self._running = TurnFlows(selector, executor, chat, loops)
+            loops = OpenFlows(chat, self._tools, system, options)
+        gate = DestructionGate(executor.tools)
+        self._running = TurnFlows(selector, executor, gate, chat, loops)
+        self._selecting = TurnSelector(
+            selector, self._running, gate, shift_above=shift_above, has_model=chat is not None
+        )
         self._answers = AnswerWriter(chat, self._running)
-        self._graph = build_graph(_TOPOLOGY, self._passed, name=name)
 
     def mermaid(self) -> str:
         """A turn as a mermaid flowchart."""
@@ -139,19 +140,20 @@ class Agent:
         known = checked_input(message, context)
         wanted = OutputSchema(schema) if schema is not None else self._schema
         conversation = Conversation.of(history)
-        work = Work(
+        request = TurnRequest(
             message=normalize("NFKC", as_text(message)), conversation=conversation, context=known, schema=wanted
         )
-        work.flows, work.failed = conversation.flows, conversation.failed
         with Trace(self._hooks, redact=self._redact) as trace, span(self.name, "turn") as traced:
-            await walk(self._graph, PRE_CHECK, work, nodes=_TOPOLOGY.nodes)
+            _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._passed)
+            outcome: TurnOutcome = ended
             if traced is not None:
-                traced.note({"status": work.status, "flows": [run.flow for run in work.runs]})
-                traced.hold({"message": work.message, "text": work.text, "reason": work.reason})
-        return work.result(self._after(work), prompt=self._running.prompts(work.flows), trace=trace)
+                traced.note({"status": outcome.status, "flows": [run.flow for run in outcome.work.runs]})
+                traced.hold({"message": request.message, "text": outcome.text, "reason": outcome.reason})
+        return outcome.result(prompt=self._running.prompts(outcome.work.stack.flows), trace=trace)
 
-    async def _passed(self, node: str, work: Work) -> str:
-        steps: Mapping[str, Callable[[Work], Awaitable[str]]] = {
+    async def _passed(self, node: str, value: Any) -> NodeExit[Any]:
+        """Pass one node: the edges see to it that each stage is given what the one before it gave."""
+        stages: Mapping[str, Callable[[Any], Awaitable[NodeExit[Any]]]] = {
             PRE_CHECK: self._checked,
             _SELECT: self._selected,
             _RUN: self._ran,
@@ -159,114 +161,38 @@ class Agent:
             _ANSWER: self._answered,
         }
         with span(node, "node") as traced:
-            tag = await steps[node](work) if node in steps else ""
-            if traced is not None and tag:
-                traced.note({"route": tag})
-        return tag
+            left = await stages[node](value) if node in stages else NodeExit(value)
+            if traced is not None and left.tag:
+                traced.note({"route": left.tag})
+        return left
 
-    async def _checked(self, work: Work) -> str:
+    async def _checked(self, request: TurnRequest) -> NodeExit[TurnRequest | TurnOutcome]:
         """The guards, without a model."""
         if not self._guards:
-            return CONTINUE
-        state = TurnInput(message=work.message, conversation=work.conversation, context=work.context)
+            return NodeExit(request, CONTINUE)
+        state = TurnInput(message=request.message, conversation=request.conversation, context=request.context)
         route = through(self._guards, state)
         if route.tag == CONTINUE:
-            return CONTINUE
-        work.blocked(route)
-        return "blocked"
+            return NodeExit(request, CONTINUE)
+        decision = route.decision
+        said = decision.arguments.get("text", "") if decision else ""
+        reason = (decision.reason if decision else "") or route.tag
+        text = said if isinstance(said, str) else ""
+        return NodeExit(TurnOutcome.blocked(request, text=text, reason=reason), "blocked")
 
-    async def _selected(self, work: Work) -> str:
-        """Which flow is under way: the one that waits for this answer, or what the message is about."""
-        gone = [each.name for each in work.flows if self._running.flow(each.name) is None]
-        if gone:
-            work.flows = tuple(each for each in work.flows if each.name not in gone)
-            work.reason = f"there is no flow {', '.join(gone)} any more"
-        active = work.flows[-1] if work.flows else None
-        idle = active is not None and active.status != "active"
-        if active is not None and (tag := self._answered_at_once(work, active, idle=idle)):
-            return tag
-        try:
-            work.selection = found = await self._found(work, alone=idle)
-        except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
-            work.error = error if isinstance(error, JazzSelectError) else None
-            work.reason = f"no flow could be looked for: {describe_error(error)}"
-            return "ask" if idle else "run" if work.flows else "open"
-        decisive = is_decisive(found, work.message, above=self._shift_above)
-        if active is not None and idle and (not decisive or found.names == [active.name]):
-            return await self._heard(work, active, chosen=decisive)
-        if decisive:
-            work.flows = after_selection(
-                work.flows, work.failed, found.names, request=work.message, turn=work.conversation.turns
-            )
-            work.failed = tuple(each for each in work.failed if each.name not in found.names)
-            return "run"
-        if work.flows:
-            return "run"
-        work.reason = work.reason or why_open(found)
-        return "open"
+    async def _selected(self, request: TurnRequest) -> NodeExit[SelectedFlows | TurnWork]:
+        """Which flows the message is for."""
+        selected = await self._selecting.select(request)
+        return NodeExit(TurnWork.of(selected) if selected.way == "ask" else selected, selected.way)
 
-    def _answered_at_once(self, work: Work, active: OpenFlow, *, idle: bool) -> str:
-        """Where a message is a bare answer, agrees or calls off, nothing has to be looked for."""
-        said = folded_message(work.message)
-        known = {**active.answers, **work.context}
-        lacking = {name: each for name, each in self._running.wanted(active).items() if name not in known}
-        if idle and (answers := single_word(lacking, work.message)):
-            return self._go_on(work, active, answers)
-        if idle and said in AGREED and all(name in known for name in active.asks):
-            agreed = {"agreed": (*active.agreed, *active.named), "named": (), "doubt": ""}
-            return self._go_on(work, active.model_copy(update=agreed), {})
-        if said in CALLED_OFF and (idle or not self._has_model):
-            work.flows = work.flows[:-1]
-            work.text = called_off(active)
-            if active.is_final:  # asked for again, it goes on where it was called off
-                work.failed = (*work.failed, active.model_copy(update={"status": "failed"}))
-            work.resumed = work.flows[-1].name if work.flows else ""
-            return "ask"
-        return ""
+    async def _ran(self, selected: SelectedFlows) -> NodeExit[TurnWork]:
+        """The flows, one after the other."""
+        return NodeExit(await self._running.run(selected))
 
-    async def _heard(self, work: Work, active: OpenFlow, *, chosen: bool) -> str:
-        """Whether a message that is about nothing else lets a flow that waits go on."""
-        answers = await self._running.found(work, active)
-        if (answers or chosen) and not (is_hesitant(work.message) and self._running.destroys(active.name)):
-            return self._go_on(work, active, answers)
-        work.flows = (*work.flows[:-1], active.model_copy(update={"answers": {**active.answers, **answers}}))
-        return "ask"
+    async def _conversed(self, selected: SelectedFlows) -> NodeExit[TurnWork]:
+        """A model without a flow, or nobody."""
+        return NodeExit(await self._running.converse(selected))
 
-    def _go_on(self, work: Work, active: OpenFlow, answers: Mapping[str, Any]) -> str:
-        work.flows = (*work.flows[:-1], active.model_copy(update={"answers": {**active.answers, **answers}}))
-        return "run"
-
-    async def _found(self, work: Work, *, alone: bool) -> FlowSelectionResult:
-        """By the message alone where that says enough, or has to; else with what was said before.
-
-        A model reads both at once. Recall would find what was just done, or waits, for every "thanks" that follows, so
-        what earlier turns are needed for does not count where it was done in them.
-        """
-        context, episodes = work.context, work.conversation.episodes
-        if self._selector.has_model or not episodes:
-            return await self._selector.select(work.message, episode_summaries=episodes, context=context)
-        own = await self._selector.select(work.message, context=context)
-        if alone or is_decisive(own, work.message, above=self._shift_above):
-            return own
-        found = await self._selector.select(work.message, episode_summaries=episodes, context=context)
-        return own if set(found.names) & set(work.conversation.done) else found
-
-    async def _ran(self, work: Work) -> str:
-        await self._running.run(work)
-        return ""
-
-    async def _conversed(self, work: Work) -> str:
-        await self._running.converse(work)
-        return ""
-
-    async def _answered(self, work: Work) -> str:
-        await self._answers.give(work)
-        return ""
-
-    def _after(self, work: Work) -> Conversation:
-        """What to go on with."""
-        ran = [run.flow for run in work.runs]
-        done = [run.flow for run in work.runs if run.status == "done"]
-        return work.conversation.after(
-            work.message, work.text, flows=work.flows, failed=work.failed, ran=ran, done=done
-        )
+    async def _answered(self, work: TurnWork) -> NodeExit[TurnOutcome]:
+        """What is told."""
+        return NodeExit(await self._answers.give(work))

@@ -13,7 +13,7 @@ from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, Tool
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.flow_run import FlowRun
 from jazz_select.agent.flows.turn_flows import TurnFlows
-from jazz_select.agent.turn import Work
+from jazz_select.agent.turn import TurnOutcome, TurnWork
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import as_json, storable, storable_text
@@ -143,53 +143,59 @@ class AnswerWriter:
         self._model = model
         self._running = running
 
-    async def give(self, work: Work) -> None:
-        """Put the answer of a turn into words, and into the schema if there is one."""
-        told = [worded(run, self._running.flow) for run in work.runs]
-        top = work.flows[-1] if work.flows else None
-        if top is not None and not work.text and top.status != "active" and (not work.runs or not work.runs[-1].begun):
-            work.status, told = "waiting", [repeated_question(top, work.context)]
-        work.text = "\n\n".join(text for text in (work.text, *told) if text)
-        if work.resumed:
-            work.text += f"\n\nBack to: {spaced(work.resumed)}."
-        if isinstance(work.error, ChainError):
-            work.status = "failed"
-        work.reason = work.reason or (work.runs[-1].problem if work.runs else "")
-        if work.schema is not None and work.status not in {"waiting", "open", "failed"}:
-            with span("format", "decision") as traced:
-                tier = await self._formatted(work)
-                if traced is not None:
-                    traced.note({"tier": tier.value, "given": work.value is not None})
+    async def give(self, work: TurnWork) -> TurnOutcome:
+        """The answer of a turn in words, and in the schema if there is one."""
+        outcome = self._worded(work)
+        schema = work.request.schema
+        if schema is None or outcome.status in {"waiting", "open", "failed"}:
+            return outcome
+        with span("format", "decision") as traced:
+            outcome, tier = await self._formatted(outcome, schema)
+            if traced is not None:
+                traced.note({"tier": tier.value, "given": outcome.value is not None})
+        return outcome
 
-    async def _formatted(self, work: Work) -> Tier:
+    def _worded(self, work: TurnWork) -> TurnOutcome:
+        """In words."""
+        status = work.status
+        told = [worded(run, self._running.flow) for run in work.runs]
+        top = work.stack.top
+        if top is not None and not work.said and top.status != "active" and (not work.runs or not work.runs[-1].begun):
+            status, told = "waiting", [repeated_question(top, work.request.context)]
+        text = "\n\n".join(text for text in (work.said, *told) if text)
+        return TurnOutcome(
+            work=work,
+            status="failed" if isinstance(work.error, ChainError) else status,
+            text=f"{text}\n\nBack to: {spaced(work.resumed)}." if work.resumed else text,
+            incomplete=work.incomplete,
+            reason=work.reason or (work.runs[-1].problem if work.runs else ""),
+            error=work.error,
+        )
+
+    async def _formatted(self, outcome: TurnOutcome, schema: OutputSchema) -> tuple[TurnOutcome, Tier]:
         """By what is known where that fills the schema, else by the model."""
-        schema = work.schema
-        if schema is None:
-            return Tier.OPEN
-        filled = filled_schema(schema, work.runs)
+        filled = filled_schema(schema, outcome.work.runs)
         if filled is not None:
-            work.value, work.text = filled.value, orjson.dumps(filled.plain).decode()
-            return Tier.DETERMINISTIC
-        chain = _transcript(work)
+            text = orjson.dumps(filled.plain).decode()
+            return replace(outcome, value=filled.value, text=text), Tier.DETERMINISTIC
+        chain = _transcript(outcome)
         if self._model is None:
             problem = "what tools returned does not fill the schema, and there is no model to put it there"
-            work.error = work.error or FormatError(
+            error = FormatError(
                 problem, phase="call", prompt="", attempts=0, last_text="", schema=schema.json, chain=chain
             )
-            return Tier.OPEN
+            return replace(outcome, error=outcome.error or error), Tier.OPEN
         try:
             given = await finalize(self._model, chain, schema.model or schema.json)
         except (FormatError, ChainError) as error:
-            work.error, work.reason = work.error or error, work.reason or str(error)
-            return Tier.OPEN
-        work.value, work.text = given.value, given.text
-        work.incomplete = work.incomplete or given.incomplete
-        return Tier.GUIDED
+            return replace(outcome, error=outcome.error or error, reason=outcome.reason or str(error)), Tier.OPEN
+        incomplete = outcome.incomplete or given.incomplete
+        return replace(outcome, value=given.value, text=given.text, incomplete=incomplete), Tier.GUIDED
 
 
-def _transcript(work: Work) -> Chain:
+def _transcript(outcome: TurnOutcome) -> Chain:
     """What tools did in this turn, with what a model and its tools did after them, as one chain."""
-    entries: list[Entry] = []
+    work, entries = outcome.work, list[Entry]()
     for run in work.runs:
         for number, step in enumerate(run.steps, start=1):
             if not step.tool:
@@ -200,6 +206,7 @@ def _transcript(work: Work) -> Chain:
             entries.append(ToolResult(id=own, round=0, tool=step.tool, ok=ok, output=output, error=step.error))
     if work.chain is not None:
         return replace(work.chain, entries=(*entries, *work.chain.entries))
-    said = tuple(each.message() for each in work.conversation.messages)
-    entries.append(AssistantText(text=work.text))
-    return Chain(messages=(*said, Message(role="user", content=work.message)), entries=tuple(entries), answer=work.text)
+    said = tuple(each.message() for each in work.request.conversation.messages)
+    entries.append(AssistantText(text=outcome.text))
+    asked = Message(role="user", content=work.request.message)
+    return Chain(messages=(*said, asked), entries=tuple(entries), answer=outcome.text)

@@ -1,15 +1,14 @@
-"""What comes of one turn of an agent."""
+"""A turn of an agent as values: what is asked, which flows it is for, what was done, what is told, what comes of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.chain.transcript import Chain
 from jazz_select.agent.conversation import Conversation, OpenFlow
 from jazz_select.agent.flows.flow_run import FlowRun
-from jazz_select.agent.graph.guards import Route
-from jazz_select.agent.graph.state import TurnState
+from jazz_select.agent.graph.state import GuardInput
 from jazz_select.errors import JazzSelectError
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.telemetry import Trace
@@ -17,8 +16,11 @@ from jazz_select.values import Usage
 
 TurnStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
 
+Way = Literal["run", "open", "ask"]
+"""What is to be done with the flows of a turn: run the one on top, go on without one, or only tell what stands."""
 
-class TurnInput(TurnState):
+
+class TurnInput(GuardInput):
     """What an agent's guards look at.
 
     Attributes:
@@ -88,50 +90,180 @@ class TurnResult:
         )
 
 
-@dataclass(slots=True, kw_only=True)
-class Work:
-    """A turn on its way: the state of its graph."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest:
+    """What a turn is to answer.
+
+    Attributes:
+        message: What the user says.
+        conversation: What was before.
+        context: What the caller knows.
+        schema: What the answer is to have; None for prose.
+    """
 
     message: str
     conversation: Conversation
     context: Mapping[str, Any]
-    schema: OutputSchema | None
-    status: TurnStatus = "done"
-    text: str = ""
-    value: Any = None
+    schema: OutputSchema | None = None
+
+    @property
+    def stack(self) -> "FlowStack":
+        """The flows as the conversation has them."""
+        return FlowStack(self.conversation.flows, self.conversation.failed)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStack:
+    """The flows that are under way.
+
+    Attributes:
+        flows: The open ones, the active one last.
+        failed: Those that ended after something was destroyed, to go on where they are asked for again.
+    """
+
     flows: tuple[OpenFlow, ...] = ()
     failed: tuple[OpenFlow, ...] = ()
-    runs: list[FlowRun] = field(default_factory=list[FlowRun])
+
+    @property
+    def top(self) -> OpenFlow | None:
+        """The active one."""
+        return self.flows[-1] if self.flows else None
+
+    def with_top(self, flow: OpenFlow) -> "FlowStack":
+        """With this one in the place of the active one."""
+        return replace(self, flows=(*self.flows[:-1], flow))
+
+    def without_top(self, kept: tuple[OpenFlow, ...] = ()) -> "FlowStack":
+        """Without the active one, of which this is kept."""
+        return FlowStack(self.flows[:-1], (*self.failed, *kept))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedFlows:
+    """Which flows a message is for.
+
+    Attributes:
+        request: What is to be answered.
+        stack: The flows, the one to run on top.
+        way: What is to be done with them.
+        selection: How it was found; None where there was nothing to find.
+        text: What is told already.
+        resumed: The flow that is under way again.
+        reason: Why it came out so.
+        error: What went wrong.
+    """
+
+    request: TurnRequest
+    stack: FlowStack
+    way: Way = "open"
     selection: FlowSelectionResult | None = None
+    text: str = ""
+    resumed: str = ""
+    reason: str = ""
+    error: JazzSelectError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnWork:
+    """What was done for a message: by flows, by a model without one, or nothing.
+
+    Attributes:
+        selected: What it was done for.
+        stack: The flows after it.
+        status: How far it came.
+        runs: The flows that were run, in order.
+        chain: What a model and its tools did.
+        said: What a model said without a flow.
+        resumed: The flow that is under way again.
+        incomplete: Whether a limit cut it short.
+        reason: Why it came out so.
+        error: What went wrong.
+    """
+
+    selected: SelectedFlows
+    stack: FlowStack
+    status: TurnStatus = "done"
+    runs: tuple[FlowRun, ...] = ()
+    chain: Chain | None = None
+    said: str = ""
     resumed: str = ""
     incomplete: bool = False
     reason: str = ""
-    chain: Chain | None = None
     error: JazzSelectError | None = None
-    paused: bool = False
 
-    def blocked(self, route: Route) -> None:
-        """A guard ends the turn."""
-        decision = route.decision
-        self.status = "blocked"
-        self.reason = (decision.reason if decision else "") or route.tag
-        said = decision.arguments.get("text", "") if decision else ""
-        self.text = said if isinstance(said, str) else ""
+    @classmethod
+    def of(cls, selected: SelectedFlows) -> "TurnWork":
+        """Nothing is done yet."""
+        return cls(
+            selected=selected,
+            stack=selected.stack,
+            said=selected.text,
+            resumed=selected.resumed,
+            reason=selected.reason,
+            error=selected.error,
+        )
 
-    def result(self, conversation: Conversation, *, prompt: str, trace: Trace) -> TurnResult:
-        """The turn as it ended."""
+    @property
+    def request(self) -> TurnRequest:
+        """What is to be answered."""
+        return self.selected.request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOutcome:
+    """A turn as it ended.
+
+    Attributes:
+        work: What was done.
+        status: How it ended.
+        text: What to tell the user.
+        value: The answer in the schema.
+        incomplete: Whether a limit cut the answer short.
+        reason: Why it came out so.
+        error: What went wrong.
+    """
+
+    work: TurnWork
+    status: TurnStatus
+    text: str
+    value: Any = None
+    incomplete: bool = False
+    reason: str = ""
+    error: JazzSelectError | None = None
+
+    @classmethod
+    def blocked(cls, request: TurnRequest, *, text: str, reason: str) -> "TurnOutcome":
+        """A guard ended it before anything was done."""
+        work = TurnWork.of(SelectedFlows(request=request, stack=request.stack))
+        return cls(work=work, status="blocked", text=text, reason=reason)
+
+    def result(self, *, prompt: str, trace: Trace) -> TurnResult:
+        """What the caller gets, with the prompts of the flows under way."""
+        work = self.work
         return TurnResult(
             status=self.status,
             text=self.text,
             value=self.value,
-            conversation=conversation,
-            runs=tuple(self.runs),
-            selection=self.selection,
+            conversation=self._conversation(),
+            runs=work.runs,
+            selection=work.selected.selection,
             prompt=prompt,
-            resumed=self.resumed,
+            resumed=work.resumed,
             incomplete=self.incomplete,
             reason=self.reason,
-            chain=self.chain,
+            chain=work.chain,
             error=self.error,
             trace=trace,
+        )
+
+    def _conversation(self) -> Conversation:
+        """What to go on with."""
+        work = self.work
+        return work.request.conversation.after(
+            work.request.message,
+            self.text,
+            flows=work.stack.flows,
+            failed=work.stack.failed,
+            ran=[run.flow for run in work.runs],
+            done=[run.flow for run in work.runs if run.status == "done"],
         )

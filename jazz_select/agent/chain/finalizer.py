@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from jazz_select.agent.chain.formatting import LEAST_CHARS, MAX_CHARS, FormattingPrompt, formatting_messages
-from jazz_select.agent.chain.loop import STRATEGIES, Strategy
+from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt, formatting_messages
+from jazz_select.agent.chain.options import ChainOptions, OnLimit, Strategy
 from jazz_select.agent.chain.output_schema import OutputSchema, Read, SchemaLike
 from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, RecordedReply
 from jazz_select.agent.chain.transcript import (
@@ -23,13 +23,11 @@ from jazz_select.agent.chain.transcript import (
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ChainError, ConfigError, FormatError, ModelError
+from jazz_select.errors import ChainError, FormatError, ModelError
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error
 from jazz_select.values import Message, Usage
 
-OnLimit = Literal["format", "raise"]
-"""What becomes of a chain that was cut short: put into the schema and flagged, or a `ChainError`."""
 AGAIN: Final = "That is not valid: {}. Give the whole JSON value again, corrected, and nothing else."
 
 
@@ -106,36 +104,37 @@ async def finalize(  # noqa: PLR0913 - options with a name
         ChainError: The chain was cut short, and `on_limit` is "raise".
         FormatError: The model failed, or gave nothing valid. The chain is not lost.
     """
-    check_answer_options(strategy=strategy, on_limit=on_limit, max_reasks=max_reasks, max_chars=max_chars)
+    options = ChainOptions(
+        strategy=strategy,
+        prompt=prompt,
+        max_chars=max_chars,
+        on_limit=on_limit,
+        max_reasks=max_reasks,
+        on_event=on_event,
+        model_timeout_s=model_timeout_s,
+        max_retries=max_retries,
+    )
+    return await put_in_schema(model, chain, schema, options)
+
+
+async def put_in_schema(
+    model: ModelLike | ChatClient, chain: Chain, schema: SchemaLike, options: ChainOptions
+) -> Formatted:
+    """What `finalize` does, with its options as one value; what concerns the loop alone is not looked at."""
     output = OutputSchema(schema)
-    asker = Asker(model, chain.conversation_id, timeout_s=model_timeout_s, max_retries=max_retries)
-    messages = formatting_messages(chain, output, prompt=prompt, max_chars=max_chars)
-    if chain.incomplete and on_limit == "raise":
+    options = replace(options, conversation_id=chain.conversation_id)
+    messages = formatting_messages(chain, output, prompt=options.prompt, max_chars=options.max_chars)
+    if chain.incomplete and options.on_limit == "raise":
         problem = chain.notes[-1] if chain.notes else "it was cut short"
         raise ChainError(chain, problem)
-    if chain.final is not None and strategy != "deferred":
+    if chain.final is not None and options.strategy != "deferred":
         read = output.read(chain.final)
         if not read.problem:
-            await tell(on_event, OutputText(delta=chain.final))
+            await tell(options.on_event, OutputText(delta=chain.final))
             return Formatted(value=read.value, text=chain.final, incomplete=chain.incomplete, schema=output.json)
-    await tell(on_event, FormatStarted(incomplete=chain.incomplete))
-    async with asker:
-        return await Formatter(asker, output, chain, on_event, max_reasks).run(messages, "format")
-
-
-def check_answer_options(*, strategy: str, on_limit: str, max_reasks: int, max_chars: int = MAX_CHARS) -> None:
-    """Check what can be checked before anything is asked.
-
-    Raises:
-        ConfigError: An option cannot work.
-    """
-    if strategy not in STRATEGIES or on_limit not in {"format", "raise"}:
-        known = ", ".join(STRATEGIES)
-        msg = f"strategy is one of {known} and on_limit 'format' or 'raise', not {strategy!r} and {on_limit!r}"
-        raise ConfigError(msg)
-    if max_reasks < 0 or max_chars < LEAST_CHARS:
-        msg = f"max_reasks is at least 0 and max_chars at least {LEAST_CHARS}, not {max_reasks!r} and {max_chars!r}"
-        raise ConfigError(msg)
+    await tell(options.on_event, FormatStarted(incomplete=chain.incomplete))
+    async with options.asker(model) as asker:
+        return await Formatter(asker, output, chain, options.on_event, options.max_reasks).run(messages, "format")
 
 
 @dataclass(slots=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
 
+from jazz_select.agent.chain.options import ChainOptions, Strategy
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.prompts import LONGEST_REPLY, UNREADABLE, Asker, opening, results_message
 from jazz_select.agent.chain.schema_in_loop import SchemaInLoop, schema_in_loop
@@ -29,10 +29,6 @@ from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error
 from jazz_select.values import Message
-
-Strategy = Literal["deferred", "native", "tool"]
-"""When the schema comes in: after the loop, on every turn of it, or as one more tool that ends it."""
-STRATEGIES: Final = ("deferred", "native", "tool")
 
 
 async def run_chain(  # noqa: PLR0913 - options with a name
@@ -81,26 +77,52 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         ChainError: The model failed; `.chain` is what there is of the chain.
         CancelledError: The caller was cancelled; the model and the tools were, too.
     """
-    _check(messages, chain_limit, at_once, tool_timeout_s, strategy)
-    given = tuple(replace(each, content=as_text(each.content)) for each in messages)
-    toolbox = Toolbox(tools)
-    asker = Asker(model, conversation_id, timeout_s=model_timeout_s, max_retries=max_retries)
-    ending = schema_in_loop(asker.client, OutputSchema(schema) if schema is not None else None, strategy, toolbox)
-    runner = ToolRunner(
-        index=NameIndex(toolbox.values()),
+    options = ChainOptions(
+        strategy=strategy,
+        chain_limit=chain_limit,
         before_call=before_call,
         after_call=after_call,
         on_event=on_event,
-        timeout_s=tool_timeout_s,
+        conversation_id=conversation_id,
+        tool_timeout_s=tool_timeout_s,
         at_once=at_once,
+        model_timeout_s=model_timeout_s,
+        max_retries=max_retries,
     )
-    loop = _Loop(asker, runner, ending, given, chain_limit)
+    return await run_loop(model, messages, tools, schema, options)
+
+
+async def run_loop(
+    model: ModelLike | ChatClient,
+    messages: Sequence[Message],
+    tools: Iterable[Tool],
+    schema: SchemaLike | None,
+    options: ChainOptions,
+) -> Chain:
+    """What `run_chain` does, with its options as one value."""
+    if not messages:
+        msg = "messages is empty: a chain begins with a request"
+        raise ConfigError(msg)
+    given = tuple(replace(each, content=as_text(each.content)) for each in messages)
+    toolbox = Toolbox(tools)
+    asker = options.asker(model)
+    output = OutputSchema(schema) if schema is not None else None
+    ending = schema_in_loop(asker.client, output, options.strategy, toolbox)
+    runner = ToolRunner(
+        index=NameIndex(toolbox.values()),
+        before_call=options.before_call,
+        after_call=options.after_call,
+        on_event=options.on_event,
+        timeout_s=options.tool_timeout_s,
+        at_once=options.at_once,
+    )
+    loop = _Loop(asker, runner, ending, given, options.chain_limit)
     async with asker:
         with span("chain", "node") as traced:
-            more = f" {ending.last}" if chain_limit == 1 else ""
+            more = f" {ending.last}" if options.chain_limit == 1 else ""
             chain = await loop.run(opening(given, ending.offered, f"{ending.instructions}{more}"))
             if traced is not None:
-                traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": strategy})
+                traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": options.strategy})
     return chain
 
 
@@ -208,19 +230,3 @@ class _Loop:
             records=tuple(self.records),
             notes=tuple(self.notes),
         )
-
-
-def _check(messages: Sequence[Message], chain_limit: Any, at_once: Any, timeout_s: Any, strategy: object) -> None:
-    if not messages:
-        msg = "messages is empty: a chain begins with a request"
-        raise ConfigError(msg)
-    for name, value in (("chain_limit", chain_limit), ("at_once", at_once)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            msg = f"{name} is a whole number of at least 1, not {value!r}"
-            raise ConfigError(msg)
-    if timeout_s is not None and not timeout_s > 0:
-        msg = f"tool_timeout_s is above 0, or None for no limit, not {timeout_s!r}"
-        raise ConfigError(msg)
-    if strategy not in STRATEGIES:
-        msg = f"strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}"
-        raise ConfigError(msg)

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
-from jazz_select.agent.chain.finalizer import Formatted, Formatter, OnLimit, check_answer_options, finalize
+from jazz_select.agent.chain.finalizer import Formatted, Formatter, finalize, put_in_schema
 from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt
-from jazz_select.agent.chain.loop import Strategy, run_chain
+from jazz_select.agent.chain.loop import run_chain, run_loop
+from jazz_select.agent.chain.options import ChainOptions, OnLimit, Strategy
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
-from jazz_select.agent.chain.prompts import Asker, with_system
+from jazz_select.agent.chain.prompts import with_system
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import (
     AssistantText,
@@ -123,52 +124,70 @@ async def respond(  # noqa: PLR0913 - options with a name
         ChainError: The model failed in the chain, or the chain was cut short and `on_limit` is "raise".
         FormatError: The chain ended, and its answer could not be put into the schema.
     """
+    options = ChainOptions(
+        strategy=strategy,
+        chain_limit=chain_limit,
+        before_call=before_call,
+        after_call=after_call,
+        on_event=on_event,
+        conversation_id=conversation_id,
+        tool_timeout_s=tool_timeout_s,
+        at_once=at_once,
+        prompt=prompt,
+        max_chars=max_chars,
+        on_limit=on_limit,
+        max_reasks=max_reasks,
+        model_timeout_s=model_timeout_s,
+        max_retries=max_retries,
+    )
     connected = tuple(tools)
-    check_answer_options(strategy=strategy, on_limit=on_limit, max_reasks=max_reasks, max_chars=max_chars)
-    if schema is not None and not connected:
-        async with Asker(model, conversation_id, timeout_s=model_timeout_s, max_retries=max_retries) as asker:
-            answer = await _directly(asker, messages, schema, on_event, max_reasks)
+    if schema is None:
+        answer = await _in_prose(model, messages, connected, options)
+    elif connected:
+        answer = await _after_chain(model, messages, connected, schema, options)
     else:
-        chain = await run_chain(
-            model,
-            messages,
-            connected,
-            chain_limit=chain_limit,
-            before_call=before_call,
-            after_call=after_call,
-            on_event=_as_output(on_event) if schema is None else on_event,
-            conversation_id=conversation_id,
-            tool_timeout_s=tool_timeout_s,
-            at_once=at_once,
-            schema=schema,
-            strategy=strategy,
-            model_timeout_s=model_timeout_s,
-            max_retries=max_retries,
-        )
-        if chain.incomplete and on_limit == "raise":
-            raise ChainError(chain, chain.notes[-1])
-        if schema is None:
-            answer = Answer(text=chain.text, chain=chain)
-        else:
-            formatted = await finalize(
-                model,
-                chain,
-                schema,
-                strategy=strategy,
-                prompt=prompt,
-                max_chars=max_chars,
-                max_reasks=max_reasks,
-                on_event=on_event,
-                model_timeout_s=model_timeout_s,
-                max_retries=max_retries,
-            )
-            answer = Answer(text=formatted.text, chain=chain, value=formatted.value, formatted=formatted)
+        answer = await _directly(model, messages, schema, options)
     await tell(on_event, Finished(answer=answer))
     return answer
 
 
+async def _in_prose(
+    model: ModelLike | ChatClient, messages: Sequence[Message], tools: Sequence[Tool], options: ChainOptions
+) -> Answer:
+    """The last text of the chain."""
+    chain = await _whole_chain(model, messages, tools, None, replace(options, on_event=_as_output(options.on_event)))
+    return Answer(text=chain.text, chain=chain)
+
+
+async def _after_chain(
+    model: ModelLike | ChatClient,
+    messages: Sequence[Message],
+    tools: Sequence[Tool],
+    schema: SchemaLike,
+    options: ChainOptions,
+) -> Answer:
+    """What the chain found, in the schema."""
+    chain = await _whole_chain(model, messages, tools, schema, options)
+    formatted = await put_in_schema(model, chain, schema, options)
+    return Answer(text=formatted.text, chain=chain, value=formatted.value, formatted=formatted)
+
+
+async def _whole_chain(
+    model: ModelLike | ChatClient,
+    messages: Sequence[Message],
+    tools: Sequence[Tool],
+    schema: SchemaLike | None,
+    options: ChainOptions,
+) -> Chain:
+    """A chain; one that was cut short only where that is wanted."""
+    chain = await run_loop(model, messages, tools, schema, options)
+    if chain.incomplete and options.on_limit == "raise":
+        raise ChainError(chain, chain.notes[-1])
+    return chain
+
+
 async def _directly(
-    asker: Asker, messages: Sequence[Message], schema: SchemaLike, on_event: OnEvent | None, max_reasks: int
+    model: ModelLike | ChatClient, messages: Sequence[Message], schema: SchemaLike, options: ChainOptions
 ) -> Answer:
     """The schema on the only call."""
     if not messages:
@@ -176,9 +195,10 @@ async def _directly(
         raise ConfigError(msg)
     output = OutputSchema(schema)
     given = tuple(replace(each, content=as_text(each.content)) for each in messages)
-    chain = Chain(conversation_id=asker.conversation_id, messages=given)
     asked = with_system(given, _IN_SCHEMA.format(output.text))
-    formatted = await Formatter(asker, output, chain, on_event, max_reasks).run(asked, "answer")
+    async with options.asker(model) as asker:
+        chain = Chain(conversation_id=asker.conversation_id, messages=given)
+        formatted = await Formatter(asker, output, chain, options.on_event, options.max_reasks).run(asked, "answer")
     said = AssistantText(text=formatted.text)
     chain = replace(chain, entries=(said,), answer=formatted.text)
     return Answer(text=formatted.text, chain=chain, value=formatted.value, formatted=formatted)
@@ -197,75 +217,41 @@ def _as_output(listener: OnEvent | None) -> OnEvent | None:
     return hear
 
 
-async def stream_respond(  # noqa: PLR0913 - options with a name
-    model: ModelLike | ChatClient,
-    messages: Sequence[Message],
-    tools: Iterable[Tool] = (),
-    schema: SchemaLike | None = None,
-    *,
-    strategy: Strategy = "deferred",
-    chain_limit: int = 8,
-    before_call: BeforeCall | None = None,
-    after_call: AfterCall | None = None,
-    conversation_id: str = "",
-    tool_timeout_s: float | None = 30.0,
-    at_once: int = 1,
-    prompt: FormattingPrompt | None = None,
-    max_chars: int = MAX_CHARS,
-    on_limit: OnLimit = "format",
-    max_reasks: int = 1,
-    model_timeout_s: float | None = None,
-    max_retries: int = 2,
-) -> AsyncGenerator[Event, None]:
-    """What `respond` does, event by event; the last one, `Finished`, holds its `Answer`.
-
-    Output text comes as `OutputText` and as nothing else: from the last call alone, each piece once. A model with a
-    `stream` method is read while it writes; if what it wrote turns out not to be valid, `FormatRestarted` says so
-    before the next attempt. From any other model the text comes in one piece, once it is known to be valid.
-
-    Whoever stops iterating early closes the generator (`contextlib.aclosing`), and the work ends with it. Arguments
-    and errors are those of `respond`.
-    """
-    queue: asyncio.Queue[Event | None] = asyncio.Queue()
-
-    async def work() -> None:
-        try:
-            await respond(
-                model,
-                messages,
-                tools,
-                schema,
-                strategy=strategy,
-                chain_limit=chain_limit,
-                before_call=before_call,
-                after_call=after_call,
-                on_event=queue.put_nowait,
-                conversation_id=conversation_id,
-                tool_timeout_s=tool_timeout_s,
-                at_once=at_once,
-                prompt=prompt,
-                max_chars=max_chars,
-                on_limit=on_limit,
-                max_reasks=max_reasks,
-                model_timeout_s=model_timeout_s,
-                max_retries=max_retries,
-            )
-        finally:
-            queue.put_nowait(None)
-
-    task = asyncio.create_task(work())
-    try:
-        while (event := await queue.get()) is not None:
-            yield event
-        await task
-    finally:
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        task.cancel()
-        await asyncio.wait({task})
-
-
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def in_events(answering: Callable[P, Coroutine[Any, Any, Answer]]) -> Callable[P, AsyncGenerator[Event, None]]:
+    """`answering` as a generator of what it tells `on_event`; an `on_event` of the caller's own is told first."""
+
+    @wraps(answering)
+    async def events(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[Event, None]:
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        own = cast("OnEvent | None", kwargs.get("on_event"))
+
+        async def hear(event: Event) -> None:
+            await tell(own, event)
+            queue.put_nowait(event)
+
+        kwargs["on_event"] = hear
+
+        async def work() -> None:
+            try:
+                await answering(*args, **kwargs)
+            finally:
+                queue.put_nowait(None)
+
+        task = asyncio.create_task(work())
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+            await task
+        finally:
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            task.cancel()
+            await asyncio.wait({task})
+
+    return events
 
 
 def in_a_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
@@ -294,3 +280,13 @@ finalize_sync = in_a_loop(finalize)
 """`finalize`, without async."""
 respond_sync = in_a_loop(respond)
 """`respond`, without async."""
+stream_respond = in_events(respond)
+"""What `respond` does, event by event; the last one, `Finished`, holds its `Answer`.
+
+Output text comes as `OutputText` and as nothing else: from the last call alone, each piece once. A model with a
+`stream` method is read while it writes; if what it wrote turns out not to be valid, `FormatRestarted` says so before
+the next attempt. From any other model the text comes in one piece, once it is known to be valid.
+
+Whoever stops iterating early closes the generator (`contextlib.aclosing`), and the work ends with it. Arguments and
+errors are those of `respond`.
+"""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jazz_select.agent.turn import Work
+from jazz_select.agent.turn import TurnRequest
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.selector.select import FlowSelector
@@ -12,28 +12,34 @@ _SURE = 0.5
 _NONE = "none-of-the-branches"
 
 
-async def branch_of(selector: FlowSelector, flow: ConditionalFlow, work: Work, request: str) -> int | None:
+async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRequest, first: str) -> int | None:
     """The place of the branch for a message; that of `otherwise` where none fits; None where there is none.
 
     A sole branch is no certain one: its text has to hold, too.
+
+    Args:
+        selector: Finds it.
+        flow: The one that has the branches.
+        asked: What the user says now.
+        first: What the user said when the flow was chosen.
     """
     links = [(when, flow.resolve(part)) for when, part in flow.links()]
     branches = {place: (when, part) for place, (when, part) in enumerate(links) if when != ""}
     otherwise = next((place for place, (when, _) in enumerate(links) if when == ""), None)
     places = {part.id: place for place, (_, part) in branches.items()}
-    episodes = [*work.conversation.episodes, f"The user said: {request}"]
+    episodes = [*asked.conversation.episodes, f"The user said: {first}"]
     if selector.has_model:
         offered = [_offer(part, when or part.condition) for when, part in branches.values()]
         if (
             len(offered) == 1
         ):  # a selector asks nobody about one candidate, so what speaks against it is offered as well
             offered.append({"flow_id": _NONE, "flow_name": "none of them", "condition": "No other condition is met."})
-        chosen = await selector.select(work.message, offered, episodes, context=work.context)
+        chosen = await selector.select(asked.message, offered, episodes, context=asked.context)
         if chosen.decision.reason is Reason.LLM:
             return places.get(chosen.chosen_flows[0].id, otherwise)
         if chosen.decision.reason in {Reason.NONE, Reason.FALLBACK_EMPTY} or _NONE in chosen.decision.parsed_ids:
             return otherwise
-    found = (await selector.select(work.message, None, episodes, context=work.context, only=list(places))).decision
+    found = (await selector.select(asked.message, None, episodes, context=asked.context, only=list(places))).decision
     sure = found.confidence is not None and found.confidence >= _SURE and found.candidates
     return places.get(found.candidates[0].flow_id, otherwise) if sure else otherwise
 

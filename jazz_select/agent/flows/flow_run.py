@@ -7,7 +7,6 @@ from typing import Any, Final, Literal
 from jazz_select.agent.conversation import Part, Ran
 from jazz_select.json_values import storable_fields, storable_text
 from jazz_select.routing.records import StepRecord
-from jazz_select.routing.tools.tool import Tool
 
 FlowStatus = Literal["done", "active", "open", "waiting", "failed"]
 _WORST: Final = {"done": 0, "active": 1, "open": 2, "waiting": 3, "failed": 4}
@@ -95,13 +94,6 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
             final=each.final,
         )
     return found
-
-
-def doubtful(run: FlowRun, tools: Mapping[str, Tool]) -> str:
-    """The tool that destroys something, was called and failed last: whether it was done, nobody knows."""
-    failed = [record for record in run.steps if record.status == "failed" and record.attempts]
-    names = [record.tool for record in failed if tools[record.tool].destructive and record.fault != "output"]
-    return names[-1] if names else ""
 
 
 def output_text(output: object) -> str:

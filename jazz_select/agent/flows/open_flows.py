@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import orjson
 
-from jazz_select.agent.chain.loop import run_chain
-from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
+from jazz_select.agent.chain.loop import run_loop
+from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.transcript import Chain, ToolResult
 from jazz_select.agent.conversation import Ran
 from jazz_select.agent.flows.flow_run import FlowRun, output_text
-from jazz_select.agent.turn import Work
+from jazz_select.agent.turn import FlowStack, TurnRequest
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import ChatModel
@@ -43,25 +43,21 @@ class OpenFlows:
         model: ChatModel,
         tools: Toolbox,
         system: str,
-        chain_limit: int,
-        *,
-        before_call: BeforeCall | None = None,
-        after_call: AfterCall | None = None,
+        options: ChainOptions,
     ) -> None:
-        """Take whom to ask, with which tools and bounds."""
+        """Take whom to ask, with which tools, and how chains are run."""
         self._model = model
         self._tools = tools
         self._system = system
-        self._chain_limit = chain_limit
-        self._before_call, self._after_call = before_call, after_call
+        self._options = options
 
-    async def talk(self, work: Work, flow: BaseFlow | None, run: FlowRun) -> OpenFlowReply:
+    async def talk(self, request: TurnRequest, stack: FlowStack, flow: BaseFlow | None, run: FlowRun) -> OpenFlowReply:
         """Go on with a flow, or without one with every tool."""
-        parts = [self._system, _prompts(work, flow), _ENDING if flow is not None else "", _known(run)]
+        parts = [self._system, _prompts(stack, flow), _ENDING if flow is not None else "", _known(run)]
         messages = [
             Message(role="system", content="\n\n".join(part for part in parts if part)),
-            *(each.message() for each in work.conversation.messages),
-            Message(role="user", content=work.message or "(nothing)"),
+            *(each.message() for each in request.conversation.messages),
+            Message(role="user", content=request.message or "(nothing)"),
         ]
         ended: list[bool] = []
 
@@ -70,15 +66,9 @@ class OpenFlows:
             return "noted"
 
         done = Tool(name=FINISHED, description="Say that the procedure is complete.", function=finish)
+        tools = [*self._usable(flow), *([done] if flow is not None else [])]
         try:
-            chain = await run_chain(
-                self._model,
-                messages,
-                [*self._usable(flow), *([done] if flow is not None else [])],
-                chain_limit=self._chain_limit,
-                before_call=self._before_call,
-                after_call=self._after_call,
-            )
+            chain = await run_loop(self._model, messages, tools, None, self._options)
         except ChainError as error:
             return OpenFlowReply(
                 chain=error.chain, error=error, ran=self._ran(error.chain), final=self._final(error.chain)
@@ -114,9 +104,9 @@ def _named(flow: BaseFlow) -> Iterable[str]:
         yield from _named(part)
 
 
-def _prompts(work: Work, flow: BaseFlow | None) -> str:
+def _prompts(stack: FlowStack, flow: BaseFlow | None) -> str:
     """The flow's procedure; of those that are parked only the names."""
-    parked = [each.name for each in work.flows if flow is None or each.name != flow.name]
+    parked = [each.name for each in stack.flows if flow is None or each.name != flow.name]
     told = f"Parked for now, to come back to: {', '.join(parked)}." if parked else ""
     own = flow.build_prompt(verbose=False) if flow is not None else ""
     return "\n\n".join(part for part in (own, told) if part)

@@ -1,16 +1,17 @@
 """The flows of a turn, one after the other, until one waits or all are done."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.branches import branch_of
-from jazz_select.agent.flows.flow_run import FlowRun, doubtful, progress_of
-from jazz_select.agent.flows.open_flows import OpenFlows
+from jazz_select.agent.flows.flow_run import FlowRun, progress_of
+from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.flows.runner import FlowRunner
-from jazz_select.agent.flows.slots import Wanted, from_words, unused, wanted_of
-from jazz_select.agent.turn import Work
+from jazz_select.agent.flows.slots import Wanted, from_words, wanted_of
+from jazz_select.agent.gate import DestructionGate, Hold
+from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
@@ -25,18 +26,41 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error
 from jazz_select.values import flow_id
 
-_MOST_NAMED = 5
+
+@dataclass(slots=True, kw_only=True)
+class FlowAttempt:
+    """One flow of a turn while it runs. Its parts may run side by side, and put what they find in here.
+
+    Attributes:
+        request: What is to be answered.
+        stack: The flows, this one on top.
+        open_flow: How far it has come before.
+        answers: What was found in the user's words.
+        replies: What models made of it, in the order in which they ended.
+    """
+
+    request: TurnRequest
+    stack: FlowStack
+    open_flow: OpenFlow
+    answers: dict[str, Any] = field(default_factory=dict[str, Any])
+    replies: list[OpenFlowReply] = field(default_factory=list[OpenFlowReply])
 
 
 class TurnFlows:
     """Runs the flows of turns."""
 
     def __init__(
-        self, selector: FlowSelector, executor: FlowExecutor, model: ChatModel | None, loops: OpenFlows | None
+        self,
+        selector: FlowSelector,
+        executor: FlowExecutor,
+        gate: DestructionGate,
+        model: ChatModel | None,
+        loops: OpenFlows | None,
     ) -> None:
-        """Take who finds branches, who runs chains, and who goes on where a flow is open, if anyone does."""
+        """Take who finds branches, who runs chains, what holds them, and who goes on where a flow is open, if any."""
         self._selector = selector
         self._executor = executor
+        self._gate = gate
         self._model = model
         self._loops = loops
 
@@ -44,7 +68,7 @@ class TurnFlows:
         """The live flow of this name."""
         return self._selector.flow_registry.get(flow_id(name))
 
-    def prompts(self, flows: tuple[OpenFlow, ...]) -> str:
+    def prompts(self, flows: Sequence[OpenFlow]) -> str:
         """The prompts of the flows under way, the active one first; of one that cannot be told, none."""
         return "\n\n".join(filter(None, (_prompt(self.flow(each.name)) for each in reversed(flows))))
 
@@ -58,86 +82,92 @@ class TurnFlows:
         found = wanted_of([*tools, *self._executor.tools.values()], open_flow.asks)
         return {name: found[name] for name in open_flow.asks if name in found}
 
-    async def found(self, work: Work, open_flow: OpenFlow) -> dict[str, Any]:
+    async def found(self, request: TurnRequest, waiting: OpenFlow) -> dict[str, Any]:
         """What a model finds in the message of what a flow waits for; nothing without one."""
-        return await from_words(self._model, self.wanted(open_flow), [work.message]) if self._model else {}
+        return await from_words(self._model, self.wanted(waiting), [request.message]) if self._model else {}
 
-    def destroys(self, name: str) -> bool:
-        """Whether a tool of this flow destroys something."""
-        flow = self.flow(name)
-        try:
-            return flow is not None and any(tool.destructive for tool in self._chained(flow))
-        except FlowError:
-            return True
-
-    async def run(self, work: Work) -> None:
+    async def run(self, selected: SelectedFlows) -> TurnWork:
         """Run what is on top, and what was queued below it once that is done."""
-        while work.flows:
-            top, below = work.flows[-1], work.flows[:-1]
-            answers: dict[str, Any] = {}
+        work = TurnWork.of(selected)
+        while (top := work.stack.top) is not None:
+            attempt = FlowAttempt(request=work.request, stack=work.stack, open_flow=top)
             try:
-                run = await self._one(work, top, answers)
+                run = await self._one(attempt)
             except Exception as error:  # noqa: BLE001 - whatever an author's part fails with, the turn goes on
                 run = FlowRun(flow=top.name, status="failed", problem=describe_error(error), begun=False)
-            work.runs.append(run)
-            work.status = run.status
-            kept = {"answers": {**top.answers, **storable_fields(answers)}, "asks": run.asks, "named": run.named}
-            progress = top.model_copy(update=kept)
-            if run.begun:
-                progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
-            work.failed = tuple(each for each in work.failed if each.name != top.name)
-            if run.status in {"done", "failed"}:
-                work.flows = below
-                if run.status == "failed" and progress.is_final:
-                    doubt = doubtful(run, self._executor.tools)
-                    work.failed = (*work.failed, progress.model_copy(update={"status": "failed", "doubt": doubt}))
-                if run.status == "done" and below and below[-1].status == "queued":
-                    continue
-                work.resumed = below[-1].name if below else ""
-            else:
-                status = "waiting" if run.status == "waiting" else "active"
-                work.flows = (*below, progress.model_copy(update={"status": status}))
-            return
+            work = self._after(work, attempt, run)
+            following = work.stack.top
+            if run.status == "done" and following is not None and following.status == "queued":
+                continue
+            over = run.status in {"done", "failed"}
+            return replace(work, resumed=following.name if over and following is not None else "")
+        return work
 
-    async def converse(self, work: Work) -> None:
+    async def converse(self, selected: SelectedFlows) -> TurnWork:
         """No flow fits: a model with every tool, or nobody."""
+        work = TurnWork.of(selected)
         if self._loops is None:
-            work.status = "open"
-            work.reason = work.reason or "no flow fits"
-            return
-        talked = await self._loops.talk(work, None, FlowRun(flow=""))
-        work.chain, work.text, work.error = talked.chain, talked.chain.text, talked.error or work.error
-        work.status = "failed" if talked.error else "done"
-        work.reason = str(talked.error) if talked.error else work.reason
-        work.incomplete = talked.chain.incomplete
+            return replace(work, status="open", reason=work.reason or "no flow fits")
+        talked = await self._loops.talk(work.request, work.stack, None, FlowRun(flow=""))
+        return replace(
+            work,
+            status="failed" if talked.error else "done",
+            chain=talked.chain,
+            said=talked.chain.text,
+            incomplete=talked.chain.incomplete,
+            reason=str(talked.error) if talked.error else work.reason,
+            error=talked.error or work.error,
+        )
 
-    async def _one(self, work: Work, top: OpenFlow, answers: dict[str, Any]) -> FlowRun:
-        """Run one flow; what is found in the user's words on the way goes into `answers`."""
+    def _after(self, work: TurnWork, attempt: FlowAttempt, run: FlowRun) -> TurnWork:
+        """What was done, with this flow."""
+        top = attempt.open_flow
+        answers = {**top.answers, **storable_fields(attempt.answers)}
+        progress = top.model_copy(update={"answers": answers, "asks": run.asks, "named": run.named})
+        if run.begun:
+            progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
+        stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.name != top.name))
+        if run.status in {"done", "failed"}:
+            stack = stack.without_top(self._gate.kept(progress, run) if run.status == "failed" else ())
+        else:
+            status = "waiting" if run.status == "waiting" else "active"
+            stack = stack.with_top(progress.model_copy(update={"status": status}))
+        replies = attempt.replies
+        return replace(
+            work,
+            stack=stack,
+            status=run.status,
+            runs=(*work.runs, run),
+            chain=replies[-1].chain if replies else work.chain,
+            incomplete=work.incomplete or any(each.chain.incomplete for each in replies),
+            error=next((each.error for each in reversed(replies) if each.error), work.error),
+        )
+
+    async def _one(self, attempt: FlowAttempt) -> FlowRun:
+        """Run one flow."""
+        top, context = attempt.open_flow, attempt.request.context
         flow = self.flow(top.name)
         begun = FlowRun(flow=top.name, status="failed", begun=False)
         if flow is None:
             return replace(begun, problem=f"there is no flow {top.name!r} any more")
         begun = replace(begun, type=flow.type)
-        closed = Availability.closed_among([flow], work.context)
+        closed = Availability.closed_among([flow], context)
         if closed.ids:
             return replace(begun, problem="; ".join(closed.notes))
         _check_chains(flow)
-        facts = {**top.answers, **work.context}
-        if top.doubt:
-            return replace(begun, status="waiting", problem=f"{top.doubt} failed, and may have been done all the same")
-        if named := await self._unheard(work, top, flow, facts, answers):
-            told = f"{', '.join(named)} was named, and nothing takes it"
-            return replace(begun, status="waiting", problem=told, named=tuple(named))
+        hold = self._gate.held_by_doubt(top) or await self._held_by_name(attempt, flow)
+        if hold is not None:
+            return replace(begun, status="waiting", problem=hold.problem, named=hold.named)
 
         async def go_on(part: BaseFlow, run: FlowRun) -> FlowRun:
-            return await self._gone_on(work, part, run)
+            return await self._gone_on(attempt, part, run)
 
         async def choose(conditional: ConditionalFlow) -> int | None:
-            return await branch_of(self._selector, conditional, work, top.request)
+            return await branch_of(self._selector, conditional, attempt.request, top.request)
 
         async def fill(tool: Tool, missing: tuple[str, ...], known: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG001
-            found = await self._filled(work, top, wanted_of([tool], missing))
-            answers.update(found)
+            found = await self._filled(attempt, wanted_of([tool], missing))
+            attempt.answers.update(found)
             return found
 
         runner = FlowRunner(
@@ -147,40 +177,31 @@ class TurnFlows:
             go_on=go_on if self._loops else None,
             fill=fill if self._model else None,
         )
-        return await runner.run(flow, {**facts, **answers})
+        return await runner.run(flow, {**top.answers, **context, **attempt.answers})
 
-    async def _unheard(
-        self, work: Work, top: OpenFlow, flow: BaseFlow, facts: Mapping[str, Any], answers: dict[str, Any]
-    ) -> list[str]:
-        """What the user named in particular and nothing holds, where the flow destroys something.
+    async def _held_by_name(self, attempt: FlowAttempt, flow: BaseFlow) -> Hold | None:
+        """Why the gate holds a flow for what the user named, once a model has looked which input is meant by it."""
+        top = attempt.open_flow
+        known = {**top.answers, **attempt.request.context}
+        known |= {name: value for part in top.parts.values() for name, value in part.facts.items()}
+        said = [top.request, attempt.request.message]
+        if self._model is not None and not top.parts and self._gate.overlooks(flow, said, known):
+            attempt.answers.update(await self._filled(attempt, _unset(list(self._gate.chained(flow)), known)))
+        return self._gate.held_by_name(top, flow, said, {**known, **attempt.answers})
 
-        A message that names order 60105 must not end in a refund of another one because a tool's `order_number` may be
-        left out. A model finds out which input is meant, among those that no tool before gives.
-        """
-        known = {**facts, **{name: value for part in top.parts.values() for name, value in part.facts.items()}}
-        said = [top.request, work.message]
-        agreed = {word.casefold() for word in top.agreed}
-        tools = list(self._chained(flow))  # where a model calls the tools, it reads the message itself
-        if not any(tool.destructive for tool in tools) or not unused(said, known):
-            return []
-        if self._model is not None and not top.parts:
-            answers.update(await self._filled(work, top, _unset(tools, known)))
-        left = dict.fromkeys(unused(said, {**known, **answers}))
-        return [word for word in left if word.casefold() not in agreed][:_MOST_NAMED]
-
-    async def _filled(self, work: Work, top: OpenFlow, wanted: Mapping[str, Wanted]) -> dict[str, Any]:
+    async def _filled(self, attempt: FlowAttempt, wanted: Mapping[str, Wanted]) -> dict[str, Any]:
         """Inputs of tools out of what the user has said since asking for this flow."""
         if self._model is None:
             return {}
-        return await from_words(self._model, wanted, [*work.conversation.since(top.turn), work.message])
+        earlier = attempt.request.conversation.since(attempt.open_flow.turn)
+        return await from_words(self._model, wanted, [*earlier, attempt.request.message])
 
-    async def _gone_on(self, work: Work, flow: BaseFlow, run: FlowRun) -> FlowRun:
+    async def _gone_on(self, attempt: FlowAttempt, flow: BaseFlow, run: FlowRun) -> FlowRun:
         """A model goes on where a flow is open. If it fails, the flow stays as it is: nothing of it is run again."""
         if self._loops is None:
             return run
-        talked = await self._loops.talk(work, flow, run)
-        work.chain, work.error = talked.chain, talked.error or work.error
-        work.incomplete = work.incomplete or talked.chain.incomplete
+        talked = await self._loops.talk(attempt.request, attempt.stack, flow, run)
+        attempt.replies.append(talked)
         run = replace(run, final=run.final or talked.final)
         ran = (*run.ran, *talked.ran)
         if talked.error is not None:
@@ -194,14 +215,6 @@ class TurnFlows:
                 yield self._executor.tools[name]
         for part in flow.subflows:
             yield from self._tools_of(part)
-
-    def _chained(self, flow: BaseFlow) -> Iterator[Tool]:
-        """The connected tools that its chain and those of its parts may run, in their order."""
-        for step in chain_of(flow):
-            names = [step] if isinstance(step, str) else getattr(step, "candidate_tools", list(self._executor.tools))
-            yield from (self._executor.tools[name] for name in names if name in self._executor.tools)
-        for part in flow.subflows:
-            yield from self._chained(part)
 
 
 def _check_chains(flow: BaseFlow) -> None:

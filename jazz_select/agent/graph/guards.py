@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
-from jazz_select.agent.graph.state import FINISH, ActionDecision, StateT, TurnState, changed, updated
+from jazz_select.agent.graph.state import FINISH, ActionDecision, GuardInput, GuardInputT, TurnState, changed, updated
 from jazz_select.errors import ConfigError
 from jazz_select.text import describe_error
 
@@ -30,7 +30,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard(Generic[StateT]):
+class Guard(Generic[GuardInputT]):
     """A check with a name and the tags it may answer with, so that each can be given an edge.
 
     Attributes:
@@ -40,7 +40,7 @@ class Guard(Generic[StateT]):
     """
 
     name: str
-    check: Callable[[StateT], Route | None]
+    check: Callable[[GuardInputT], Route | None]
     tags: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -51,25 +51,28 @@ class Guard(Generic[StateT]):
             raise ConfigError(msg)
 
 
-def guard(*tags: str) -> Callable[[Callable[[StateT], Route | None]], Guard[StateT]]:
+def guard(*tags: str) -> Callable[[Callable[[GuardInputT], Route | None]], Guard[GuardInputT]]:
     """Make a guard of a function: `@guard("finish_aborted")`."""
 
-    def made(check: Callable[[StateT], Route | None]) -> Guard[StateT]:
+    def made(check: Callable[[GuardInputT], Route | None]) -> Guard[GuardInputT]:
         return Guard(check.__name__, check, tags)
 
     return made
 
 
 def iteration_cap(limit: int, tag: str = "finish_iteration_cap") -> Guard[Any]:
-    """A guard that ends a turn after so many rounds; the round that is one too many does nothing else."""
+    """A guard that ends a turn after so many rounds; the round that is one too many does nothing else.
 
-    def check(state: TurnState) -> Route | None:
-        return Route(tag) if state.iterations > limit else None
+    An agent's turn has no rounds, and so never one too many.
+    """
+
+    def check(state: GuardInput) -> Route | None:
+        return Route(tag) if isinstance(state, TurnState) and state.iterations > limit else None
 
     return Guard(f"iteration_cap({limit})", check, (tag,))
 
 
-def through(guards: Sequence[Guard[StateT]], state: StateT) -> Route:
+def through(guards: Sequence[Guard[GuardInputT]], state: GuardInputT) -> Route:
     """What the guards come to, in their order: the first tag that is not `continue`, with all updates so far.
 
     A guard that raises, answers with a tag that is not its own, or updates what is not there, ends the turn: a check

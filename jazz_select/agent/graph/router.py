@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Generic
 
@@ -23,11 +24,19 @@ from jazz_select.agent.graph.guards import Guard, Route, through
 from jazz_select.agent.graph.layout import DECIDE, TOO_MANY, called, check_sync, laid_out, way_out
 from jazz_select.agent.graph.snapshot import Snapshot
 from jazz_select.agent.graph.state import FINISH, ActionDecision, NodeRecord, StateT, TurnState, updated
-from jazz_select.agent.graph.topology import FAILED, TurnProgress, build_graph, mermaid, walk
+from jazz_select.agent.graph.topology import FAILED, NodeExit, mermaid, walk
 from jazz_select.errors import RouterError, SnapshotError
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
 from jazz_select.values import Tier
+
+
+@dataclass(frozen=True, slots=True)
+class TurnProgress(Generic[StateT]):
+    """How far a turn has come: its state, and the nodes that were passed."""
+
+    state: StateT
+    trace: tuple[NodeRecord, ...] = ()
 
 
 class Router(Generic[StateT]):
@@ -87,7 +96,6 @@ class Router(Generic[StateT]):
             | ({"acquire": acquire} if acquire else {})
         )
         self._topology = laid_out(self._guards, routes, self._actions, self._validators)
-        self._graph = build_graph(self._topology, self._passed, name=name)
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -155,23 +163,22 @@ class Router(Generic[StateT]):
             state = updated(state, updates or {})
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise RouterError(f"the updates are no state: {describe_error(error)}") from error  # noqa: EM102, TRY003
-        return await self._from(node, TurnProgress(state, [*snapshot.trace]), most_nodes)
+        return await self._from(node, TurnProgress(state, snapshot.trace), most_nodes)
 
     async def _from(self, node: str, progress: TurnProgress[StateT], most_nodes: int | None) -> Run[StateT]:
         if most_nodes is not None and most_nodes < 0:
             raise RouterError(f"most_nodes must be at least 0, not {most_nodes}")  # noqa: EM102, TRY003 - said once
         with span(self.name, "turn") as traced:
-            following = await walk(self._graph, node, progress, nodes=self.nodes, most_nodes=most_nodes)
+            following, progress = await walk(self._topology, node, progress, self._passed, most_nodes=most_nodes)
             if traced is not None:
                 status = "paused" if following else "finished"
                 traced.note({"status": status, "iterations": progress.state.iterations})
-        trace = tuple(progress.trace)
         if following:
-            return Run(status="paused", state=progress.state, trace=trace, node=following)
-        return Run(status="finished", state=progress.state, trace=trace)
+            return Run(status="paused", state=progress.state, trace=progress.trace, node=following)
+        return Run(status="finished", state=progress.state, trace=progress.trace)
 
-    async def _passed(self, node: str, progress: TurnProgress[StateT]) -> str:
-        """Pass one node, and say by which tag it is left."""
+    async def _passed(self, node: str, progress: TurnProgress[StateT]) -> NodeExit[TurnProgress[StateT]]:
+        """Pass one node."""
         began = perf_counter()
         with span(node, "node") as traced:
             route = await self._at(node, progress.state)
@@ -179,14 +186,12 @@ class Router(Generic[StateT]):
                 made = {} if route.decision is None else {"decision": route.decision}
                 # Why a turn ended is what led to its end, so that is what stays.
                 left_by = {} if node == FINISH else {"route": route.tag}
-                progress.state = updated(progress.state, {**route.updates, **made, **left_by})
+                state = updated(progress.state, {**route.updates, **made, **left_by})
             except (LookupError, TypeError, ValueError) as error:
                 way = way_out(self._topology.edges.get(node, {}))
                 route = ended(f"{node} answered what is no state: {describe_error(error)}", way)
                 # Unchecked: an action may have spoilt the very state that it was given.
-                progress.state = progress.state.model_copy(update={"decision": route.decision, "route": route.tag})
-            state = progress.state
-            progress.paused = node in self._actions and self._actions[node].pauses and route.tag != FAILED
+                state = progress.state.model_copy(update={"decision": route.decision, "route": route.tag})
             record = NodeRecord(
                 node=node,
                 iteration=state.iterations,
@@ -194,10 +199,10 @@ class Router(Generic[StateT]):
                 action=state.decision.action if state.decision else "",
                 duration_s=perf_counter() - began,
             )
-            progress.trace.append(record)
             if traced is not None:
                 _note(traced, record, state)
-        return route.tag
+        pauses = node in self._actions and self._actions[node].pauses and route.tag != FAILED
+        return NodeExit(TurnProgress(state, (*progress.trace, record)), route.tag, pauses)
 
     async def _at(self, node: str, state: StateT) -> Route:
         if node == PRE_CHECK:

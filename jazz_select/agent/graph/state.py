@@ -31,7 +31,13 @@ class ActionDecision(BaseModel):
     notes: tuple[str, ...] = ()
 
 
-class TurnState(BaseModel):
+class GuardInput(BaseModel):
+    """The base of what guards look at: frozen, and without a field that nobody knows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class TurnState(GuardInput):
     """The base of what a turn knows. Authors add fields; all of them have to go to JSON and back.
 
     Attributes:
@@ -40,13 +46,12 @@ class TurnState(BaseModel):
         decision: The last decision.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
     iterations: int = 0
     route: str = ""
     decision: ActionDecision | None = None
 
 
+GuardInputT = TypeVar("GuardInputT", bound=GuardInput)
 StateT = TypeVar("StateT", bound=TurnState)
 
 
@@ -80,13 +85,13 @@ class NodeRecord(BaseModel):
         return (self.node, self.iteration, self.route, self.action)
 
 
-def changed(state: TurnState, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def changed(state: GuardInput, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Of the wanted values those that differ from what the state has: what is unchanged is absent."""
     own = vars(state)
     return {name: value for name, value in wanted.items() if name not in own or own[name] != value}
 
 
-def updated(state: StateT, updates: Mapping[str, Any]) -> StateT:
+def updated(state: GuardInputT, updates: Mapping[str, Any]) -> GuardInputT:
     """The state with these fields, validated.
 
     Raises:

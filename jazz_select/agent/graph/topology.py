@@ -1,20 +1,18 @@
 """The graph of a turn: its nodes and edges, checked, drawn and walked."""
 
+import asyncio
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Final, Generic, Literal, Protocol
+from typing import Final, Generic, TypeVar
 
-from pydantic_graph import EndMarker, Graph, GraphBuilder, GraphTaskRequest, StepContext, TypeExpression
-from pydantic_graph.id_types import NodeID
-
-from jazz_select.agent.graph.state import NodeRecord, StateT
 from jazz_select.errors import RouterError
 
 FAILED: Final = "failed"
 """The tag of an action that raised: the turn ends."""
-_NAME = re.compile(r"(?!__)\w[\w.-]*")  # two underscores are what the library's own nodes begin with
+_NAME: Final = re.compile(r"(?!__)\w[\w.-]*")  # two underscores are kept for nodes of our own
+T = TypeVar("T")
 Edges = Mapping[str, Mapping[str, str]]
 """Node to tag to the node that comes then. One tag alone needs no name: `{"": node}`."""
 
@@ -52,6 +50,21 @@ class Topology:
             told = " → ".join(loop)
             raise RouterError(f"{told} is a loop that no guard sees; lead it back to {home}")  # noqa: EM102, TRY003
 
+    def following(self, node: str, tag: str) -> str:
+        """The node that comes where this one is left by a tag; none where the graph ends with it.
+
+        Raises:
+            RouterError: The tag has no edge.
+        """
+        ways = self.edges.get(node)
+        if not ways:
+            return ""
+        if tag in ways:
+            return ways[tag]
+        if len(ways) == 1 and "" in ways:
+            return ways[""]  # where there is one way only, whatever is answered takes it
+        raise RouterError(f"{node} was left by {tag!r}, for which there is no edge")  # noqa: EM102, TRY003 - said once
+
     def _loop_without(self, home: str) -> list[str]:
         """A way round that does not pass `home`; none where there is none."""
         before: dict[str, set[str]] = {node: set() for node in self.nodes}
@@ -64,34 +77,6 @@ class Topology:
         except CycleError as error:
             return list(error.args[1])
         return []
-
-
-def build_graph(
-    topology: Topology, run: Callable[[str, Any], Awaitable[str]], *, name: str
-) -> "Graph[Any, Any, Any, str]":
-    """The topology as a pydantic-graph; `run` passes a node and says by which tag it is left."""
-    builder: GraphBuilder[Any, Any, Any, str] = GraphBuilder(name=name, state_type=object, output_type=str)
-
-    def step(node: str) -> Any:
-        async def call(ctx: StepContext[Any, Any, Any]) -> str:
-            return await run(node, ctx.state)
-
-        return builder.step(call, node_id=node, label=node)
-
-    steps = {node: step(node) for node in topology.nodes}
-    builder.add(builder.edge_from(builder.start_node).to(steps[topology.nodes[0]]))
-    for node, step_ in steps.items():
-        ways = topology.edges.get(node, {})
-        if not ways:
-            builder.add(builder.edge_from(step_).to(builder.end_node))
-        elif len(ways) == 1:
-            builder.add(builder.edge_from(step_).to(steps[next(iter(ways.values()))]))
-        else:
-            choice: Any = builder.decision(node_id=f"after {node}")
-            for tag, target in ways.items():
-                choice = choice.branch(builder.match(TypeExpression[Literal[tag]]).label(tag).to(steps[target]))  # pyright: ignore[reportInvalidTypeForm, reportInvalidTypeArguments] - a tag is a value of this very run
-            builder.add(builder.edge_from(step_).to(choice))
-    return builder.build()
 
 
 def mermaid(topology: Topology) -> str:
@@ -112,44 +97,46 @@ def mermaid(topology: Topology) -> str:
     return "\n".join(lines) + "\n"
 
 
-@dataclass(slots=True)
-class TurnProgress(Generic[StateT]):
-    """A run on its way: the graph's own state."""
+@dataclass(frozen=True, slots=True)
+class NodeExit(Generic[T]):
+    """How a node was left.
 
-    state: StateT
-    trace: list[NodeRecord] = field(default_factory=list[NodeRecord])
-    paused: bool = False
+    Attributes:
+        value: What the next node is given.
+        tag: The edge to take.
+        pauses: Whether to stop before the next node.
+    """
 
-
-class Pausable(Protocol):
-    """The state of a walk."""
-
-    @property
-    def paused(self) -> bool:
-        """Whether to stop before the next node."""
-        ...
+    value: T
+    tag: str = ""
+    pauses: bool = False
 
 
 async def walk(
-    graph: "Graph[Any, Any, Any, str]",
+    topology: Topology,
     start: str,
-    progress: Pausable,
+    value: T,
+    run: Callable[[str, T], Awaitable[NodeExit[T]]],
     *,
-    nodes: Collection[str],
     most_nodes: int | None = None,
-) -> str:
-    """Pass nodes from `start` on, and say which comes next; none where the graph came to its end."""
-    left = -1 if most_nodes is None else most_nodes
-    async with graph.iter(state=progress, inputs=None) as run:
-        found: Any = await anext(run)
-        if found[0].node_id != start:
-            run.override_next([GraphTaskRequest(node_id=NodeID(start), inputs=None, fork_stack=found[0].fork_stack)])
-        while not isinstance(found, EndMarker):
-            following: Any = run.next_task
-            name = str(following[0].node_id)
-            if name in nodes:  # between them the graph has nodes of its own, where it branches
-                if left == 0 or progress.paused:
-                    return name
-                left -= 1
-            found = await anext(run)
-    return ""
+) -> tuple[str, T]:
+    """Pass nodes from `start` on; say which comes next, none at the end of the graph, and what it would be given.
+
+    Args:
+        topology: The graph.
+        start: The first node to pass.
+        value: What it is given.
+        run: Passes one node.
+        most_nodes: Stop after so many nodes.
+
+    Raises:
+        RouterError: A node was left by a tag that has no edge.
+    """
+    node, passed = start, 0
+    while node and passed != most_nodes:
+        await asyncio.sleep(0)  # nodes may never wait: others get their turn here, and who was cancelled ends here
+        left = await run(node, value)
+        node, value, passed = topology.following(node, left.tag), left.value, passed + 1
+        if left.pauses:
+            break
+    return node, value

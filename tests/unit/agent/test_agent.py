@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from flows.shop import Shop
 from flows.tools import ReturnPolicy, shop_tools
 from jazz_select import FlowRegistry, FlowSelector
-from jazz_select.agent import Conversation, Route, guard
+from jazz_select.agent import Conversation, Route, guard, iteration_cap
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.turn import TurnInput
 from jazz_select.errors import ConfigError, FormatError, ModelError, StoreError
@@ -193,8 +193,26 @@ async def test_a_guard_ends_a_turn_before_anything_else(
     assert [span.name for span in result.trace] == ["agent", "pre_check", "finish"]
 
 
-async def test_a_guard_that_has_nothing_to_say_lets_it_through(made: Made) -> None:
-    assert (await made(guards=[closed]).turn(REFUND, context=ADA)).status == "done"
+@pytest.mark.parametrize("each", [closed, iteration_cap(0)], ids=["closed", "a cap on rounds, of which there are none"])
+async def test_a_guard_that_has_nothing_to_say_lets_it_through(made: Made, each: Any) -> None:
+    assert (await made(guards=[each]).turn(REFUND, context=ADA)).status == "done"
+
+
+async def test_guards_see_what_is_asked_and_what_those_before_them_changed(made: Made) -> None:
+    seen: list[TurnInput] = []
+
+    @guard("never")
+    def marks(state: TurnInput) -> Route:
+        return Route(updates={"context": {**state.context, "marked": True}})
+
+    @guard("never")
+    def sees(state: TurnInput) -> None:
+        seen.append(state)
+
+    await made(guards=[marks, sees]).turn(REFUND, context=ADA)
+    assert [vars(each) for each in seen] == [
+        {"message": REFUND, "conversation": Conversation(), "context": {**ADA, "marked": True}}
+    ]
 
 
 async def test_what_fails_in_a_flow_is_told_and_the_flow_is_over(made: Made) -> None:
@@ -350,6 +368,7 @@ async def test_arguments_of_the_wrong_kind_are_refused(made: Made, arguments: di
         ({"guards": ["closed"]}, "@guard"),
         ({"decision_callback": ReturnPolicy}, "decide"),
         ({"decision_callback": lambda: None}, "decide"),
+        ({"chain_limit": 0}, "chain_limit is a whole number of at least 1, not 0"),
     ],
 )
 def test_parts_of_the_wrong_kind_are_refused(made: Made, options: dict[str, Any], problem: str) -> None:

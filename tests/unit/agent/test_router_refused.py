@@ -102,7 +102,7 @@ REFUSED: list[Any] = [
     pytest.param(
         {"actions": {"work": to({'a"|b': "finish"})}}, "is no name of a node or tag", id="a tag that breaks a picture"
     ),
-    pytest.param({"actions": {"__end__": Action(run=work)}}, "'__end__' is no name", id="the library's own name"),
+    pytest.param({"actions": {"__end__": Action(run=work)}}, "'__end__' is no name", id="a name that is kept"),
     pytest.param({"guards": [Guard("keeper", waits, ())]}, "guard keeper is async", id="a guard that waits"),
     pytest.param({"acquire": waits}, "acquire is async", id="an acquisition that waits"),
     pytest.param({"rewrites": [waits]}, "rewrite never is async", id="a rewrite that waits"),

@@ -167,6 +167,20 @@ async def test_a_reader_who_leaves_ends_the_work() -> None:
     assert ended.is_set()
 
 
+async def test_a_listener_of_the_callers_own_hears_the_same() -> None:
+    told: list[Event] = []
+    events = await heard(ScriptedModel(FIND, SAID, VALID), tools=tools(), schema=SCHEMA, on_event=told.append)
+    assert told == events
+
+
+@pytest.mark.parametrize("options", [{"chain_limit": 0}, {"strategy": "odd"}, {"max_reasks": -1}], ids=repr)
+async def test_options_that_cannot_work_are_told(options: Any) -> None:
+    model = ScriptedModel(SAID)
+    with pytest.raises(ConfigError):
+        await heard(model, **options)
+    assert model.calls == []
+
+
 async def test_cancelling_the_reader_ends_the_work() -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 

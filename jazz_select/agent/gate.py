@@ -1,0 +1,112 @@
+"""The gate before what cannot be undone: when a flow that destroys something waits for the user's yes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.flows.flow_run import FlowRun
+from jazz_select.agent.flows.slots import is_hesitant, unused
+from jazz_select.errors import FlowError
+from jazz_select.flow.base import BaseFlow
+from jazz_select.routing.executor import chain_of
+from jazz_select.routing.tools.tool import Tool
+
+_MOST_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Why a flow waits for a yes.
+
+    Attributes:
+        problem: In words.
+        named: What the user named and nothing takes.
+    """
+
+    problem: str
+    named: tuple[str, ...] = ()
+
+
+class DestructionGate:
+    """Decides when a flow that destroys something may run, and what is kept of one in which something was destroyed.
+
+    A flow destroys something where its chain, or that of a part, may run a tool that is `destructive`; where that
+    cannot be told, it does. Such a flow is held, and the user asked for a yes,
+
+    - where the answer that would let it go on has a word that may take it back (`lets_through`);
+    - where a tool that destroys something failed in it, and may have been done all the same (`held_by_doubt`);
+    - where the user named one thing in particular, such as an order's number, and no input takes it (`held_by_name`):
+      a message that names order 60105 must not end in a refund of another one.
+
+    The yes is for what was asked, and for no more (`agreed`). A flow that ends before it is done, after something was
+    destroyed in it, is kept (`kept`): asked for again, it goes on where it stood and does not destroy that twice. A
+    flow without a chain is not held here: the model that calls its tools reads the message itself.
+    """
+
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
+        """Take the connected tools, by name."""
+        self._tools = tools
+
+    def chained(self, flow: BaseFlow) -> Iterator[Tool]:
+        """The connected tools that its chain and those of its parts may run, in their order.
+
+        Raises:
+            FlowError: A chain cannot be run.
+        """
+        for step in chain_of(flow):
+            names = [step] if isinstance(step, str) else getattr(step, "candidate_tools", list(self._tools))
+            yield from (self._tools[name] for name in names if name in self._tools)
+        for part in flow.subflows:
+            yield from self.chained(part)
+
+    def destroys(self, flow: BaseFlow | None) -> bool:
+        """Whether a tool of this flow destroys something."""
+        try:
+            return flow is not None and any(tool.destructive for tool in self.chained(flow))
+        except FlowError:
+            return True
+
+    def lets_through(self, flow: BaseFlow | None, message: str) -> bool:
+        """Whether an answer lets a flow that waits go on."""
+        return not (is_hesitant(message) and self.destroys(flow))
+
+    def held_by_doubt(self, waiting: OpenFlow) -> Hold | None:
+        """Why it is held, where a tool of it may have been done already."""
+        if not waiting.doubt:
+            return None
+        return Hold(problem=f"{waiting.doubt} failed, and may have been done all the same")
+
+    def overlooks(self, flow: BaseFlow, said: Sequence[str], known: Mapping[str, Any]) -> bool:
+        """Whether what was said names something that it does not know, and it destroys something."""
+        return self.destroys(flow) and bool(unused(said, known))
+
+    def held_by_name(
+        self, waiting: OpenFlow, flow: BaseFlow, said: Sequence[str], known: Mapping[str, Any]
+    ) -> Hold | None:
+        """Why it is held, where the user named something that nothing takes, and has not agreed to leave it out."""
+        if not self.destroys(flow):
+            return None
+        agreed = {word.casefold() for word in waiting.agreed}
+        left = [word for word in dict.fromkeys(unused(said, known)) if word.casefold() not in agreed]
+        if not left:
+            return None
+        named = tuple(left[:_MOST_NAMED])
+        return Hold(problem=f"{', '.join(named)} was named, and nothing takes it", named=named)
+
+    def agreed(self, waiting: OpenFlow) -> OpenFlow:
+        """A flow that was held, once the user says yes to what was asked."""
+        return waiting.model_copy(update={"agreed": (*waiting.agreed, *waiting.named), "named": (), "doubt": ""})
+
+    def kept(self, ended: OpenFlow, run: FlowRun | None = None) -> tuple[OpenFlow, ...]:
+        """What is kept of a flow that ended before it was done: itself, where something was destroyed in it."""
+        if not ended.is_final:
+            return ()
+        doubt = {} if run is None else {"doubt": self._doubt(run)}
+        return (ended.model_copy(update={"status": "failed", **doubt}),)
+
+    def _doubt(self, run: FlowRun) -> str:
+        """The tool that destroys something, was called and failed last: whether it was done, nobody knows."""
+        failed = [record for record in run.steps if record.status == "failed" and record.attempts]
+        names = [record.tool for record in failed if self._tools[record.tool].destructive and record.fault != "output"]
+        return names[-1] if names else ""

@@ -1,0 +1,124 @@
+"""Which flows a message is for: the one that waits for this answer, or what the message is about."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from jazz_select.agent.answer import called_off
+from jazz_select.agent.checks import why_open
+from jazz_select.agent.conversation import OpenFlow, after_selection, is_decisive
+from jazz_select.agent.flows.slots import AGREED, CALLED_OFF, folded_message, single_word
+from jazz_select.agent.flows.turn_flows import TurnFlows
+from jazz_select.agent.gate import DestructionGate
+from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, Way
+from jazz_select.errors import JazzSelectError
+from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.selector.select import FlowSelector
+from jazz_select.text import describe_error
+
+
+class TurnSelector:
+    """Finds out, for each turn, which flow runs."""
+
+    def __init__(
+        self,
+        selector: FlowSelector,
+        running: TurnFlows,
+        gate: DestructionGate,
+        *,
+        shift_above: float,
+        has_model: bool,
+    ) -> None:
+        """Take who finds flows, who knows what they wait for, what holds them, and how sure a new one has to be."""
+        self._selector = selector
+        self._running = running
+        self._gate = gate
+        self._shift_above = shift_above
+        self._has_model = has_model
+
+    async def select(self, request: TurnRequest) -> SelectedFlows:
+        """The flows that a message is for, and what is to be done with them. What fails on the way is told in it."""
+        begun = self._without_gone(request)
+        active = begun.stack.top
+        idle = active is not None and active.status != "active"
+        if active is not None and (at_once := self._answered_at_once(begun, active, idle=idle)) is not None:
+            return at_once
+        try:
+            found = await self._found(request, alone=idle)
+        except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
+            return replace(
+                begun,
+                way="ask" if idle else "open" if active is None else "run",
+                error=error if isinstance(error, JazzSelectError) else None,
+                reason=f"no flow could be looked for: {describe_error(error)}",
+            )
+        begun = replace(begun, selection=found)
+        decisive = is_decisive(found, request.message, above=self._shift_above)
+        if active is not None and idle and (not decisive or found.names == [active.name]):
+            return await self._heard(begun, active, chosen=decisive)
+        if decisive:
+            return replace(begun, way="run", stack=_with(begun.stack, found.names, request))
+        if active is not None:
+            return replace(begun, way="run")
+        return replace(begun, way="open", reason=begun.reason or why_open(found))
+
+    def _without_gone(self, request: TurnRequest) -> SelectedFlows:
+        """The flows under way, without those that are not live any more."""
+        stack = request.stack
+        gone = [each.name for each in stack.flows if self._running.flow(each.name) is None]
+        if not gone:
+            return SelectedFlows(request=request, stack=stack)
+        left = replace(stack, flows=tuple(each for each in stack.flows if each.name not in gone))
+        return SelectedFlows(request=request, stack=left, reason=f"there is no flow {', '.join(gone)} any more")
+
+    def _answered_at_once(self, begun: SelectedFlows, active: OpenFlow, *, idle: bool) -> SelectedFlows | None:
+        """Where a message is a bare answer, agrees or calls off, nothing has to be looked for."""
+        message = begun.request.message
+        said = folded_message(message)
+        known = {**active.answers, **begun.request.context}
+        lacking = {name: each for name, each in self._running.wanted(active).items() if name not in known}
+        if idle and (answers := single_word(lacking, message)):
+            return _answered(begun, active, answers, way="run")
+        if idle and said in AGREED and all(name in known for name in active.asks):
+            return _answered(begun, self._gate.agreed(active), {}, way="run")
+        if said in CALLED_OFF and (idle or not self._has_model):
+            stack = begun.stack.without_top(self._gate.kept(active))  # asked for again, it goes on where it was
+            resumed = stack.top.name if stack.top else ""
+            return replace(begun, way="ask", stack=stack, text=called_off(active), resumed=resumed)
+        return None
+
+    async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
+        """Whether a message that is about nothing else lets a flow that waits go on."""
+        answers = await self._running.found(begun.request, active)
+        goes_on = (answers or chosen) and self._gate.lets_through(
+            self._running.flow(active.name), begun.request.message
+        )
+        return _answered(begun, active, answers, way="run" if goes_on else "ask")
+
+    async def _found(self, request: TurnRequest, *, alone: bool) -> FlowSelectionResult:
+        """By the message alone where that says enough, or has to; else with what was said before.
+
+        A model reads both at once. Recall would find what was just done, or waits, for every "thanks" that follows, so
+        what earlier turns are needed for does not count where it was done in them.
+        """
+        message, context, episodes = request.message, request.context, request.conversation.episodes
+        if self._selector.has_model or not episodes:
+            return await self._selector.select(message, episode_summaries=episodes, context=context)
+        own = await self._selector.select(message, context=context)
+        if alone or is_decisive(own, message, above=self._shift_above):
+            return own
+        found = await self._selector.select(message, episode_summaries=episodes, context=context)
+        return own if set(found.names) & set(request.conversation.done) else found
+
+
+def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way) -> SelectedFlows:
+    """With what the user answered kept in the flow that waits for it."""
+    flow = active.model_copy(update={"answers": {**active.answers, **answers}})
+    return replace(begun, way=way, stack=begun.stack.with_top(flow))
+
+
+def _with(stack: FlowStack, names: list[str], request: TurnRequest) -> FlowStack:
+    """With the flows that were chosen on top."""
+    turn = request.conversation.turns
+    flows = after_selection(stack.flows, stack.failed, names, request=request.message, turn=turn)
+    return FlowStack(flows, tuple(each for each in stack.failed if each.name not in names))

@@ -1,0 +1,65 @@
+"""The options of a chain: what is wrong with one is told when they are made, by its name."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from typing import Any
+
+import pytest
+
+from jazz_select.agent import finalize, respond, run_chain, stream_respond
+from jazz_select.agent.chain.options import ChainOptions
+from jazz_select.errors import ConfigError
+
+DEFAULTS = {each.name: each.default for each in fields(ChainOptions)}
+OF_THE_LOOP = {"chain_limit", "before_call", "after_call", "conversation_id", "tool_timeout_s", "at_once"}
+OF_THE_SCHEMA = {"prompt", "max_chars", "on_limit", "max_reasks"}
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"strategy": "odd"}, "strategy is one of deferred, native, tool, not 'odd'"),
+        ({"on_limit": "odd"}, "on_limit is one of format, raise, not 'odd'"),
+        ({"chain_limit": 0}, "chain_limit is a whole number of at least 1, not 0"),
+        ({"chain_limit": True}, "chain_limit is a whole number of at least 1, not True"),
+        ({"at_once": 1.5}, "at_once is a whole number of at least 1, not 1.5"),
+        ({"tool_timeout_s": 0}, "tool_timeout_s is above 0, or None for no limit, not 0"),
+        ({"model_timeout_s": -1}, "model_timeout_s is above 0, or None for no limit, not -1"),
+        ({"max_retries": -1}, "max_retries is at least 0, not -1"),
+        ({"max_reasks": -1}, "max_reasks is at least 0, not -1"),
+        ({"max_chars": 10}, "max_chars is at least 500, not 10"),
+    ],
+    ids=repr,
+)
+def test_an_option_that_cannot_work_is_told_by_its_name(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ChainOptions(**options)
+    assert str(caught.value) == problem
+
+
+def test_no_limit_is_an_option() -> None:
+    options = ChainOptions(tool_timeout_s=None, model_timeout_s=None, max_reasks=0, max_retries=0)
+    assert (options.tool_timeout_s, options.max_reasks) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("function", "lacking"),
+    [
+        (respond, set[str]()),
+        (stream_respond, set[str]()),
+        (run_chain, OF_THE_SCHEMA),
+        (finalize, OF_THE_LOOP),
+    ],
+    ids=["respond", "stream_respond", "run_chain", "finalize"],
+)
+def test_functions_take_the_options_by_name_with_the_same_defaults(
+    function: Callable[..., Any], lacking: set[str]
+) -> None:
+    named = {
+        name: each.default
+        for name, each in inspect.signature(function).parameters.items()
+        if each.kind is inspect.Parameter.KEYWORD_ONLY and name != "schema"
+    }
+    assert MISSING not in DEFAULTS.values()
+    assert named == {name: value for name, value in DEFAULTS.items() if name not in lacking}
