@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
@@ -41,7 +41,6 @@ class ChatClient:
         max_retries: int = 2,
         max_concurrency: int = 64,
         share_identical: bool = False,
-        traced: bool = True,
         owned: bool = False,
     ) -> None:
         """Set the bounds.
@@ -51,7 +50,6 @@ class ChatClient:
             max_retries: How often a call that failed for a passing reason is made again.
             max_concurrency: How many calls may be in flight at once; more wait in order of arrival.
             share_identical: Whether those who ask word for word the same at the same time share one call.
-            traced: Whether a call is a span; not where the caller tells of it, and may leave out what was said.
             owned: Whether nobody else has the model, so that `aclose` closes it.
         """
         self.name = str(getattr(model, "name", "") or type(model).__name__)
@@ -60,7 +58,6 @@ class ChatClient:
         self._limiter = Limiter(max_concurrency)
         self._breaker = Breaker()
         self._share_identical = share_identical
-        self._traced = traced
         self._owned = owned
         self._in_flight: SingleFlight[ChatReply] = SingleFlight()
 
@@ -74,11 +71,14 @@ class ChatClient:
         """Whether a reply can be had while it is written."""
         return streams(self._model)
 
-    async def ask(self, question: Callable[[], Question], deadline: Deadline) -> ChatReply:
+    async def ask(self, question: Callable[[], Question], deadline: Deadline, *, traced: bool = True) -> ChatReply:
         """What the model answers, within the deadline, queueing and retries included.
 
-        `question` is made when its turn comes: a thousand requests at once must not make a thousand prompts at once,
-        while those who have been asked wait for the loop to hear their answers.
+        Args:
+            question: What to ask. It is made when its turn comes: a thousand requests at once must not make a
+                thousand prompts at once, while those who have been asked wait for the loop to hear their answers.
+            deadline: When the answer has to be there.
+            traced: Whether each call is a span; not where the caller tells of it, and may leave out what was said.
 
         Raises:
             ModelTimeoutError: The deadline passed.
@@ -88,7 +88,7 @@ class ChatClient:
         """
         key = question().key if self._share_identical else object()
         async with self._within(deadline) as call:
-            return await self._in_flight.join(key, lambda: self._asked(call, question, deadline))
+            return await self._in_flight.join(key, lambda: self._asked(call, question, deadline, traced=traced))
         raise AssertionError  # pragma: no cover - the block above returns or raises
 
     async def ask_until_usable(
@@ -127,7 +127,7 @@ class ChatClient:
                 again = await self.ask(lambda: more, deadline)  # noqa: B023 - asked before the next round
             except Exception as error:  # noqa: BLE001 - whatever a model fails with
                 note = f"asked again ({why}), and the model failed: {describe_error(error)}"
-                _log.warning("model=<%s>, why=<%s>, error=<%r> | asked again, and it failed", self.name, why, error)
+                _log.warning("model=<%s>, error=<%s> | asked again, and it failed", self.name, type(error).__name__)
                 return replace(answer, notes=(*answer.notes, note)), said
             answer = replace(
                 again,
@@ -156,7 +156,7 @@ class ChatClient:
             raise ConfigError(msg)
         pieces: list[str] = []
         async with self._within(deadline) as call, self._admitted(call):
-            with self._span() as chat:
+            with span(self.name, "chat") as chat:
                 deltas = model.stream(question.messages, schema=question.schema if self.takes_schema else None)
                 try:
                     async for delta in deltas:
@@ -209,12 +209,14 @@ class ChatClient:
                 raise
             self._breaker.succeeded()
 
-    async def _asked(self, call: "_Call", question: Callable[[], Question], deadline: Deadline) -> ChatReply:
+    async def _asked(
+        self, call: "_Call", question: Callable[[], Question], deadline: Deadline, *, traced: bool
+    ) -> ChatReply:
         async with self._admitted(call):
-            return await self._retried(question(), deadline)
+            return await self._retried(question(), deadline, traced=traced)
         raise AssertionError  # pragma: no cover - the block above returns or raises
 
-    async def _retried(self, question: Question, deadline: Deadline) -> ChatReply:
+    async def _retried(self, question: Question, deadline: Deadline, *, traced: bool) -> ChatReply:
         attempts = AsyncRetrying(
             retry=retry_if_exception(_is_passing),
             wait=_wait,
@@ -224,14 +226,14 @@ class ChatClient:
         )
         async for attempt in attempts:
             with attempt:
-                answer = await self._once(question.messages, question.schema)
+                answer = await self._once(question.messages, question.schema, traced=traced)
                 return replace(answer, attempts=attempt.retry_state.attempt_number)
         raise AssertionError  # pragma: no cover - reraise=True leaves the loop by an answer or by the last error
 
-    async def _once(self, messages: Sequence[Message], schema: Mapping[str, Any] | None) -> ChatReply:
+    async def _once(self, messages: Sequence[Message], schema: Mapping[str, Any] | None, *, traced: bool) -> ChatReply:
         """One call. The schema goes along where the model takes one."""
         model = self._model
-        with self._span() as chat:
+        with span(self.name, "chat") if traced else nullcontext() as chat:
             if schema is not None and takes_schema(model):
                 reply = await model.complete(messages, schema=schema)
             else:
@@ -239,12 +241,10 @@ class ChatClient:
             _note(chat, messages, reply)
         return chat_reply_of(reply)
 
-    def _span(self) -> AbstractContextManager[Span | None]:
-        return span(self.name, "chat") if self._traced else nullcontext()
-
     def _log_retry(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
-        _log.info("model=<%s>, attempt=<%d>, error=<%r> | asking again", self.name, state.attempt_number, error)
+        kind = type(error).__name__  # its text may quote what was said
+        _log.info("model=<%s>, attempt=<%d>, error=<%s> | asking again", self.name, state.attempt_number, kind)
 
 
 def client_for(
@@ -252,7 +252,6 @@ def client_for(
     *,
     max_retries: int = 2,
     max_concurrency: int = 64,
-    traced: bool = True,
     missing: str = "there is no model to ask: it is None",
 ) -> ChatClient:
     """A client for whatever a caller has as a model; one that is a client already is itself, with its own bounds.
@@ -269,7 +268,6 @@ def client_for(
         adapted,
         max_retries=max_retries,
         max_concurrency=max_concurrency,
-        traced=traced,
         owned=isinstance(model, str),
     )
 

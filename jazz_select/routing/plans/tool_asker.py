@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from jazz_select.chat.client import client_for
+from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import Question
 from jazz_select.chat.limits import Deadline
 from jazz_select.chat.models import ModelLike
@@ -94,7 +94,7 @@ class ToolAsker:
 
     def __init__(  # noqa: PLR0913 - options with a name
         self,
-        model: ModelLike,
+        model: ModelLike | ChatClient,
         tools: Iterable[Tool],
         *,
         redact: RedactRecord | None = None,
@@ -109,7 +109,7 @@ class ToolAsker:
 
         Args:
             model: A chat model, an async function `(messages) -> str`, a model string or a pydantic-ai `Model`, as
-                `FlowSelector` takes it.
+                `FlowSelector` takes it; or a `ChatClient`, which keeps its own retries and places.
             tools: What is connected.
             redact: Applied to a record before anyone gets it; one that fails leaves nothing but the tools' names.
             on_record: Gets each record, beside the trace (`jazz_select.telemetry`), which logs it at level DEBUG.
@@ -126,8 +126,7 @@ class ToolAsker:
         """
         check_timeout(timeout_s)
         check_counts(max_retries=max_retries)
-        # The record's own `redact` decides what of the question is told, so a call is no span of its own.
-        self._client = client_for(model, max_retries=max_retries, traced=False)
+        self._client = client_for(model, max_retries=max_retries)
         self._timeout_s = timeout_s
         self._tools = Toolbox(tools)
         self._redact = redact
@@ -147,7 +146,8 @@ class ToolAsker:
         with span("ask_tools", "decision") as traced:
             shown = await self._shown(user_input)
             question = Question(tool_messages(user_input, shown))
-            reply = await self._client.ask(lambda: question, Deadline.after(self._timeout_s))
+            # The record's own `redact` decides what of the question is told, so the call is no span of its own.
+            reply = await self._client.ask(lambda: question, Deadline.after(self._timeout_s), traced=False)
             read = read_tool_reply(reply.text)
             record = ToolRecord(
                 user_input=user_input,

@@ -204,7 +204,7 @@ async def test_what_is_no_model_is_refused_by_every_door(door: Door, text: str, 
         await door(model)
 
 
-SHARING = [param for param in DOORS if param.id not in {"FlowSelector", "ToolAsker", "Agent"}]
+SHARING = [param for param in DOORS if param.id not in {"FlowSelector", "Agent"}]
 
 
 @pytest.mark.parametrize(("door", "text", "expected"), SHARING)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
+from jazz_select.chat.client import ChatClient
 from jazz_select.errors import DuplicateToolError
 from jazz_select.routing import run_plan
 from jazz_select.routing.plans.tool_asker import ToolAsker, ToolRecord, tool_messages
@@ -61,11 +62,14 @@ async def test_the_record_holds_all_of_it(caplog: pytest.LogCaptureFixture) -> N
 
 
 @pytest.mark.spec("004.11")
-async def test_what_must_not_be_logged_is_taken_out_first(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("model", [ScriptedModel(CALL), ChatClient(ScriptedModel(CALL))], ids=["model", "client"])
+async def test_what_must_not_be_logged_is_taken_out_first(
+    model: ScriptedModel | ChatClient, caplog: pytest.LogCaptureFixture
+) -> None:
     seen: list[ToolRecord] = []
     with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"):
         asker = ToolAsker(
-            ScriptedModel(CALL), tools(), redact=lambda record: replace(record, user_input="***"), on_record=seen.append
+            model, tools(), redact=lambda record: replace(record, user_input="***"), on_record=seen.append
         )
         choice = await asker.ask("my secret")
     assert "secret" not in caplog.text
