@@ -7,13 +7,13 @@ import numpy as np
 
 from benchmarks.datasets.schemas import Catalogue, GoldCall
 from benchmarks.metrics import percentile
+from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.compatibility import (
     CompatibilityIndex,
     Field,
     Scores,
     available_fields,
     field_score,
-    folded_name,
     inputs,
     outputs,
 )

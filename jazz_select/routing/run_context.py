@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any, cast
 
 from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
+from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord
-from jazz_select.routing.schemas.compatibility import Field, available_fields, folded_name, outputs
+from jazz_select.routing.schemas.compatibility import Field, available_fields, outputs
 from jazz_select.routing.schemas.fields import RESULT, alternatives, fields
 from jazz_select.routing.tools.tool import Tool
 

@@ -76,6 +76,7 @@ def through(guards: Sequence[Guard[StateT]], state: StateT) -> Route:
     that failed must not let through what it was there to stop.
     """
     began = state
+    named: set[str] = set()
     touched: dict[str, Any] = {}
     for each in guards:
         try:
@@ -86,7 +87,9 @@ def through(guards: Sequence[Guard[StateT]], state: StateT) -> Route:
             if problem:
                 return _failed(each.name, problem, touched)
             state = updated(state, route.updates)
-            touched |= changed(began, {name: getattr(state, name) for name in route.updates})
+            # Held against how it began, so that one guard may take back what another changed.
+            named |= route.updates.keys()
+            touched = changed(began, {name: getattr(state, name) for name in named})
         except Exception as error:  # noqa: BLE001 - whatever a guard fails with
             return _failed(each.name, describe_error(error), touched)
         if route.tag != CONTINUE:

@@ -1,7 +1,7 @@
 """A turn that was paused, as JSON: whoever has the same router goes on with it, in any process."""
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -60,7 +60,11 @@ class Snapshot(BaseModel):
                 problem = f"the field {name} does not go to JSON: {describe_error(error)}"
                 raise SnapshotError(problem) from error
         found = cls(node=node, state=values, trace=trace)
-        cls.from_json(found.to_json()).state_of(type(state))
+        read = cls.from_json(found.to_json()).state_of(type(state))
+        for name in type(state).model_fields:
+            if not is_same(getattr(state, name), getattr(read, name)):
+                problem = f"the field {name} comes back from JSON as something else: give it a type of its own"
+                raise SnapshotError(problem)
         return found
 
     def to_json(self) -> str:
@@ -105,6 +109,21 @@ class Snapshot(BaseModel):
         except ValidationError as error:
             problem = f"its state is no {kind.__name__}: {_first(error)}"
             raise SnapshotError(problem, missing=_missing(error)) from error
+
+
+def is_same(one: object, other: object) -> bool:
+    """Whether two values are equal and of the same types throughout: 1 is not True, and a date no text."""
+    if type(one) is not type(other):
+        return isinstance(one, Mapping) and isinstance(other, Mapping) and not isinstance(one, dict) and one == other
+    if isinstance(one, BaseModel):
+        return all(is_same(value, vars(other)[name]) for name, value in vars(one).items())
+    if isinstance(one, dict):
+        left, right = cast("dict[Any, Any]", one), cast("dict[Any, Any]", other)
+        return left.keys() == right.keys() and all(is_same(value, right[key]) for key, value in left.items())
+    if isinstance(one, list | tuple):
+        left, right = cast("list[Any]", one), cast("list[Any]", other)
+        return len(left) == len(right) and all(map(is_same, left, right))
+    return one == other
 
 
 def _first(error: ValidationError) -> str:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from jazz_select.errors import ToolError
 from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
-from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Field, folded_name, outputs
+from jazz_select.routing.names.words import folded_name
+from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Field, outputs
 from jazz_select.routing.schemas.fields import fields, type_text
 from jazz_select.routing.tools.tool import Tool, Toolbox
 

@@ -15,7 +15,7 @@ from jazz_select.routing.names.vocabulary import (
     NEGATION,
     are_opposites,
 )
-from jazz_select.routing.names.words import LONGEST, NamedTool, stems, words
+from jazz_select.routing.names.words import LONGEST, NamedTool, folded_name, stems, words
 
 
 def objection(fit: NameFit, tool: NamedTool) -> str:
@@ -163,7 +163,7 @@ class NameIndex(Generic[ToolT]):
     def _folded(self) -> dict[str, list[ToolT]]:
         found: dict[str, list[ToolT]] = {}
         for tool in self.tools:
-            found.setdefault("".join(words(tool.name)), []).append(tool)
+            found.setdefault(folded_name(tool.name), []).append(tool)
         return found
 
     @cached_property
@@ -171,12 +171,14 @@ class NameIndex(Generic[ToolT]):
         return NameSimilarity(self.tools)
 
     def _normalised(self, name: str) -> Resolution[ToolT] | None:
-        key = "".join(words(name))
-        found = self._folded.get(key, []) if key else []
+        found = self._folded.get(folded_name(name), []) if words(name) else []
         if len(found) > 1:
             return self._ambiguous(name, [tool.name for tool in found])
         if not found:
             return None
+        if found[0].destructive:
+            against = f"{found[0].name} destroys something, so nothing but its exact name runs it"
+            return self._nothing(name, against, first=(found[0].name,))
         reason = "the same name but for case and separators"
         return Resolution(requested=name, tool=found[0], stage="normalised", score=1.0, lead=1.0, reason=reason)
 

@@ -9,7 +9,9 @@ LONGEST: Final = 200
 """A longer text is no name: only a tool that is called exactly so is found by it."""
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_WORD = re.compile(r"[^\W_]+")
+_LETTERS = ("L", "M", "N")
+"""Letters, the marks that stand on them, and digits: a name without its marks is another name."""
+_DIGITS = re.compile(r"(?<=\d) (?=\d)")
 _IRREGULAR: Final = {
     **dict.fromkeys(("aws", "canvas", "css", "dns", "gps", "https", "ios", "news", "os", "series", "sms", "tls"), ""),
     "children": "child",
@@ -66,7 +68,13 @@ def words(text: str) -> tuple[str, ...]:
     Characters that nobody sees (zero-width, direction marks) are no part of a name.
     """
     plain = "".join(char for char in normalize("NFKC", text) if category(char) != "Cf")
-    return tuple(_WORD.findall(_HUMP.sub(" ", plain).casefold()))
+    apart = _HUMP.sub(" ", plain).casefold()
+    return tuple("".join(char if category(char).startswith(_LETTERS) else " " for char in apart).split())
+
+
+def folded_name(name: str) -> str:
+    """What spellings of a name have in common: `orderId`, `order_id` and `Order-ID` are one, `v_1_1` and `v_11` two."""
+    return _DIGITS.sub("_", " ".join(words(name))).replace(" ", "") or name.casefold()
 
 
 def stem(word: str) -> str:

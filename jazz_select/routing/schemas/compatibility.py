@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from jazz_select.routing.names.words import words
+from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.assignability import assignable
 from jazz_select.routing.schemas.fields import Schema, fields
 from jazz_select.routing.tools.tool import Tool
@@ -38,11 +38,6 @@ class Field:
     def folded(self) -> str:
         """Its name without case and separators."""
         return folded_name(self.name)
-
-
-def folded_name(name: str) -> str:
-    """`orderId`, `order_id` and `Order-ID` are one."""
-    return "".join(words(name)) or name.casefold()
 
 
 def outputs(tool: Tool) -> tuple[Field, ...]:

@@ -110,11 +110,36 @@ def test_a_guess_never_runs_what_destroys(name: str) -> None:
     assert "destroys" in found.reason
 
 
-@pytest.mark.parametrize("name", ["delete_file", "deleteFile", "DELETE-FILE"])
-def test_what_destroys_runs_by_its_name(name: str) -> None:
-    tool = resolve(name, listed("delete_file!")).tool
-    assert tool is not None
-    assert tool.name == "delete_file"
+@pytest.mark.spec("005.9")
+@pytest.mark.parametrize(
+    ("name", "runs"),
+    [
+        ("delete_file", True),
+        ("deleteFile", False),
+        ("DELETE-FILE", False),
+        ("!delete_file", False),
+        ("delete_file\u200b", False),
+    ],
+)
+def test_what_destroys_runs_by_its_exact_name_alone(name: str, runs: bool) -> None:
+    found = resolve(name, listed("delete_file!"))
+    assert (found.tool is not None) is runs
+    assert runs or (found.suggestions == ("delete_file",) and "exact name" in found.reason)
+
+
+@pytest.mark.spec("005.9")
+@pytest.mark.parametrize(
+    ("asked", "other"),
+    [
+        pytest.param("node_1_1", "node_11", id="digits that a separator parts"),
+        pytest.param("กา", "กี", id="Thai vowel signs"),
+        pytest.param("की", "का", id="Hindi vowel signs"),
+        pytest.param("cafe\u0301_1", "cafe_1", id="an accent of its own"),
+    ],
+)
+def test_no_letter_mark_or_digit_is_lost(asked: str, other: str) -> None:
+    assert resolve(asked, listed(other)).stage != "normalised"
+    assert resolve(asked, listed(asked, other)).stage == "exact"
 
 
 OPPOSITES = [
@@ -225,7 +250,8 @@ def test_most_of_the_names_on_the_list_are_found_and_none_is_taken_for_another()
     meant = [case for case in CASES if case.meant]
     found = [outcome(case) for case in meant]
     assert [case.ask for case, got in zip(meant, found, strict=True) if got not in {None, case.meant}] == []
-    held = [got for case, got in zip(meant, found, strict=True) if case.held]
+    destructive = {tool.name for tool in TOOLS if tool.destructive}
+    held = [got for case, got in zip(meant, found, strict=True) if case.held and case.meant not in destructive]
     assert len([got for got in held if got]) >= 0.95 * len(held)
 
 
