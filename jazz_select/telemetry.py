@@ -13,7 +13,7 @@ said, and the texts of errors, which may quote it; a `redact` hook may take any 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -25,9 +25,7 @@ import orjson
 
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import plain
-from jazz_select.ports import ChatModel, takes_schema
 from jazz_select.text import describe_error, one_line
-from jazz_select.values import Message, Reply
 
 _log = logging.getLogger("jazz_select.trace")
 Kind = Literal["turn", "node", "recall", "decision", "chat", "tool"]
@@ -249,29 +247,6 @@ def span(name: str, kind: Kind) -> AbstractContextManager[Span | None]:
         trace = Trace()
     depth = 0 if here.span is None else here.span.depth + 1
     return _Scope(trace, Span(name=name, kind=kind, depth=depth, parent=here.span))
-
-
-async def complete(model: ChatModel, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None) -> Reply:
-    """What the model answers, as a span. The schema goes along where the model takes one."""
-    name = str(getattr(model, "name", "") or type(model).__name__)
-    with span(name, "chat") as chat:
-        if schema is not None and takes_schema(model):
-            reply = await model.complete(messages, schema=schema)
-        else:
-            reply = await model.complete(messages)
-        if chat is not None:
-            note_reply(chat, messages, reply)
-        return reply
-
-
-def note_reply(chat: Span, messages: Sequence[Message], reply: object) -> None:
-    """What was asked and answered; a model may answer with anything."""
-    chat.hold({"messages": [{"role": each.role, "content": each.content} for each in messages]})
-    if isinstance(reply, Reply):
-        chat.hold({"reply": reply.text})
-        chat.note({"model": reply.model, "finish_reason": reply.finish_reason})
-        if reply.usage is not None:
-            chat.note({"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens})
 
 
 class LoggingHook:

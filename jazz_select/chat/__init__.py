@@ -1,7 +1,9 @@
-"""Adapters to chat models: whatever the caller has becomes a `jazz_select.ports.ChatModel`.
+"""Asking chat models: whatever the caller has becomes a `jazz_select.ports.ChatModel`, and one client asks it.
 
-`adapt.as_chat_model` is the door. Three things go in: an object that is a `ChatModel`
-already, an async function, and what pydantic-ai knows (a model string, or its `Model`).
+`models.as_chat_model` makes a `ChatModel` of an object that is one already, of an async
+function, and of what pydantic-ai knows (a model string, or its `Model`). `client.ChatClient`
+asks it, within a deadline; nothing else in the package does. `json_reader` is what readers
+of its replies have in common.
 
 To write an adapter of your own, give an object one method, and let `check_chat_model`
 prove it; there is no base class and nothing to register:

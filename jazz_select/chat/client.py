@@ -1,156 +1,49 @@
-"""Asking a chat model so that its faults stay bounded: retries, a deadline, a breaker, so many calls at a time."""
+"""The one place where a chat model is asked: a deadline, retries, a breaker, so many calls at a time, and a span."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
-from time import monotonic
-from typing import Any, Final
-from weakref import WeakKeyDictionary
+from functools import cache
+from typing import Any, TypeVar
 
-import orjson
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from jazz_select.chat.breaker import Breaker
+from jazz_select.chat.exchange import ChatReply, Question, asked_again, chat_reply_of, total_usage
+from jazz_select.chat.limits import Deadline, Limiter
+from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.chat.single_flight import SingleFlight
-from jazz_select.errors import ModelError, ModelTimeoutError
-from jazz_select.ports import ChatModel, takes_schema
-from jazz_select.telemetry import complete
-from jazz_select.text import cut
-from jazz_select.values import Message, Reply, Usage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatReply:
-    """What a model answered; `text` is None where it was no text."""
-
-    text: str | None = None
-    usage: Usage | None = None
-    model: str = ""
-    truncated: bool = False
-    attempts: int = 0
-    """Calls that it took."""
-    notes: tuple[str, ...] = ()
-
-
-def chat_reply_of(reply: object) -> ChatReply:
-    """A model of somebody's own may answer anything; what is no text is not an error, but unreadable."""
-    if isinstance(reply, Reply) and isinstance(reply.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        notes = ("the model's reply was cut off by a limit on its length",) if reply.truncated else ()
-        return ChatReply(
-            text=reply.text, usage=reply.usage, model=reply.model, truncated=reply.truncated, attempts=1, notes=notes
-        )
-    if isinstance(reply, str):
-        return ChatReply(text=reply, attempts=1)
-    return ChatReply(attempts=1, notes=(f"the model answered {type(reply).__name__} without a text",))
-
-
-def total_usage(one: Usage | None, other: Usage | None) -> Usage | None:
-    """The tokens of two calls; None where neither was counted."""
-    if one is None or other is None:
-        return one or other
-    return Usage(
-        input_tokens=one.input_tokens + other.input_tokens,
-        output_tokens=one.output_tokens + other.output_tokens,
-        cached_tokens=one.cached_tokens + other.cached_tokens,
-    )
-
-
-_REPLY_LIMIT: Final = 500
-
-
-def why_unusable(answer: ChatReply, ids: Sequence[str], offered: Collection[str], *, what: str = "ids") -> str:
-    """Why a reply could not be used, as its writer is told.
-
-    Args:
-        answer: The reply.
-        ids: What was read from it.
-        offered: What might have been.
-        what: What was to be found in it.
-    """
-    if answer.text is None:
-        return "it was no text"
-    if answer.truncated:
-        return "it was cut off before it ended"
-    strange = [each for each in ids if each not in offered]
-    if strange:
-        return f"not among the candidates: {', '.join(cut(each, 60) for each in strange[:3])}"
-    if ids:
-        return "what it chose can not be run any more"
-    return f"no {what} were found in it"
-
-
-def asked_again(messages: Sequence[Message], reply: str | None, problem: str, *, wanted: str) -> tuple[Message, ...]:
-    """The same question once more, with the reply that could not be used, why, and what is wanted instead."""
-    said = (reply or "").strip()[:_REPLY_LIMIT] or "(no text)"
-    correction = f"That could not be used: {problem}. Answer again, with nothing but {wanted}."
-    return (*messages, Message(role="assistant", content=said), Message(role="user", content=correction))
-
-
-class Limiter:
-    """Lets so many through at a time, on each event loop; the others wait in order of arrival."""
-
-    def __init__(self, limit: int) -> None:
-        """Open for `limit` calls."""
-        self._limit = limit
-        self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-
-    @asynccontextmanager
-    async def entered(self) -> AsyncGenerator[None]:
-        """Wait for a place, and leave it at the end, however that comes."""
-        loop = asyncio.get_running_loop()
-        places = self._loops.get(loop)
-        if places is None:
-            places = self._loops[loop] = asyncio.Semaphore(self._limit)
-        async with places:
-            yield
-
+from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
+from jazz_select.ports import ChatModel, streams, takes_schema
+from jazz_select.telemetry import Span, span
+from jazz_select.text import as_text, describe_error
+from jazz_select.values import Message, Reply
 
 _log = logging.getLogger(__name__)
 _BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)
 """Full jitter, a random time up to .2, .4, .8 … seconds: those who failed together do not come back together."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deadline:
-    """A moment on the clock by which the model has to have answered; `limit_s` is None where it may take for ever."""
-
-    limit_s: float | None
-    at: float | None
-
-    @classmethod
-    def after(cls, limit_s: float | None) -> "Deadline":
-        """That many seconds from now."""
-        return cls(limit_s=limit_s, at=None if limit_s is None else monotonic() + limit_s)
-
-    @property
-    def left_s(self) -> float | None:
-        """Seconds until then; below 0 afterwards."""
-        return None if self.at is None else self.at - monotonic()
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a model is asked, and the JSON schema of its answer, if it is to have one."""
-
-    messages: tuple[Message, ...]
-    schema: Mapping[str, Any] | None
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """The same for those who ask the same."""
-        return (self.messages, orjson.dumps(self.schema))
+T = TypeVar("T")
 
 
 class ChatClient:
-    """Asks one model for one selector.
+    """Asks one model for those who share it: its breaker and its places are theirs together.
 
-    Each call has a task of its own, so that a caller leaves in time even where the model's code turns a deaf ear to
-    being cancelled; the call's place is free again when it has really ended.
+    Each call has a task of its own, so that a caller leaves in time even where the model's code ignores being
+    cancelled; the call's place is free again when it has really ended.
     """
 
-    def __init__(self, model: ChatModel, *, max_retries: int, max_concurrency: int, share_identical: bool) -> None:
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        max_retries: int = 2,
+        max_concurrency: int = 64,
+        share_identical: bool = False,
+        traced: bool = True,
+        owned: bool = False,
+    ) -> None:
         """Set the bounds.
 
         Args:
@@ -158,19 +51,28 @@ class ChatClient:
             max_retries: How often a call that failed for a passing reason is made again.
             max_concurrency: How many calls may be in flight at once; more wait in order of arrival.
             share_identical: Whether those who ask word for word the same at the same time share one call.
+            traced: Whether a call is a span; not where the caller tells of it, and may leave out what was said.
+            owned: Whether nobody else has the model, so that `aclose` closes it.
         """
+        self.name = str(getattr(model, "name", "") or type(model).__name__)
         self._model = model
-        self._name = str(getattr(model, "name", type(model).__name__))
         self._max_retries = max_retries
-        self._gate = Limiter(max_concurrency)
+        self._limiter = Limiter(max_concurrency)
         self._breaker = Breaker()
         self._share_identical = share_identical
+        self._traced = traced
+        self._owned = owned
         self._in_flight: SingleFlight[ChatReply] = SingleFlight()
 
     @property
     def takes_schema(self) -> bool:
         """Whether replies are held to a schema, or by the prompt alone."""
         return takes_schema(self._model)
+
+    @property
+    def streams(self) -> bool:
+        """Whether a reply can be had while it is written."""
+        return streams(self._model)
 
     async def ask(self, question: Callable[[], Question], deadline: Deadline) -> ChatReply:
         """What the model answers, within the deadline, queueing and retries included.
@@ -185,26 +87,120 @@ class ChatClient:
         Whatever else a model raises passes as it is, once retries are used up or make no sense.
         """
         key = question().key if self._share_identical else object()
+        async with self._within(deadline) as call:
+            return await self._in_flight.join(key, lambda: self._asked(call, question, deadline))
+        raise AssertionError  # pragma: no cover - the block above returns or raises
+
+    async def ask_until_usable(
+        self,
+        question: Callable[[], Question],
+        deadline: Deadline,
+        *,
+        read: Callable[[ChatReply], T],
+        problem: Callable[[ChatReply, T], str],
+        max_reasks: int,
+    ) -> tuple[ChatReply, T]:
+        """Ask, read, and ask again while what was read is no use and there is time.
+
+        Args:
+            question: What to ask, made when its turn comes.
+            deadline: When all of it has to be done.
+            read: What a reply says; never raises.
+            problem: Why that cannot be used, as the model is told; empty where it can.
+            max_reasks: How often the model is told so.
+
+        Returns:
+            The last reply, with the tokens, calls and notes of all of them, and what was read from it. Where the
+            model fails on being asked again, that is a note, and what was there before stands.
+
+        Raises what `ask` does at the first question.
+        """
+        first = cache(question)
+        answer = await self.ask(first, deadline)
+        said = read(answer)
+        for _ in range(max_reasks):
+            why = problem(answer, said)
+            if not why:
+                break
+            more = asked_again(first(), answer.text, why)
+            try:
+                again = await self.ask(lambda: more, deadline)  # noqa: B023 - asked before the next round
+            except Exception as error:  # noqa: BLE001 - whatever a model fails with
+                note = f"asked again ({why}), and the model failed: {describe_error(error)}"
+                _log.warning("model=<%s>, why=<%s>, error=<%r> | asked again, and it failed", self.name, why, error)
+                return replace(answer, notes=(*answer.notes, note)), said
+            answer = replace(
+                again,
+                usage=total_usage(answer.usage, again.usage),
+                attempts=answer.attempts + again.attempts,
+                notes=(*answer.notes, f"asked again: {why}", *again.notes),
+            )
+            said = read(answer)
+        return answer, said
+
+    async def stream(
+        self, question: Question, deadline: Deadline, on_text: Callable[[str], Awaitable[object]]
+    ) -> ChatReply:
+        """What the model answers, each piece of it told while it writes; one call, since none can be taken back.
+
+        What `on_text` raises ends the call.
+
+        Raises:
+            ConfigError: The model cannot be read while it writes.
+            ModelTimeoutError: The deadline passed.
+            ModelUnavailableError: The model failed lately, and is left alone for a while.
+        """
+        model = self._model
+        if not streams(model):
+            msg = f"the model {self.name} has no method 'stream'"
+            raise ConfigError(msg)
+        pieces: list[str] = []
+        async with self._within(deadline) as call, self._admitted(call):
+            with self._span() as chat:
+                deltas = model.stream(question.messages, schema=question.schema if self.takes_schema else None)
+                try:
+                    async for delta in deltas:
+                        if piece := as_text(delta):
+                            pieces.append(piece)
+                            await on_text(piece)
+                finally:
+                    close = getattr(deltas, "aclose", None)
+                    if close is not None:
+                        await close()
+                reply = Reply(text="".join(pieces), model=self.name)
+                _note(chat, question.messages, reply)
+        return chat_reply_of(reply)
+
+    async def aclose(self) -> None:
+        """Close the connections of a model that was made for this client alone; any other stays as it is."""
+        close = getattr(self._model, "aclose", None)
+        if self._owned and close is not None:
+            await close()
+
+    @asynccontextmanager
+    async def _within(self, deadline: Deadline) -> AsyncGenerator["_Call"]:
+        """Until the deadline; the breaker hears of one that the model let pass."""
         call = _Call()
         limit = asyncio.timeout(deadline.left_s)
         try:
             async with limit:
-                return await self._in_flight.join(key, lambda: self._guarded(call, question, deadline))
+                yield call
         except TimeoutError as error:
             if not limit.expired():
                 raise
             if call.made:
                 self._breaker.failed(lost_deadline=True)
-            raise ModelTimeoutError(self._name, timeout_s=deadline.limit_s or 0.0) from error
+            raise ModelTimeoutError(self.name, timeout_s=deadline.limit_s or 0.0) from error
 
-    async def _guarded(self, call: "_Call", question: Callable[[], Question], deadline: Deadline) -> ChatReply:
-        """Through the gate and past the breaker, which hears what became of it."""
-        self._breaker.check(self._name)
-        async with self._gate.entered():
-            self._breaker.admit(self._name)
+    @asynccontextmanager
+    async def _admitted(self, call: "_Call") -> AsyncGenerator[None]:
+        """At a place of its own and past the breaker, which hears what becomes of the call."""
+        self._breaker.check(self.name)
+        async with self._limiter.entered():
+            self._breaker.admit(self.name)
             call.made = True
             try:
-                answer = await self._retried(question(), deadline)
+                yield
             except BaseException as error:
                 if _is_passing(error):
                     self._breaker.failed(lost_deadline=False)
@@ -212,7 +208,11 @@ class ChatClient:
                     self._breaker.gave_up()
                 raise
             self._breaker.succeeded()
-            return answer
+
+    async def _asked(self, call: "_Call", question: Callable[[], Question], deadline: Deadline) -> ChatReply:
+        async with self._admitted(call):
+            return await self._retried(question(), deadline)
+        raise AssertionError  # pragma: no cover - the block above returns or raises
 
     async def _retried(self, question: Question, deadline: Deadline) -> ChatReply:
         attempts = AsyncRetrying(
@@ -224,22 +224,72 @@ class ChatClient:
         )
         async for attempt in attempts:
             with attempt:
-                answer = await self._once(question)
+                answer = await self._once(question.messages, question.schema)
                 return replace(answer, attempts=attempt.retry_state.attempt_number)
         raise AssertionError  # pragma: no cover - reraise=True leaves the loop by an answer or by the last error
 
-    async def _once(self, question: Question) -> ChatReply:
-        return chat_reply_of(await complete(self._model, question.messages, schema=question.schema))
+    async def _once(self, messages: Sequence[Message], schema: Mapping[str, Any] | None) -> ChatReply:
+        """One call. The schema goes along where the model takes one."""
+        model = self._model
+        with self._span() as chat:
+            if schema is not None and takes_schema(model):
+                reply = await model.complete(messages, schema=schema)
+            else:
+                reply = await model.complete(messages)
+            _note(chat, messages, reply)
+        return chat_reply_of(reply)
+
+    def _span(self) -> AbstractContextManager[Span | None]:
+        return span(self.name, "chat") if self._traced else nullcontext()
 
     def _log_retry(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
-        _log.info("model=<%s>, attempt=<%d>, error=<%r> | asking again", self._name, state.attempt_number, error)
+        _log.info("model=<%s>, attempt=<%d>, error=<%r> | asking again", self.name, state.attempt_number, error)
+
+
+def client_for(
+    model: "ModelLike | ChatClient",
+    *,
+    max_retries: int = 2,
+    max_concurrency: int = 64,
+    traced: bool = True,
+    missing: str = "there is no model to ask: it is None",
+) -> ChatClient:
+    """A client for whatever a caller has as a model; one that is a client already is itself, with its own bounds.
+
+    Raises:
+        ConfigError: It is no model; `missing` is what is said where there is none.
+    """
+    if isinstance(model, ChatClient):
+        return model
+    adapted = as_chat_model(model)
+    if adapted is None:
+        raise ConfigError(missing)
+    return ChatClient(
+        adapted,
+        max_retries=max_retries,
+        max_concurrency=max_concurrency,
+        traced=traced,
+        owned=isinstance(model, str),
+    )
 
 
 @dataclass(slots=True)
 class _Call:
     made: bool = False
-    """Whether it came through the gate: only then is a lost deadline the model's."""
+    """Whether it got a place: only then is a lost deadline the model's."""
+
+
+def _note(chat: Span | None, messages: Sequence[Message], reply: object) -> None:
+    """What was asked and answered; a model may answer with anything."""
+    if chat is None:
+        return
+    chat.hold({"messages": [{"role": each.role, "content": each.content} for each in messages]})
+    if isinstance(reply, Reply):
+        chat.hold({"reply": reply.text})
+        chat.note({"model": reply.model, "finish_reason": reply.finish_reason})
+        if reply.usage is not None:
+            chat.note({"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens})
 
 
 def _is_passing(error: BaseException) -> bool:

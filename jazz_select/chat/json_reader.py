@@ -1,9 +1,16 @@
-"""The JSON in a text: all of it, what stands in its prose, or what a repair makes of it. Pure, bounded."""
+"""The JSON in what a model wrote: all of it, what stands in its prose, or what a repair makes of it. Pure, bounded.
+
+What the JSON has to say is its reader's; here is what readers have in common: decoding, answers in quotes, prose and
+fences around JSON, thoughts before it, and its repair.
+"""
 
 import json
 import re
+from bisect import bisect_right
 from typing import Any, Final, NamedTuple
 
+LONGEST: Final = 1_048_576
+"""A longer reply is not read."""
 MOST_FAILURES: Final = 64
 """How many brackets may turn out not to open JSON before the search ends."""
 REPAIRABLE: Final = 2_048
@@ -15,6 +22,10 @@ BROKEN: Final = object()
 """Stands for "no JSON", since None is a JSON value."""
 
 _OPENER = re.compile(r"(?<!\w)[\[{]")
+_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.IGNORECASE | re.DOTALL)
+_THOUGHT_TAG = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
+_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_THOUGHT_BEGIN = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 _DECODER = json.JSONDecoder()
 # Bad text and overlong numbers are ValueErrors, too deep nesting is not.
 _UNDECODABLE = (ValueError, RecursionError)
@@ -26,6 +37,15 @@ def decoded(text: str) -> Any:
         return json.loads(text)
     except _UNDECODABLE:
         return BROKEN
+
+
+def unquoted(text: str) -> tuple[str, Any]:
+    """A text and the value that it is, or BROKEN; of an answer in quotes, what stands in the quotes."""
+    value = decoded(text)
+    if not isinstance(value, str):
+        return text, value
+    inner = value.strip()
+    return inner, decoded(inner)
 
 
 class Standing(NamedTuple):
@@ -53,6 +73,52 @@ def standing(text: str) -> list[Standing]:
 def embedded(text: str) -> list[Any]:
     """The arrays and objects that stand in `text`, outermost only, in order."""
     return [each.value for each in standing(text)]
+
+
+def values_in(text: str) -> list[Any]:
+    """The value that `text` is; else the arrays and objects that stand in it, in order."""
+    whole = decoded(text.strip())
+    return embedded(text) if whole is BROKEN else [whole]
+
+
+def after_thoughts(text: str) -> str:
+    """What stands behind the last thought that ends in `text`; all of it where none does."""
+    return _THOUGHT_END.split(text)[-1]
+
+
+def before_thoughts(text: str) -> str:
+    """What stands before the first thought that begins in `text`; all of it where none does."""
+    return _THOUGHT_BEGIN.split(text, maxsplit=1)[0]
+
+
+def without_first_thought(text: str) -> str:
+    """`text` without the thought that it begins with, where that one ends."""
+    thought = _THOUGHT.match(text)
+    return text[thought.end() :] if thought else text
+
+
+def outside_thoughts(text: str) -> tuple[str, list[Standing]]:
+    """The text without a thought that lacks its beginning or its end, and the values that stand in the rest.
+
+    What stands inside of a value is part of it.
+    """
+    values = standing(text)
+    starts = [each.start for each in values]
+
+    def is_outside(tag: re.Match[str]) -> bool:
+        place = bisect_right(starts, tag.start())
+        return place == 0 or values[place - 1].end <= tag.start()
+
+    tags = [tag for tag in _THOUGHT_TAG.finditer(text) if is_outside(tag)]
+    begin = next((tag.end() for tag in reversed(tags) if tag.group().startswith("</")), 0)
+    end = next((tag.start() for tag in tags if tag.start() >= begin), len(text))
+    kept = [Standing(each.value, each.start - begin, each.end - begin) for each in values if begin <= each.start < end]
+    return text[begin:end], kept
+
+
+def ends_as_json(text: str) -> bool:
+    """Whether the last of it, fences aside, closes an array or an object: what was cut off is not to be repaired."""
+    return text.rstrip().rstrip("`").rstrip().endswith(("}", "]"))
 
 
 def repaired(text: str) -> Any:

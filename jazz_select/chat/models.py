@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, Union, cast
 
 from jazz_select.chat.pydantic_ai import PydanticAIModel, is_pydantic_ai_model
 from jazz_select.errors import ConfigError, ModelError
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 ChatCallable = Callable[[Sequence[Message]], Awaitable[str | Reply]]
+ModelLike: TypeAlias = Union[ChatModel, ChatCallable, "Model", str]
+"""Whatever can be asked: an object, an async function, a pydantic-ai `Model`, or a model string."""
 
 
 class CallableModel:
@@ -74,7 +76,7 @@ def _check_call(name: str, function: ChatCallable) -> None:
         raise ConfigError(msg) from error
 
 
-def as_chat_model(llm: "ChatModel | ChatCallable | Model | str | None") -> ChatModel | None:
+def as_chat_model(llm: "ModelLike | None") -> ChatModel | None:
     """Make a `ChatModel` of `llm`.
 
     Args:

@@ -9,7 +9,9 @@ from functools import cache
 from heapq import nlargest
 from typing import Literal, Protocol
 
-from jazz_select.chat.client import ChatClient, ChatReply, Deadline, Question, asked_again, total_usage, why_unusable
+from jazz_select.chat.client import ChatClient
+from jazz_select.chat.exchange import ChatReply, Question, total_usage, why_unusable
+from jazz_select.chat.limits import Deadline
 from jazz_select.selector.prompt import PROMPT_TOKENS, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import Request
@@ -167,18 +169,18 @@ class HasExamples(Protocol):
 class ModelChoice:
     """Lets one model choose among candidates."""
 
-    def __init__(self, caller: ChatClient, manner: ChoiceOptions, flows: Mapping[str, HasExamples]) -> None:
+    def __init__(self, client: ChatClient, options: ChoiceOptions, flows: Mapping[str, HasExamples]) -> None:
         """Take whom to ask, how, and the live flows."""
-        self._caller = caller
-        self._manner = manner
+        self._client = client
+        self._options = options
         self._flows = flows
 
     async def choose(self, request: Request, candidates: Sequence[Candidate]) -> Choice:
         """Ask within the deadline. Whatever the model fails with, the top candidate is taken."""
-        deadline = Deadline.after(self._manner.timeout_s)
-        shown = ordered(candidates, self._manner.candidate_order, request.query)
+        deadline = Deadline.after(self._options.timeout_s)
+        shown = ordered(candidates, self._options.candidate_order, request.query)
         first = await self._read(request, shown, candidates, deadline)
-        if not self._manner.second_read or not _departs(first.verdict, candidates, self._flows):
+        if not self._options.second_read or not _departs(first.verdict, candidates, self._flows):
             return first
         second = await self._read(request, shown[::-1], candidates, deadline)
         return _agreed(first, second, candidates)
@@ -188,20 +190,27 @@ class ModelChoice:
     ) -> Choice:
         """One question, asked again where the reply cannot be used and there is time."""
         built = cache(lambda: self._prompt(request, shown))
+        offered = {each.flow_id for each in shown}
+
+        def read(answer: ChatReply) -> tuple[Reading, Verdict]:
+            reading = read_reply(answer.text, shown)
+            return reading, judge(reading, candidates, self._flows, on_empty=self._options.on_empty)
+
+        def problem(answer: ChatReply, said: tuple[Reading, Verdict]) -> str:
+            reading, verdict = said
+            return why_unusable(answer, reading.ids, offered) if verdict.reason is Reason.FALLBACK_INVALID else ""
+
         try:
-            answer = await self._caller.ask(lambda: Question(built().messages, built().schema), deadline)
+            answer, (reading, verdict) = await self._client.ask_until_usable(
+                lambda: _question(built()), deadline, read=read, problem=problem, max_reasks=self._options.max_reasks
+            )
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
-            problem = _problem(error)
-            _log.warning("error=<%s> | the model failed, falling back to the top candidate", problem)
+            told = _problem(error)
+            _log.warning("error=<%s> | the model failed, falling back to the top candidate", told)
             fallback = top(candidates, self._flows, Reason.FALLBACK_ERROR)
-            return Choice(verdict=fallback, error=problem, notes=built().notes)
-        prompt = built()
-        choice = self._judged(answer, shown, candidates, prompt)
-        for _ in range(self._manner.max_reasks):
-            if choice.verdict.reason is not Reason.FALLBACK_INVALID:
-                break
-            choice = await self._asked_again(choice, prompt, shown, candidates, deadline)
-        return choice
+            return Choice(verdict=fallback, error=told, notes=built().notes)
+        notes = (*built().notes, *answer.notes)
+        return Choice(verdict=verdict, answer=answer, parsed_ids=reading.ids, notes=notes)
 
     def _prompt(self, request: Request, shown: Sequence[Candidate]) -> Prompt:
         return build_prompt(
@@ -209,42 +218,13 @@ class ModelChoice:
             request.summaries,
             shown,
             examples=self._examples(request, shown),
-            tokens=self._manner.prompt_tokens,
-            structured=self._caller.takes_schema,
+            tokens=self._options.prompt_tokens,
+            structured=self._client.takes_schema,
         )
-
-    async def _asked_again(
-        self,
-        choice: Choice,
-        prompt: Prompt,
-        shown: Sequence[Candidate],
-        candidates: Sequence[Candidate],
-        deadline: Deadline,
-    ) -> Choice:
-        """The reply could not be used: the model is told so. If that fails too, what was there before stands."""
-        before, why = choice.answer, why_unusable(choice.answer, choice.parsed_ids, {each.flow_id for each in shown})
-        wanted = f"a JSON array of ids from <candidates>: {', '.join(prompt.ids[:20])}; or [] if none fits"
-        try:
-            question = Question(asked_again(prompt.messages, before.text, why, wanted=wanted), prompt.schema)
-            answer = await self._caller.ask(lambda: question, deadline)
-        except Exception as error:  # noqa: BLE001 - whatever a model fails with
-            return replace(
-                choice, notes=(*choice.notes, f"asked again ({why}), and the model failed: {_problem(error)}")
-            )
-        attempts, notes = before.attempts + answer.attempts, (*before.notes, f"asked again: {why}", *answer.notes)
-        whole = replace(answer, usage=total_usage(before.usage, answer.usage), attempts=attempts, notes=notes)
-        return self._judged(whole, shown, candidates, prompt)
-
-    def _judged(
-        self, answer: ChatReply, shown: Sequence[Candidate], candidates: Sequence[Candidate], prompt: Prompt
-    ) -> Choice:
-        reading = read_reply(answer.text, shown)
-        verdict = judge(reading, candidates, self._flows, on_empty=self._manner.on_empty)
-        return Choice(verdict=verdict, answer=answer, parsed_ids=reading.ids, notes=(*prompt.notes, *answer.notes))
 
     def _examples(self, request: Request, shown: Sequence[Candidate]) -> Mapping[str, Sequence[str]]:
         """Of each flow the examples that share most words with the request."""
-        count = self._manner.examples_shown
+        count = self._options.examples_shown
         if not count:
             return {}
         wanted = _words(request.text)
@@ -282,6 +262,11 @@ def _agreed(first: Choice, second: Choice, candidates: Sequence[Candidate]) -> C
         answer=replace(answer, text=better.answer.text),
         notes=(*better.notes, "a second reading disagreed; the choice that recall ranks higher was taken"),
     )
+
+
+def _question(prompt: Prompt) -> Question:
+    wanted = f"a JSON array of ids from <candidates>: {', '.join(prompt.ids[:20])}; or [] if none fits"
+    return Question(prompt.messages, prompt.schema, wanted)
 
 
 def _problem(error: Exception) -> str:

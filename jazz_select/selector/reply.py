@@ -13,7 +13,7 @@ from enum import IntEnum
 from itertools import islice
 from typing import Any, Literal, NamedTuple, cast
 
-from jazz_select.chat.json_reader import BROKEN, decoded, embedded, repaired
+from jazz_select.chat.json_reader import BROKEN, after_thoughts, before_thoughts, embedded, repaired, unquoted
 from jazz_select.selector.mentions import Mentions, folded_mention
 from jazz_select.values import Candidate
 
@@ -23,7 +23,6 @@ _ITEMS = 2_000  # values visited inside one JSON value
 _IDS = 64  # ids read
 _ID_CHARS = 200  # characters kept of what is no candidate
 
-_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _FENCE = re.compile(
     r"```+(?:(?:json5?|jsonc|javascript|js|python|py|text|txt|plaintext|xml|yaml)(?![\w-]))?", re.IGNORECASE
 )
@@ -46,7 +45,6 @@ _CONNECTING = re.compile(r"(?:\b(?:and|then|also|flows?|ids?|answer|the)\b|[\W\d
 
 _RATED = re.compile(r"\d\s*/\s*\d|\d\s*%|\d\.\d")  # candidates with marks are weighed, not chosen
 _DENIED_ARRAY = re.compile(r"\b(?:not|never|rather than|instead of|except)\s*:?\s*\[", re.IGNORECASE)
-_OPEN_THOUGHT = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 _COMMA = re.compile(r"[,;\n]")
 # A lone word that looks like an id rather than like a word of a language.
 _BARE_ID = re.compile(r"(?=\w*[-_\d])[\w-]{1,100}")
@@ -89,12 +87,9 @@ def read_reply(reply: object, candidates: Sequence[Candidate]) -> Reading:
     """Read which of `candidates` a model's reply chooses. Anything but text is unreadable."""
     if not isinstance(reply, str):
         return _UNREADABLE
-    said = _THOUGHT_END.split(_both_ends(reply))[-1]
-    text = _FENCE.sub("\n", _OPEN_THOUGHT.split(said, maxsplit=1)[0]).strip()  # a thought without an end is no answer
+    said = before_thoughts(after_thoughts(_both_ends(reply)))  # a thought without an end is no answer
+    text, value = unquoted(_FENCE.sub("\n", said).strip())
     offered = Mentions(candidates)
-    value = decoded(text)
-    if isinstance(value, str):  # an answer in quotes is the answer
-        text, value = value.strip(), decoded(value)
     if value is not BROKEN:
         return _read(value, offered).reading
     values = embedded(text)

@@ -133,10 +133,10 @@ class FlowSelector:
         model = as_chat_model(llm)
         self._model: ModelChoice | None = None
         if model is not None:
-            caller = ChatClient(
+            client = ChatClient(
                 model, max_retries=max_retries, max_concurrency=max_concurrency, share_identical=share_identical
             )
-            manner = ChoiceOptions(
+            options = ChoiceOptions(
                 on_empty=on_empty,
                 timeout_s=timeout_s,
                 max_reasks=max_reasks,
@@ -145,7 +145,7 @@ class FlowSelector:
                 prompt_tokens=prompt_tokens,
                 second_read=second_read,
             )
-            self._model = ModelChoice(caller, manner, flow_registry)
+            self._model = ModelChoice(client, options, flow_registry)
 
     @property
     def flow_registry(self) -> Mapping[str, BaseFlow]:

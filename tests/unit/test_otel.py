@@ -5,9 +5,12 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 
+from jazz_select.chat.client import ChatClient
+from jazz_select.chat.exchange import Question
+from jazz_select.chat.limits import Deadline
 from jazz_select.errors import ModelError
 from jazz_select.routing import FlowExecutor
-from jazz_select.telemetry import Trace, complete, span
+from jazz_select.telemetry import Trace, span
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Message
 from tests.unit.routing.shop import tools
@@ -91,12 +94,16 @@ def _id(found: ReadableSpan) -> int:
     return context.span_id
 
 
+async def asked(model: ScriptedModel, *messages: Message) -> None:
+    await ChatClient(model).ask(lambda: Question(messages), Deadline.after(None))
+
+
 async def test_opentelemetry_gets_content_where_it_is_wanted_and_errors_always() -> None:
     hook, exporter = exported(with_content=True)
     with Trace([hook]):
-        await complete(ScriptedModel(CHOICE), [Message(role="user", content="hello")])
+        await asked(ScriptedModel(CHOICE), Message(role="user", content="hello"))
     with Trace([hook]), pytest.raises(ModelError):
-        await complete(ScriptedModel(ModelError("m", "gone", retryable=False)), [])
+        await asked(ScriptedModel(ModelError("m", "gone", retryable=False)))
     first, second = exporter.get_finished_spans()
     assert orjson.loads(known(first)["gen_ai.input.messages"]) == [{"role": "user", "content": "hello"}]
     assert known(second)["error.type"] == "ModelError"

@@ -1,13 +1,12 @@
 """A finished chain put into a schema: one more call, with the schema and without tools."""
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from jazz_select.agent.chain.formatting import LEAST_CHARS, MAX_CHARS, FormattingPrompt, formatting_messages
 from jazz_select.agent.chain.loop import STRATEGIES, Strategy
-from jazz_select.agent.chain.output_schema import LONGEST, OutputSchema, Read, SchemaLike
+from jazz_select.agent.chain.output_schema import OutputSchema, Read, SchemaLike
 from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, RecordedReply
 from jazz_select.agent.chain.transcript import (
     CallRecord,
@@ -21,12 +20,13 @@ from jazz_select.agent.chain.transcript import (
     summed,
     tell,
 )
-from jazz_select.chat.client import ChatReply
-from jazz_select.errors import ChainError, ConfigError, FormatError, ModelError, ModelTimeoutError
-from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema
-from jazz_select.telemetry import note_reply, span
+from jazz_select.chat.client import ChatClient
+from jazz_select.chat.json_reader import LONGEST
+from jazz_select.chat.models import ModelLike
+from jazz_select.errors import ChainError, ConfigError, FormatError, ModelError
+from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error
-from jazz_select.values import Message, Reply, Usage
+from jazz_select.values import Message, Usage
 
 OnLimit = Literal["format", "raise"]
 """What becomes of a chain that was cut short: put into the schema and flagged, or a `ChainError`."""
@@ -72,7 +72,7 @@ class Formatted:
 
 
 async def finalize(  # noqa: PLR0913 - options with a name
-    model: ChatModel,
+    model: ModelLike | ChatClient,
     chain: Chain,
     schema: SchemaLike,
     *,
@@ -88,7 +88,7 @@ async def finalize(  # noqa: PLR0913 - options with a name
     """Put what a chain found into a schema.
 
     Args:
-        model: Whom to ask: the model of the chain, with its options.
+        model: Whom to ask: the model of the chain, with its options, in any form that `FlowSelector` takes.
         chain: What `run_chain` returned, or what `FormatError.chain` kept.
         schema: A JSON Schema or a pydantic class.
         strategy: That of the chain: where the loop gave the answer itself, no call is made. Where it did not, and for
@@ -119,7 +119,8 @@ async def finalize(  # noqa: PLR0913 - options with a name
             await tell(on_event, OutputText(delta=chain.final))
             return Formatted(value=read.value, text=chain.final, incomplete=chain.incomplete, schema=output.json)
     await tell(on_event, FormatStarted(incomplete=chain.incomplete))
-    return await Formatter(asker, output, chain, on_event, max_reasks).run(messages, "format")
+    async with asker:
+        return await Formatter(asker, output, chain, on_event, max_reasks).run(messages, "format")
 
 
 def check_answer_options(*, strategy: str, on_limit: str, max_reasks: int, max_chars: int = MAX_CHARS) -> None:
@@ -160,7 +161,7 @@ class Formatter:
         with span(purpose, "node") as traced:
             for number in range(1, self.max_reasks + 2):
                 await tell(self.on_event, ModelCalled(purpose=purpose, number=number))
-                streamed = self.on_event is not None and streams(self.asker.model)
+                streamed = self.on_event is not None and self.asker.client.streams
                 said = await self._asked(context, purpose, streamed=streamed)
                 self.records.append(said.record)
                 self.last_text = as_text(said.text or "")
@@ -205,39 +206,23 @@ class Formatter:
     async def _streamed(
         self, context: tuple[Message, ...], purpose: Purpose, wire: Mapping[str, Any] | None
     ) -> RecordedReply:
-        model, limit_s = cast("StreamingChatModel", self.asker.model), self.asker.timeout_s
-        name = str(getattr(model, "name", type(model).__name__))
-        pieces: list[str] = []
-        limit = asyncio.timeout(limit_s)
-        with span(name, "chat") as traced:
-            try:
-                async with limit:
-                    await self._heard(model.stream(context, schema=wire if takes_schema(model) else None), pieces)
-            except TimeoutError as error:
-                raise (ModelTimeoutError(name, timeout_s=limit_s or 0.0) if limit.expired() else error) from error
-            finally:
-                self.last_text = "".join(pieces)
-            if traced is not None:
-                note_reply(traced, context, Reply(text=self.last_text, model=name))
-        return self.asker.said(ChatReply(text=self.last_text, model=name, attempts=1), purpose)
-
-    async def _heard(self, deltas: AsyncIterator[str], pieces: list[str]) -> None:
         """Pass the text on as it comes; more than would be read is not waited for."""
+        pieces: list[str] = []
         length = 0
+
+        async def hear(piece: str) -> None:
+            nonlocal length
+            length += len(piece)
+            if length > LONGEST:
+                msg = f"the reply is longer than {LONGEST} characters"
+                raise ModelError(self.asker.client.name, msg, retryable=False)
+            pieces.append(piece)
+            await tell(self.on_event, OutputText(delta=piece))
+
         try:
-            async for delta in deltas:
-                piece = as_text(str(delta))
-                length += len(piece)
-                if length > LONGEST:
-                    msg = f"the reply is longer than {LONGEST} characters"
-                    raise ModelError(type(self.asker.model).__name__, msg, retryable=False)
-                if piece:
-                    pieces.append(piece)
-                    await tell(self.on_event, OutputText(delta=piece))
+            return await self.asker.stream(context, purpose, wire, hear)
         finally:
-            close = getattr(deltas, "aclose", None)
-            if close is not None:
-                await close()
+            self.last_text = "".join(pieces)
 
     def _error(self, problem: str, phase: Literal["call", "reply"], context: tuple[Message, ...]) -> FormatError:
         chain = replace(self.chain, records=(*self.chain.records, *self.records))

@@ -19,9 +19,10 @@ from jazz_select.agent.chain.transcript import (
     OnEvent,
     tell,
 )
+from jazz_select.chat.client import ChatClient
 from jazz_select.chat.json_reader import BROKEN, decoded
+from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
-from jazz_select.ports import ChatModel
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
 from jazz_select.routing.tools.tool import Tool, Toolbox
@@ -35,7 +36,7 @@ STRATEGIES: Final = ("deferred", "native", "tool")
 
 
 async def run_chain(  # noqa: PLR0913 - options with a name
-    model: ChatModel,
+    model: ModelLike | ChatClient,
     messages: Sequence[Message],
     tools: Iterable[Tool] = (),
     *,
@@ -57,7 +58,7 @@ async def run_chain(  # noqa: PLR0913 - options with a name
     call's result. Calls of the last reply that the limit allows are not run, since nobody would hear of them.
 
     Args:
-        model: Whom to ask.
+        model: Whom to ask, in any form that `FlowSelector` takes.
         messages: What it is asked; a system message comes first.
         tools: What it may call; without any, it is asked once, for its answer.
         chain_limit: How often the model may be asked.
@@ -83,7 +84,8 @@ async def run_chain(  # noqa: PLR0913 - options with a name
     _check(messages, chain_limit, at_once, tool_timeout_s, strategy)
     given = tuple(replace(each, content=as_text(each.content)) for each in messages)
     toolbox = Toolbox(tools)
-    ending = schema_in_loop(model, OutputSchema(schema) if schema is not None else None, strategy, toolbox)
+    asker = Asker(model, conversation_id, timeout_s=model_timeout_s, max_retries=max_retries)
+    ending = schema_in_loop(asker.client, OutputSchema(schema) if schema is not None else None, strategy, toolbox)
     runner = ToolRunner(
         index=NameIndex(toolbox.values()),
         before_call=before_call,
@@ -92,13 +94,13 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         timeout_s=tool_timeout_s,
         at_once=at_once,
     )
-    asker = Asker(model, conversation_id, timeout_s=model_timeout_s, max_retries=max_retries)
     loop = _Loop(asker, runner, ending, given, chain_limit)
-    with span("chain", "node") as traced:
-        more = f" {ending.last}" if chain_limit == 1 else ""
-        chain = await loop.run(opening(given, ending.offered, f"{ending.instructions}{more}"))
-        if traced is not None:
-            traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": strategy})
+    async with asker:
+        with span("chain", "node") as traced:
+            more = f" {ending.last}" if chain_limit == 1 else ""
+            chain = await loop.run(opening(given, ending.offered, f"{ending.instructions}{more}"))
+            if traced is not None:
+                traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": strategy})
     return chain
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
-from jazz_select.chat.json_reader import BROKEN, decoded, embedded, repaired
+from jazz_select.chat.json_reader import BROKEN, LONGEST, decoded, embedded, ends_as_json, repaired
 from jazz_select.errors import ConfigError
 from jazz_select.routing.schemas.validity import MOST_PROBLEMS, Checker, place, problem_of, short
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 SchemaLike = Mapping[str, Any] | type[Any]
 """A JSON Schema as a mapping, or a pydantic class."""
-LONGEST: Final = 1_048_576
-"""A longer reply is not read."""
 _MOST_CHECKED: Final = 64
 """How many of the values that stand in a reply are held against a schema; the last ones are."""
 
@@ -76,8 +74,7 @@ class OutputSchema:
             if not read.problem:
                 return read
             first = first or read
-        finished = not truncated and text.strip().rstrip("`").rstrip().endswith(("}", "]"))
-        if finished and (mended := repaired(text)) is not BROKEN:
+        if not truncated and ends_as_json(text) and (mended := repaired(text)) is not BROKEN:
             return self.check(mended)
         return first or Read(problem="the reply was cut off" if truncated else "the reply is no JSON")
 

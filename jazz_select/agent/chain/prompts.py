@@ -1,14 +1,16 @@
 """What a model is asked in a chain, and its answer with a record. Faults stay bounded as a selector's do."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from jazz_select.agent.chain.transcript import CallRecord, Purpose, ToolResult
-from jazz_select.chat.client import ChatClient, ChatReply, Deadline, Question
+from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.exchange import ChatReply, Question
+from jazz_select.chat.limits import Deadline
+from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
-from jazz_select.ports import ChatModel
 from jazz_select.routing.plans.tool_asker import listed
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, cut
@@ -40,10 +42,12 @@ class RecordedReply:
 
 
 class Asker:
-    """Asks one model, for one chain or one answer."""
+    """Asks one model, for one chain or one answer; at the end of its context, connections made for it are closed."""
 
-    def __init__(self, model: ChatModel, conversation_id: str, *, timeout_s: float | None, max_retries: int) -> None:
-        """Set the bounds of each call.
+    def __init__(
+        self, model: ModelLike | ChatClient, conversation_id: str, *, timeout_s: float | None, max_retries: int
+    ) -> None:
+        """Take whom to ask, and the bounds of each call.
 
         Raises:
             ConfigError: A bound cannot work.
@@ -53,17 +57,35 @@ class Asker:
                 f"model_timeout_s is above 0 or None, and max_retries at least 0, not {timeout_s!r} and {max_retries!r}"
             )
             raise ConfigError(msg)
-        self.model = model
+        self.client = client_for(model, max_retries=max_retries, max_concurrency=1)
+        self._shared = isinstance(model, ChatClient)
         self.conversation_id = as_text(conversation_id)
         self.timeout_s = timeout_s
-        self._caller = ChatClient(model, max_retries=max_retries, max_concurrency=1, share_identical=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if not self._shared:
+            await self.client.aclose()
 
     async def ask(
         self, messages: Sequence[Message], purpose: Purpose, schema: Mapping[str, Any] | None = None
     ) -> RecordedReply:
         """Ask once; what a model raises passes as it is."""
         question = Question(tuple(messages), schema)
-        return self.said(await self._caller.ask(lambda: question, Deadline.after(self.timeout_s)), purpose)
+        return self.said(await self.client.ask(lambda: question, Deadline.after(self.timeout_s)), purpose)
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        purpose: Purpose,
+        schema: Mapping[str, Any] | None,
+        on_text: Callable[[str], Awaitable[object]],
+    ) -> RecordedReply:
+        """Ask once and tell the text as it comes; what a model raises passes as it is."""
+        question = Question(tuple(messages), schema)
+        return self.said(await self.client.stream(question, Deadline.after(self.timeout_s), on_text), purpose)
 
     def said(self, answer: ChatReply, purpose: Purpose) -> RecordedReply:
         """An answer with its record."""

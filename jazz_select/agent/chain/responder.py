@@ -24,8 +24,9 @@ from jazz_select.agent.chain.transcript import (
     summed,
     tell,
 )
+from jazz_select.chat.client import ChatClient
+from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
-from jazz_select.ports import ChatModel
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text
 from jazz_select.values import Message, Usage
@@ -71,7 +72,7 @@ class Answer:
 
 
 async def respond(  # noqa: PLR0913 - options with a name
-    model: ChatModel,
+    model: ModelLike | ChatClient,
     messages: Sequence[Message],
     tools: Iterable[Tool] = (),
     schema: SchemaLike | None = None,
@@ -97,7 +98,7 @@ async def respond(  # noqa: PLR0913 - options with a name
     With a schema alone, the only call carries it. Without a schema, the last text is the answer.
 
     Args:
-        model: Whom to ask.
+        model: Whom to ask, in any form that `FlowSelector` takes.
         messages: What it is asked; a system message comes first.
         tools: What it may call.
         schema: What the answer is to be: a JSON Schema or a pydantic class.
@@ -125,8 +126,8 @@ async def respond(  # noqa: PLR0913 - options with a name
     connected = tuple(tools)
     check_answer_options(strategy=strategy, on_limit=on_limit, max_reasks=max_reasks, max_chars=max_chars)
     if schema is not None and not connected:
-        asker = Asker(model, conversation_id, timeout_s=model_timeout_s, max_retries=max_retries)
-        answer = await _directly(asker, messages, schema, on_event, max_reasks)
+        async with Asker(model, conversation_id, timeout_s=model_timeout_s, max_retries=max_retries) as asker:
+            answer = await _directly(asker, messages, schema, on_event, max_reasks)
     else:
         chain = await run_chain(
             model,
@@ -197,7 +198,7 @@ def _as_output(listener: OnEvent | None) -> OnEvent | None:
 
 
 async def stream_respond(  # noqa: PLR0913 - options with a name
-    model: ChatModel,
+    model: ModelLike | ChatClient,
     messages: Sequence[Message],
     tools: Iterable[Tool] = (),
     schema: SchemaLike | None = None,

@@ -6,9 +6,9 @@ from typing import Any, Final, cast
 
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.chain.prompts import dumped
+from jazz_select.chat.client import ChatClient
 from jazz_select.chat.json_reader import BROKEN, decoded, embedded
 from jazz_select.errors import ConfigError
-from jazz_select.ports import ChatModel, takes_schema
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.plans.replies import folded_key
 from jazz_select.routing.tools.tool import Tool, Toolbox
@@ -93,7 +93,7 @@ class SchemaInLoop:
         return Ending(final=dumped(dict(finals[0].arguments)))
 
 
-def schema_in_loop(model: ChatModel, output: OutputSchema | None, strategy: str, tools: Toolbox) -> SchemaInLoop:
+def schema_in_loop(client: ChatClient, output: OutputSchema | None, strategy: str, tools: Toolbox) -> SchemaInLoop:
     """What the schema does in the loop with these tools.
 
     Raises:
@@ -102,7 +102,7 @@ def schema_in_loop(model: ChatModel, output: OutputSchema | None, strategy: str,
     offered = tuple(tools.values())
     if output is None or strategy == "deferred" or not offered:
         return SchemaInLoop(offered=offered)
-    if strategy == "native" and not takes_schema(model):
+    if strategy == "native" and not client.takes_schema:
         return SchemaInLoop(offered=offered, notes=("the model takes no schema, so it is left to the end",))
     if strategy == "tool" and not output.has_object:
         return SchemaInLoop(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from jazz_select.chat.client import total_usage
+from jazz_select.chat.exchange import total_usage
 from jazz_select.errors import ConfigError
 from jazz_select.values import Message, Usage
 

@@ -9,13 +9,16 @@ from unicodedata import normalize
 import orjson
 
 from jazz_select.agent.chain.output_schema import OutputSchema
-from jazz_select.chat.json_reader import BROKEN, decoded, embedded
+from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.exchange import Question
+from jazz_select.chat.json_reader import LONGEST, values_in
+from jazz_select.chat.limits import Deadline
+from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import storable_text
-from jazz_select.ports import ChatModel
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.telemetry import complete, span
+from jazz_select.telemetry import span
 from jazz_select.values import Message
 
 SYSTEM_PROMPT: Final = """\
@@ -142,8 +145,23 @@ def is_hesitant(message: str) -> bool:
     return any(word.strip(_EDGES).startswith(_HESITANT) for word in folded_message(message).split())
 
 
-async def from_words(model: ChatModel, wanted: Mapping[str, Wanted], said: Sequence[str]) -> dict[str, Any]:
-    """What a model finds of the wanted facts in what the user said; what it makes up, or what fails, is left out."""
+async def from_words(
+    model: ModelLike | ChatClient,
+    wanted: Mapping[str, Wanted],
+    said: Sequence[str],
+    *,
+    timeout_s: float | None = 15.0,
+    max_retries: int = 2,
+) -> dict[str, Any]:
+    """What a model finds of the wanted facts in what the user said; what it makes up, or what fails, is left out.
+
+    Args:
+        model: Whom to ask; a client keeps its own retries and places.
+        wanted: What is to be found.
+        said: The user's own words.
+        timeout_s: How long the answer may take, in seconds, retries included; None for as long as it likes.
+        max_retries: How often a call that failed for a passing reason is made again.
+    """
     if not wanted:
         return {}
     names = {name: _resolved(want) for name, want in wanted.items()}
@@ -151,7 +169,8 @@ async def from_words(model: ChatModel, wanted: Mapping[str, Wanted], said: Seque
     messages = (Message(role="system", content=SYSTEM_PROMPT), Message(role="user", content=question))
     with span("fill", "decision") as traced:
         try:
-            reply = await complete(model, messages)
+            client = client_for(model, max_retries=max_retries)
+            reply = await client.ask(lambda: Question(messages), Deadline.after(timeout_s))
             found = _object(reply.text)
             kept = {name: found[name] for name, want in wanted.items() if _was_said(name, found.get(name), want, said)}
         except Exception:  # noqa: BLE001 - whatever a model fails with, the fact stays missing and is asked for
@@ -212,11 +231,9 @@ def _resolved(want: Wanted) -> object:
     return dict(found[0].schema) if len(found) == 1 else want.part
 
 
-def _object(text: object) -> dict[str, Any]:
-    if not isinstance(text, str):
+def _object(text: str | None) -> dict[str, Any]:
+    """The last object that a reply holds."""
+    if text is None or len(text) > LONGEST:
         return {}
-    whole: object = decoded(text.strip())
-    for each in [whole] if whole is not BROKEN else [*reversed(embedded(text))]:
-        if isinstance(each, dict):
-            return cast("dict[str, Any]", each)
-    return {}
+    found = [cast("dict[str, Any]", each) for each in values_in(text) if isinstance(each, dict)]
+    return found[-1] if found else {}

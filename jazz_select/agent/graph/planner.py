@@ -1,6 +1,5 @@
 """A model as the one who plans: one call, and its reply read as leniently, and trusted as little, as any."""
 
-import asyncio
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Generic, cast
@@ -8,54 +7,60 @@ from typing import Any, Final, Generic, cast
 import orjson
 
 from jazz_select.agent.graph.state import FINISH, ActionDecision, StateT
-from jazz_select.chat.client import chat_reply_of
-from jazz_select.chat.json_reader import BROKEN, decoded, embedded, repaired
-from jazz_select.chat.models import ChatCallable, as_chat_model
-from jazz_select.errors import ConfigError, ModelTimeoutError, PlanError
-from jazz_select.ports import ChatModel, takes_schema
-from jazz_select.selector.options import check_timeout
-from jazz_select.telemetry import complete
+from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.exchange import ChatReply, Question
+from jazz_select.chat.json_reader import after_thoughts, decoded, ends_as_json, repaired, unquoted, values_in
+from jazz_select.chat.limits import Deadline
+from jazz_select.chat.models import ModelLike
+from jazz_select.errors import ConfigError, PlanError
+from jazz_select.selector.options import check_counts, check_timeout
 from jazz_select.values import Message
 
 LONGEST: Final = 65_536
 """A longer reply is not read."""
 _LONGEST_REASON: Final = 1_000
-_THOUGHT_ENDS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_FENCE: Final = "`"
 _SEPARATORS = re.compile(r"[\W_]+")
 _ARGUMENTS: Final = ("arguments", "args", "parameters")
-_ENDS: Final = ("}", "]", "`")
 
 
 class ModelPlanner(Generic[StateT]):
     """A `Plan` for a `Router`: one call to a model, one decision. Whatever goes wrong is raised, and ends the turn.
+
+    It is one call unless `max_retries` or `max_reasks` allow for more.
 
     One object may be used by many turns at once.
     """
 
     def __init__(
         self,
-        model: ChatModel | ChatCallable | str,
+        model: ModelLike | ChatClient,
         prompt: Callable[[StateT], Sequence[Message]],
         actions: Mapping[str, str] | Collection[str],
         *,
         timeout_s: float | None = 30.0,
+        max_retries: int = 0,
+        max_reasks: int = 0,
     ) -> None:
         """Take whom to ask, what, and what may be answered.
 
         Args:
-            model: A chat model, an async function `(messages) -> str`, or a model string, as `FlowSelector` takes it.
+            model: A chat model, an async function `(messages) -> str`, a model string or a pydantic-ai `Model`, as
+                `FlowSelector` takes it; or a `ChatClient`, which keeps its own retries and places.
             prompt: What a model is told of the state. What users and tools said is data there, so keep it apart.
             actions: The names that may be decided on, and what each does; `finish` is there already.
-            timeout_s: How long the call may take, in seconds; None for as long as it likes.
+            timeout_s: How long a decision may take, in seconds, retries and asking again included; None for as long as
+                it likes.
+            max_retries: How often a call that failed for a passing reason is made again.
+            max_reasks: How often the model is told that its reply is no decision.
 
         Raises:
             ConfigError: An argument cannot work.
         """
         check_timeout(timeout_s)
-        adapted = as_chat_model(model)
-        if adapted is None:
-            msg = "a planner needs a model; for a turn without one, let `acquire` decide on everything"
-            raise ConfigError(msg)
+        check_counts(max_retries=max_retries, max_reasks=max_reasks)
+        missing = "a planner needs a model; for a turn without one, let `acquire` decide on everything"
+        self._client = client_for(model, max_retries=max_retries, missing=missing)
         if isinstance(actions, str):
             msg = f"actions are a collection of names, not the one text {actions!r:.80}"
             raise ConfigError(msg)
@@ -63,36 +68,43 @@ class ModelPlanner(Generic[StateT]):
         if isinstance(actions, Mapping):
             told |= cast("Mapping[str, str]", actions)
         told.setdefault(FINISH, "end the turn")
-        self._model = adapted
         self._prompt = prompt
         self._actions = tuple(told)
         self._schema = plan_schema(self._actions)
         self._told = plan_instruction(told)
         self._timeout_s = timeout_s
+        self._max_reasks = max_reasks
 
     async def __call__(self, state: StateT) -> ActionDecision:
         """What the model decides on.
 
         Raises:
             ModelTimeoutError: It took too long.
+            ModelUnavailableError: The model failed lately, and is left alone for a while.
             PlanError: Its reply is no decision.
 
-        Whatever else a model raises passes as it is.
+        Whatever else a model raises passes as it is, once retries are used up or make no sense.
         """
         messages = tuple(self._prompt(state))
-        if not takes_schema(self._model):
+        if not self._client.takes_schema:
             messages = _with_instruction(messages, self._told)
-        limit = asyncio.timeout(self._timeout_s)
+        question = Question(messages, self._schema, f"one JSON object with one of: {', '.join(self._actions)}")
+        _, decision = await self._client.ask_until_usable(
+            lambda: question,
+            Deadline.after(self._timeout_s),
+            read=self._read,
+            problem=lambda _, read: read.problem if isinstance(read, PlanError) else "",
+            max_reasks=self._max_reasks,
+        )
+        if isinstance(decision, PlanError):
+            raise decision
+        return decision
+
+    def _read(self, answer: ChatReply) -> ActionDecision | PlanError:
         try:
-            async with limit:
-                reply: object = await complete(self._model, messages, schema=self._schema)
-        except TimeoutError as error:
-            if not limit.expired():
-                raise  # the model's own
-            name = str(getattr(self._model, "name", "") or type(self._model).__name__)
-            raise ModelTimeoutError(name, timeout_s=self._timeout_s or 0.0) from error
-        answer = chat_reply_of(reply)
-        return read_decision(answer.text, self._actions, finished=not answer.truncated)
+            return read_decision(answer.text, self._actions, finished=not answer.truncated)
+        except PlanError as error:
+            return error
 
 
 def plan_schema(actions: Sequence[str]) -> dict[str, Any]:
@@ -131,9 +143,10 @@ def read_decision(text: object, actions: Collection[str], *, finished: bool = Tr
     elif len(text) > LONGEST:
         problem = f"it is longer than {LONGEST} characters"
     else:
-        thought = list(_THOUGHT_ENDS.finditer(text))
-        after = _decisions(text[thought[-1].end() :].strip(), finished=finished) if thought else []
-        found = after or _decisions(text.strip(), finished=finished)
+        after = after_thoughts(text)
+        found = _decisions(after.strip(), finished=finished)
+        if not found and after != text:
+            found = _decisions(text.strip(), finished=finished)
         if not found:
             problem = "there is no JSON object with an action in it" if finished else "it was cut off"
         elif any(each != found[0] for each in found):
@@ -147,11 +160,9 @@ def read_decision(text: object, actions: Collection[str], *, finished: bool = Tr
 
 
 def _decisions(text: str, *, finished: bool) -> list[dict[str, Any]]:
-    value = decoded(text)
-    if isinstance(value, str):  # an answer in quotes is the answer
-        text, value = value, decoded(value)
-    found = [each for item in ([value] if value is not BROKEN else embedded(text)) if (each := _decision(item))]
-    if found or not finished or not text.endswith(_ENDS):
+    text, _ = unquoted(text)
+    found = [each for item in values_in(text) if (each := _decision(item))]
+    if found or not finished or not (ends_as_json(text) or text.endswith(_FENCE)):
         return found
     mended = _decision(repaired(text))
     return [mended] if mended else []

@@ -1,23 +1,20 @@
 """A model as the one who chooses the next tool: asked, read and asked again as a selector's is."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
 import orjson
 
-from jazz_select.chat.client import ChatClient, ChatReply, Deadline, Question, asked_again, why_unusable
-from jazz_select.chat.models import ChatCallable, as_chat_model
-from jazz_select.errors import ConfigError
-from jazz_select.ports import ChatModel
+from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.exchange import ChatReply, Question, why_unusable
+from jazz_select.chat.limits import Deadline
+from jazz_select.chat.models import ModelLike
 from jazz_select.routing.decisions.points import ToolCandidate
 from jazz_select.selector.options import check_counts, check_timeout
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.text import clean, cut
 from jazz_select.values import Candidate, Message
-
-_log = logging.getLogger(__name__)
 
 SYSTEM_PROMPT: Final = (
     "You choose the next tool of a running procedure. You are given, in <returned>, what the last step returned as "
@@ -39,7 +36,7 @@ class ModelDecision:
 
     def __init__(
         self,
-        model: ChatModel | ChatCallable | str,
+        model: ModelLike | ChatClient,
         *,
         timeout_s: float | None = 15.0,
         max_reasks: int = 1,
@@ -49,7 +46,8 @@ class ModelDecision:
         """Take whom to ask, and how patiently.
 
         Args:
-            model: A chat model, an async function `(messages) -> str`, or a model string, as `FlowSelector` takes it.
+            model: A chat model, an async function `(messages) -> str`, a model string or a pydantic-ai `Model`, as
+                `FlowSelector` takes it; or a `ChatClient`, which keeps its own retries and places.
             timeout_s: How long one choice may take, in seconds, queueing, retries and asking again included. Less than
                 the executor's `decision_timeout_s`, so that a provider that is gone is known as such, and left alone.
             max_reasks: How often the model is told that its reply could not be used.
@@ -61,12 +59,11 @@ class ModelDecision:
         """
         check_timeout(timeout_s)
         check_counts(max_reasks=max_reasks, max_retries=max_retries, max_concurrency=max_concurrency)
-        adapted = as_chat_model(model)
-        if adapted is None:
-            msg = "a decision by a model needs one; without it leave decision_callback out, and the choice stays open"
-            raise ConfigError(msg)
-        self._caller = ChatClient(
-            adapted, max_retries=max_retries, max_concurrency=max_concurrency, share_identical=False
+        self._client = client_for(
+            model,
+            max_retries=max_retries,
+            max_concurrency=max_concurrency,
+            missing="a decision by a model needs one; without it leave decision_callback out: the choice stays open",
         )
         self._timeout_s = timeout_s
         self._max_reasks = max_reasks
@@ -86,31 +83,22 @@ class ModelDecision:
         names = [each.name for each in candidates]
         offered = [Candidate(flow_id=name, flow_name=name) for name in names]
         question = Question(
-            decision_messages(context, prompt, structured=self._caller.takes_schema), choice_schema(names)
+            decision_messages(context, prompt, structured=self._client.takes_schema),
+            choice_schema(names),
+            f"the name of one of these tools: {', '.join(names[:20])}; or {_NONE} if none should come next",
         )
-        answer = await self._caller.ask(lambda: question, deadline)
-        reading = read_reply(answer.text, offered)
-        for _ in range(self._max_reasks):
-            if _usable(reading, names):
-                break
-            again = await self._asked_again(question, answer, reading, names, deadline)
-            if again is None:
-                break
-            answer, reading = again, read_reply(again.text, offered)
-        return next((each for each in reading.ids if each in names), None)
 
-    async def _asked_again(
-        self, question: Question, answer: ChatReply, reading: Reading, names: Sequence[str], deadline: Deadline
-    ) -> ChatReply | None:
-        """The reply could not be used: the model is told so. If that fails too, what was there before stands."""
-        why = why_unusable(answer, reading.ids, names, what="tools")
-        wanted = f"the name of one of these tools: {', '.join(names[:20])}; or {_NONE} if none should come next"
-        more = Question(asked_again(question.messages, answer.text, why, wanted=wanted), question.schema)
-        try:
-            return await self._caller.ask(lambda: more, deadline)
-        except Exception as error:  # noqa: BLE001 - whatever a model fails with
-            _log.warning("why=<%s>, error=<%r> | asked again for a tool, and the model failed", why, error)
-            return None
+        def problem(answer: ChatReply, reading: Reading) -> str:
+            return "" if _usable(reading, names) else why_unusable(answer, reading.ids, names, what="tools")
+
+        _, reading = await self._client.ask_until_usable(
+            lambda: question,
+            deadline,
+            read=lambda answer: read_reply(answer.text, offered),
+            problem=problem,
+            max_reasks=self._max_reasks,
+        )
+        return next((each for each in reading.ids if each in names), None)
 
 
 def decision_messages(context: Mapping[str, Any], prompt: str, *, structured: bool = False) -> tuple[Message, ...]:

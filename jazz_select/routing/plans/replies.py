@@ -6,13 +6,22 @@ prose, then repaired. What a reply quotes, takes back or leaves unfinished is no
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from jazz_select.chat.json_reader import BROKEN, Standing, decoded, repaired, standing
+from jazz_select.chat.json_reader import (
+    BROKEN,
+    LONGEST,
+    Standing,
+    decoded,
+    ends_as_json,
+    outside_thoughts,
+    repaired,
+    unquoted,
+    without_first_thought,
+)
 from jazz_select.routing.plans.plan import MOST_STEPS, Plan, PlanStep
 
 TOOL_KEYS: Final = ("tool", "tool_name", "name", "function", "function_name", "tool_id")
@@ -101,12 +110,6 @@ def _arguments_of(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     return {key: each for key, each in given.items() if isinstance(key, str)}
 
 
-LONGEST: Final = 1_048_576
-"""A longer reply is not read."""
-
-_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.IGNORECASE | re.DOTALL)
-_THOUGHT_TAG = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
-_FENCE = re.compile(r"```+(?:[a-z]\w{0,15}(?=\s))?", re.IGNORECASE)
 _CALL_TAG = re.compile(r"</?tool_?calls?>", re.IGNORECASE)
 _OPENED = re.compile(r"```+\w{0,15}\s*$")
 _WORDED = re.compile(r"\w")
@@ -167,21 +170,16 @@ def read_tool_reply(reply: object) -> ToolReply:
         )
     if len(reply) > LONGEST:
         return _unreadable(f"the reply is longer than {LONGEST} characters")
-    text = reply.strip()
-    value = decoded(text)
-    if isinstance(value, str):  # an answer in quotes is the answer
-        text = value.strip()
-        value = decoded(text)
+    text, value = unquoted(reply.strip())
     if value is BROKEN or isinstance(value, str):
-        thought = _THOUGHT.match(text)
-        return _in_prose(text[thought.end() :] if thought else text)
+        return _in_prose(without_first_thought(text))
     said = _shape(value)
     return _reply(said) if said else _unreadable("the reply is JSON, but none of the three shapes")
 
 
 def _in_prose(text: str) -> ToolReply:
     """Shapes among prose: every part is kept, what stands between them as text."""
-    text, values = _unthought(text)
+    text, values = outside_thoughts(text)
     shapes = [(each, said) for each in values if (said := _shape(each.value)) is not None]
     if shapes and not _MEANT_A_CALL.search(_between(text, values)):  # else these are parts of a broken shape
         return _among(text, shapes)
@@ -192,25 +190,6 @@ def _in_prose(text: str) -> ToolReply:
         return _unreadable("the reply begins a call, but its JSON is broken or cut off")
     plain = text.strip()
     return ToolReply(kind="text", text=plain) if plain else _unreadable("the reply is empty")
-
-
-def _unthought(text: str) -> tuple[str, list[Standing]]:
-    """The text without a thought that lacks its beginning or its end, and the values that stand in the rest.
-
-    What stands inside of a value is part of it.
-    """
-    values = standing(text)
-    starts = [each.start for each in values]
-
-    def is_outside(tag: re.Match[str]) -> bool:
-        place = bisect_right(starts, tag.start())
-        return place == 0 or values[place - 1].end <= tag.start()
-
-    tags = [tag for tag in _THOUGHT_TAG.finditer(text) if is_outside(tag)]
-    begin = next((tag.end() for tag in reversed(tags) if tag.group().startswith("</")), 0)
-    end = next((tag.start() for tag in tags if tag.start() >= begin), len(text))
-    kept = [Standing(each.value, each.start - begin, each.end - begin) for each in values if begin <= each.start < end]
-    return text[begin:end], kept
 
 
 def _between(text: str, values: list[Standing]) -> str:
@@ -305,6 +284,5 @@ def _prose(text: str) -> str:
 
 def _seems_finished(text: str) -> bool:
     """False for JSON that was cut off: a repair would run half of what was meant."""
-    rest = _FENCE.sub("", text).strip()
-    missing = sum(rest.count(char) for char in "[{") - sum(rest.count(char) for char in "]}")
-    return rest.endswith(("]", "}")) and missing <= 1
+    missing = sum(text.count(char) for char in "[{") - sum(text.count(char) for char in "]}")
+    return ends_as_json(text) and missing <= 1

@@ -8,12 +8,17 @@ from typing import Any, Final
 
 import orjson
 
-from jazz_select.ports import ChatModel, FlowMemory
+from jazz_select.chat.client import client_for
+from jazz_select.chat.exchange import Question
+from jazz_select.chat.limits import Deadline
+from jazz_select.chat.models import ModelLike
+from jazz_select.ports import FlowMemory
 from jazz_select.routing.decisions.points import schema_shown
 from jazz_select.routing.plans.plan import Plan
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
 from jazz_select.routing.tools.retrieval import RecalledTools, ToolRecall
 from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.selector.options import check_counts, check_timeout
 from jazz_select.telemetry import Span, span
 from jazz_select.values import Message
 
@@ -89,7 +94,7 @@ class ToolAsker:
 
     def __init__(  # noqa: PLR0913 - options with a name
         self,
-        model: ChatModel,
+        model: ModelLike,
         tools: Iterable[Tool],
         *,
         redact: RedactRecord | None = None,
@@ -97,23 +102,33 @@ class ToolAsker:
         memory: FlowMemory | None = None,
         agent_id: str = "",
         top_k: int = 20,
+        timeout_s: float | None = 30.0,
+        max_retries: int = 2,
     ) -> None:
         """Take whom to ask, and about what.
 
         Args:
-            model: Whom to ask.
+            model: A chat model, an async function `(messages) -> str`, a model string or a pydantic-ai `Model`, as
+                `FlowSelector` takes it.
             tools: What is connected.
             redact: Applied to a record before anyone gets it; one that fails leaves nothing but the tools' names.
             on_record: Gets each record, beside the trace (`jazz_select.telemetry`), which logs it at level DEBUG.
             memory: Where `sync_tools` has indexed the tools; without it all of them are shown.
             agent_id: Whose tools they are there.
             top_k: Show only so many, those that the memory recalls, where there are more; in the order of their names.
+            timeout_s: How long an answer may take, in seconds, retries included; None for as long as it likes.
+            max_retries: How often a call that failed for a passing reason is made again.
 
         Raises:
-            ConfigError: There is a memory and no agent, or `top_k` is no whole number of at least 1.
+            ConfigError: There is a memory and no agent, `top_k` is no whole number of at least 1, or another argument
+                cannot work.
             DuplicateToolError: Two tools have one name.
         """
-        self._model = model
+        check_timeout(timeout_s)
+        check_counts(max_retries=max_retries)
+        # The record's own `redact` decides what of the question is told, so a call is no span of its own.
+        self._client = client_for(model, max_retries=max_retries, traced=False)
+        self._timeout_s = timeout_s
         self._tools = Toolbox(tools)
         self._redact = redact
         self._on_record = on_record
@@ -122,17 +137,22 @@ class ToolAsker:
     async def ask(self, user_input: str) -> ToolChoice:
         """One question, one answer.
 
-        What a model raises passes as it is; what it says is read as far as it is clear, and nothing is run here.
+        What a model raises passes as it is, once retries are used up or make no sense; what it says is read as far as
+        it is clear, and nothing is run here.
+
+        Raises:
+            ModelTimeoutError: It took too long.
+            ModelUnavailableError: The model failed lately, and is left alone for a while.
         """
         with span("ask_tools", "decision") as traced:
             shown = await self._shown(user_input)
-            # The record's own `redact` decides what of the question is told, so the call is no span of its own.
-            reply = await self._model.complete(tool_messages(user_input, shown))
+            question = Question(tool_messages(user_input, shown))
+            reply = await self._client.ask(lambda: question, Deadline.after(self._timeout_s))
             read = read_tool_reply(reply.text)
             record = ToolRecord(
                 user_input=user_input,
                 tools_shown=tuple(tool.name for tool in shown),
-                raw_reply=reply.text,
+                raw_reply=reply.text or "",
                 reply=read,
                 chosen=tuple(call.tool for call in read.calls),
                 notes=shown.notes,

@@ -36,6 +36,8 @@ class Provider:
     """What to send instead of the protocol's own answer."""
     cached: int = 0
     """How many of the input tokens the answer reports as read from a cache."""
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    """Sent beside those of the case."""
     requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     paths: list[str] = field(default_factory=list[str])
     arrived: threading.Event = field(default_factory=threading.Event)
@@ -120,7 +122,8 @@ def _response(provider: Provider, protocol: Protocol, request: Request) -> Respo
         return StreamingResponse(
             _half(raw, request), media_type="application/json", headers={"Content-Length": str(len(raw))}
         )
-    return Response(raw, case.status, media_type="application/json", headers=case.headers)
+    headers = {**case.headers, **provider.headers}
+    return Response(raw, case.status, media_type="application/json", headers=headers)
 
 
 async def _blanks(provider: Provider, request: Request) -> AsyncIterator[bytes]:

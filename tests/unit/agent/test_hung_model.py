@@ -1,0 +1,153 @@
+"""A model that never answers: whoever asks it goes on within a limit. The clock jumps, so nobody waits for it."""
+
+import asyncio
+import selectors
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+from jazz_select import Flow, FlowRegistry, FlowSelector
+from jazz_select.agent import Agent
+from jazz_select.agent.flows.slots import Wanted, from_words
+from jazz_select.chat.client import ChatClient
+from jazz_select.errors import ModelError, ModelTimeoutError, ModelUnavailableError
+from jazz_select.routing import ToolAsker
+from jazz_select.testing import ListMemory, ScriptedModel
+from jazz_select.values import Message, Reply
+from tests.unit.routing.shop import tools
+
+T = TypeVar("T")
+WANTED = {"order_id": Wanted({"type": "string"}, {})}
+FOUND = '{"order_id": "A1"}'
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock jumps to what is due next, where nothing else is to be done."""
+
+    def __init__(self) -> None:
+        self.jumped_s = 0.0
+        super().__init__(_Jumps(self))
+
+    def time(self) -> float:
+        return super().time() + self.jumped_s
+
+
+class _Jumps(selectors.DefaultSelector):
+    """Adds up the time for which it should have waited."""
+
+    def __init__(self, loop: JumpingLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._loop.jumped_s += timeout or 0.0
+        return super().select(0 if timeout is not None else None)
+
+
+def timed(work: Coroutine[Any, Any, T]) -> tuple[T, float]:
+    """What comes of it, and how many seconds it would have taken."""
+    loop = JumpingLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        began = loop.time()
+        result = runner.run(work)
+        return result, loop.time() - began
+
+
+async def hangs(messages: Sequence[Message]) -> str:
+    await asyncio.sleep(1_000_000)
+    return FOUND
+
+
+async def ignores_being_cancelled(messages: Sequence[Message]) -> str:
+    for _ in range(3):
+        try:
+            await asyncio.sleep(1_000)
+        except asyncio.CancelledError:
+            continue
+    return FOUND
+
+
+HUNG = [pytest.param(hangs, id="hangs"), pytest.param(ignores_being_cancelled, id="ignores being cancelled")]
+
+
+def agent(model: Any) -> Agent:
+    registry = FlowRegistry(min_examples=0)
+    flow = Flow(name="find_order", description="Finds an order.", registry=registry)
+    vars(flow).update(tools=("find_order",), chain=("find_order",))
+    memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name}])
+    return Agent(FlowSelector(None, registry, memory, "a"), tools(), model, shift_above=0)
+
+
+@pytest.mark.parametrize("model", HUNG)
+def test_a_turn_asks_the_user_where_a_hung_model_finds_no_facts(model: Any) -> None:
+    result, took_s = timed(agent(model).turn("where is my order?"))
+    assert (result.status, result.conversation.flows[0].asks) == ("waiting", ("order_id",))
+    assert 15 <= took_s < 20
+
+
+def test_a_turn_goes_on_with_what_a_model_finds_that_failed_for_a_moment() -> None:
+    model = ScriptedModel(ModelError("m", "busy", retryable=True), FOUND)
+    result, _ = timed(agent(model).turn("where is my order A1?"))
+    assert (result.status, len(model.calls)) == ("done", 2)
+
+
+@pytest.mark.parametrize("model", HUNG)
+def test_facts_are_given_up_in_time(model: Any) -> None:
+    found, took_s = timed(from_words(model, WANTED, ["order A1"], timeout_s=4.0))
+    assert found == {}
+    assert 4 <= took_s < 5
+
+
+def test_a_shared_client_that_a_model_let_down_is_not_asked_for_facts_again() -> None:
+    async def twice(client: ChatClient) -> list[dict[str, Any]]:
+        return [await from_words(client, WANTED, ["order A1"]) for _ in range(2)]
+
+    found, took_s = timed(twice(ChatClient(ScriptedModel(FOUND, delay_s=100, repeat=True))))
+    assert found == [{}, {}]
+    assert took_s < 20
+
+
+@pytest.mark.parametrize(
+    "reply", [FOUND, f"Here:\n```json\n{FOUND}\n```", f'<think>{{"order_id": "B2"}}</think>{FOUND}']
+)
+async def test_facts_are_read_as_leniently_as_any_reply(reply: str) -> None:
+    assert await from_words(ScriptedModel(reply), WANTED, ["order A1"]) == {"order_id": "A1"}
+
+
+@pytest.mark.parametrize("model", HUNG)
+def test_a_hung_model_is_given_up_when_asked_for_tools(model: Any) -> None:
+    async def caught() -> BaseException | None:
+        try:
+            await ToolAsker(model, tools()).ask("hi")
+        except ModelTimeoutError as error:
+            return error
+        return None
+
+    error, took_s = timed(caught())
+    assert "no answer within 30 s" in str(error)
+    assert 30 <= took_s < 32
+
+
+async def test_after_a_lost_deadline_tools_are_not_asked_for_at_once() -> None:
+    asker = ToolAsker(ScriptedModel("x", delay_s=5, repeat=True), tools(), timeout_s=0.02)
+    with pytest.raises(ModelTimeoutError):
+        await asker.ask("hi")
+    with pytest.raises(ModelUnavailableError):
+        await asker.ask("hi")
+
+
+async def test_a_passing_fault_is_met_by_asking_for_tools_again() -> None:
+    model = ScriptedModel(ModelError("m", "busy", retryable=True, retry_after=0), '{"natural_language_response": "Hi"}')
+    assert (await ToolAsker(model, tools()).ask("hi")).text == "Hi"
+    with pytest.raises(ModelError, match="busy"):
+        await ToolAsker(ScriptedModel(ModelError("m", "busy", retryable=True)), tools(), max_retries=0).ask("hi")
+
+
+async def test_what_is_no_text_calls_no_tools() -> None:
+    class Odd(ScriptedModel):
+        async def complete(self, messages: Sequence[Message], *, schema: object = None) -> Reply:
+            return Reply(text=None)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+    record = (await ToolAsker(Odd(), tools()).ask("hi")).record
+    assert (record.raw_reply, record.reply.kind) == ("", "unreadable")

@@ -1,0 +1,239 @@
+"""One client for those who ask one model: asking again, streams, spans, and what they share."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from jazz_select.agent import ModelPlanner, TurnState
+from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.exchange import ChatReply, Question
+from jazz_select.chat.limits import Deadline
+from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError, ModelUnavailableError, PlanError
+from jazz_select.telemetry import Trace
+from jazz_select.testing import ScriptedModel
+from jazz_select.values import Message, Reply, Usage
+
+ASK = Question((Message(role="user", content="a number?"),), wanted="a number")
+BUSY = ModelError("m", "busy", retryable=True, retry_after=0)
+GONE = ModelError("m", "gone", retryable=False)
+
+
+def ever() -> Deadline:
+    return Deadline.after(None)
+
+
+async def number(model: ScriptedModel, **options: Any) -> tuple[ChatReply, str]:
+    """Ask until there is a number."""
+    return await ChatClient(model).ask_until_usable(
+        lambda: ASK,
+        ever(),
+        read=lambda answer: answer.text or "",
+        problem=lambda _, text: "" if text.isdigit() else f"{text!r} is no number",
+        **{"max_reasks": 2} | options,
+    )
+
+
+def counted(text: str) -> Reply:
+    return Reply(text=text, usage=Usage(input_tokens=2, output_tokens=1))
+
+
+AGAIN: list[Any] = [
+    pytest.param((counted("1"),), {}, "1", 1, (), id="at first"),
+    pytest.param((counted("x"), counted("1")), {}, "1", 2, ("asked again: 'x' is no number",), id="asked again"),
+    pytest.param(
+        (counted("x"), counted("y"), counted("1")),
+        {},
+        "1",
+        3,
+        ("asked again: 'x' is no number", "asked again: 'y' is no number"),
+        id="and again",
+    ),
+    pytest.param((counted("x"), BUSY, counted("1")), {}, "1", 3, ("asked again: 'x' is no number",), id="retried"),
+    pytest.param((counted("x"),), {"max_reasks": 0}, "x", 1, (), id="not at all"),
+    pytest.param(
+        (counted("x"), GONE),
+        {},
+        "x",
+        1,
+        ("asked again ('x' is no number), and the model failed: ModelError: the model m failed: gone",),
+        id="it fails",
+    ),
+]
+
+
+@pytest.mark.parametrize(("replies", "options", "text", "attempts", "notes"), AGAIN)
+async def test_a_reply_that_is_no_use_is_asked_for_again(
+    replies: Sequence[Any], options: dict[str, Any], text: str, attempts: int, notes: tuple[str, ...]
+) -> None:
+    answer, said = await number(ScriptedModel(*replies), **options)
+    assert (said, answer.text, answer.attempts, answer.notes) == (text, text, attempts, notes)
+    heard = sum(isinstance(reply, Reply) for reply in replies)
+    assert answer.usage == Usage(input_tokens=2 * heard, output_tokens=heard)
+
+
+async def test_the_model_is_told_what_was_wrong_and_what_is_wanted() -> None:
+    model = ScriptedModel("x", "1")
+    await number(model)
+    before, correction = model.calls[1][-2:]
+    assert (before.role, before.content) == ("assistant", "x")
+    assert correction.content == "That could not be used: 'x' is no number. Answer again, with nothing but a number."
+    assert model.calls[1][:-2] == ASK.messages
+
+
+async def test_a_fault_at_first_passes() -> None:
+    with pytest.raises(ModelError, match="gone"):
+        await number(ScriptedModel(GONE))
+
+
+# --- spans ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("traced", "spans"), [(True, ["ScriptedModel", "ScriptedModel"]), (False, [])], ids=str)
+async def test_each_call_is_a_span_but_where_the_caller_tells_of_it(*, traced: bool, spans: list[str]) -> None:
+    with Trace() as trace:
+        await ChatClient(ScriptedModel(BUSY, "1"), traced=traced).ask(lambda: ASK, ever())
+    assert [each.name for each in trace] == spans
+
+
+# --- streams -------------------------------------------------------------------
+
+
+class Writing(ScriptedModel):
+    """Writes a letter at a time."""
+
+    async def stream(self, messages: Sequence[Message], *, schema: object = None) -> AsyncIterator[str]:
+        for letter in (await self.complete(messages)).text:
+            yield letter
+
+
+async def test_a_stream_is_told_piece_by_piece_and_is_one_span() -> None:
+    heard: list[str] = []
+
+    async def hear(piece: str) -> None:
+        heard.append(piece)
+
+    with Trace() as trace:
+        answer = await ChatClient(Writing("a\ud800b")).stream(ASK, ever(), hear)
+    assert (heard, answer.text, answer.attempts) == (["a", "?", "b"], "a?b", 1)
+    assert [(each.kind, each.content["reply"]) for each in trace] == [("chat", "a?b")]
+
+
+async def ignore(piece: str) -> None:
+    """Hears nothing."""
+
+
+async def test_a_stream_has_a_deadline_and_then_the_model_is_left_alone() -> None:
+    client = ChatClient(Writing("a", delay_s=30, repeat=True))
+    with pytest.raises(ModelTimeoutError):
+        await client.stream(ASK, Deadline.after(0.01), ignore)
+    with pytest.raises(ModelUnavailableError):
+        await client.stream(ASK, ever(), ignore)
+    with pytest.raises(ModelUnavailableError):
+        await client.ask(lambda: ASK, ever())
+
+
+async def test_a_stream_is_not_made_again() -> None:
+    model = Writing(BUSY, "a")
+    with pytest.raises(ModelError, match="busy"):
+        await ChatClient(model).stream(ASK, ever(), ignore)
+    assert len(model.calls) == 1
+
+
+async def test_what_a_listener_raises_ends_the_stream_and_is_no_fault_of_the_models() -> None:
+    async def fails(piece: str) -> None:
+        raise ValueError(piece)
+
+    client = ChatClient(Writing("ab", repeat=True))
+    for _ in range(4):
+        with pytest.raises(ValueError, match=r"^a$"):
+            await client.stream(ASK, ever(), fails)
+
+
+async def test_a_model_that_cannot_be_read_while_it_writes_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no method 'stream'"):
+        await ChatClient(ScriptedModel("a")).stream(ASK, ever(), ignore)
+
+
+async def test_streams_and_questions_share_their_places() -> None:
+    client = ChatClient(Writing("a", delay_s=0.02, repeat=True), max_concurrency=1)
+    most = under_way = 0
+
+    async def hear(piece: str) -> None:
+        nonlocal most, under_way
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.005)
+        under_way -= 1
+
+    await asyncio.gather(*(client.stream(ASK, ever(), hear) for _ in range(4)))
+    assert most == 1
+
+
+# --- a client for a model ------------------------------------------------------
+
+
+def test_a_client_is_its_own_client() -> None:
+    client = ChatClient(ScriptedModel("a"))
+    assert client_for(client, max_retries=9) is client
+
+
+def test_without_a_model_there_is_no_client() -> None:
+    nothing: Any = None
+    with pytest.raises(ConfigError, match="there is no model to ask"):
+        client_for(nothing)
+
+
+class Closing(ScriptedModel):
+    """Counts how often it is closed."""
+
+    closed = 0
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize("owned", [True, False], ids=["its own", "a caller's"])
+async def test_only_a_model_of_its_own_is_closed(*, owned: bool) -> None:
+    model = Closing("a")
+    await ChatClient(model, owned=owned).aclose()
+    assert model.closed == owned
+
+
+# --- a planner's options -------------------------------------------------------
+
+
+class Plain(TurnState):
+    """Nothing is known."""
+
+
+def prompt(_: Plain) -> list[Message]:
+    return list(ASK.messages)
+
+
+DONE = '{"action": "search"}'
+
+
+@pytest.mark.parametrize(
+    ("replies", "options"),
+    [
+        pytest.param(("who knows", DONE), {"max_reasks": 1}, id="asked again"),
+        pytest.param((BUSY, DONE), {"max_retries": 1}, id="retried"),
+    ],
+)
+async def test_a_planner_may_be_patient(replies: Sequence[Any], options: dict[str, Any]) -> None:
+    model = ScriptedModel(*replies)
+    assert (await ModelPlanner(model, prompt, ["search"], **options)(Plain())).action == "search"
+    assert len(model.calls) == 2
+
+
+async def test_a_planner_that_was_asked_again_in_vain_says_why() -> None:
+    with pytest.raises(PlanError, match="'fly' is none of the actions"):
+        await ModelPlanner(ScriptedModel("who knows", '{"action": "fly"}'), prompt, ["search"], max_reasks=1)(Plain())
+
+
+@pytest.mark.parametrize("options", [{"max_retries": -1}, {"max_reasks": 0.5}], ids=str)
+def test_a_planners_counts_are_counts(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="whole number from 0"):
+        ModelPlanner(ScriptedModel(DONE), prompt, ["search"], **options)

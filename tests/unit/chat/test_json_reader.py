@@ -1,0 +1,93 @@
+"""What readers of models' replies have in common."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jazz_select.chat.json_reader import (
+    BROKEN,
+    after_thoughts,
+    before_thoughts,
+    decoded,
+    embedded,
+    ends_as_json,
+    outside_thoughts,
+    repaired,
+    unquoted,
+    values_in,
+    without_first_thought,
+)
+
+THOUGHT = "<think>or [2]?</think>"
+IN_A_VALUE = '["</think>"]'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("[1]", ("[1]", [1]), id="a value"),
+        pytest.param('" [1] "', ("[1]", [1]), id="in quotes"),
+        pytest.param('"hello"', ("hello", BROKEN), id="a word in quotes"),
+        pytest.param("hello", ("hello", BROKEN), id="a word"),
+        pytest.param("null", ("null", None), id="null"),
+    ],
+)
+def test_an_answer_in_quotes_is_the_answer(text: str, expected: tuple[str, Any]) -> None:
+    assert unquoted(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(" [1] ", [[1]], id="the whole"),
+        pytest.param('"a"', ["a"], id="a string"),
+        pytest.param('First [1], then {"a": [2]}.', [[1], {"a": [2]}], id="in prose"),
+        pytest.param("```json\n[1]\n```", [[1]], id="in a fence"),
+        pytest.param("nothing", [], id="none"),
+    ],
+)
+def test_the_values_in_a_text(text: str, expected: list[Any]) -> None:
+    assert values_in(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "after", "before", "without", "outside"),
+    [
+        pytest.param("[1]", "[1]", "[1]", "[1]", ("[1]", [[1]]), id="no thought"),
+        pytest.param(f"{THOUGHT}[1]", "[1]", "", "[1]", ("[1]", [[1]]), id="a thought first"),
+        pytest.param("x</THINK>[1]", "[1]", "x</THINK>[1]", "x</THINK>[1]", ("[1]", [[1]]), id="no beginning"),
+        pytest.param("[1]<thinking>[2]", "[1]<thinking>[2]", "[1]", "[1]<thinking>[2]", ("[1]", [[1]]), id="no end"),
+        pytest.param(IN_A_VALUE, '"]', IN_A_VALUE, IN_A_VALUE, (IN_A_VALUE, [["</think>"]]), id="in a value"),
+    ],
+)
+def test_thoughts_are_told_from_answers(
+    text: str, after: str, before: str, without: str, outside: tuple[str, list[Any]]
+) -> None:
+    assert (after_thoughts(text), before_thoughts(text), without_first_thought(text)) == (after, before, without)
+    kept, values = outside_thoughts(text)
+    assert (kept, [each.value for each in values]) == outside
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [('{"a": 1}', True), ("[1]\n```\n", True), ("`[1]`", True), ('{"a": "b', False), ("[1] and", False), ("", False)],
+    ids=str,
+)
+def test_what_was_cut_off_does_not_end_as_json(text: str, *, whole: bool) -> None:
+    assert ends_as_json(text) is whole
+
+
+MARKS = st.sampled_from([*'{}[]",:\\`', "<think>", "</think>", "```json\n", "a", "1", "'", "\ud800"])
+
+
+@given(st.lists(MARKS, max_size=60).map("".join) | st.text())
+def test_no_text_raises(text: str) -> None:
+    for read in (
+        *(decoded, embedded, repaired, unquoted, values_in),
+        *(after_thoughts, before_thoughts, without_first_thought, outside_thoughts, ends_as_json),
+    ):
+        read(text)
+    kept, values = outside_thoughts(text)
+    assert all(embedded(kept[each.start : each.end]) == [each.value] for each in values)
