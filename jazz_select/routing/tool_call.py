@@ -198,7 +198,7 @@ def _copied_around(value: Any, known: dict[int, Any]) -> Any:
     own = id(value)
     if own in known:
         return known[own]
-    kind: type[object] = type(value)
+    kind = cast("type[object]", type(value))
     try:
         if kind is dict:
             known[own] = {}

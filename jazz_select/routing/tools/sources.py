@@ -65,6 +65,7 @@ def tool_from_models(  # noqa: PLR0913 - what a tool is made of
     description: str = "",
     capabilities: Sequence[str] = (),
     destructive: bool = False,
+    idempotent: bool = False,
 ) -> Tool:
     """A tool from a pair of pydantic models; the function takes the fields of the first by name."""
     return Tool(
@@ -75,6 +76,7 @@ def tool_from_models(  # noqa: PLR0913 - what a tool is made of
         function=function,
         capabilities=tuple(capabilities),
         destructive=destructive,
+        idempotent=idempotent,
     )
 
 
