@@ -269,7 +269,7 @@ async def _made(
     with span(tool.name, "tool") as traced:
         if traced is not None:
             traced.note({CALL_ID: call.id, "door": call.door, "status": "unknown"})
-            traced.hold({"arguments": dict(call.arguments)})
+            traced.hold({"arguments": dict(arguments)})
         outcome = await _within(call, partial(function, **given), timeout_s)
         if traced is not None:
             traced.note({"status": outcome.status})

@@ -25,7 +25,7 @@ from jazz_select.routing.tools.sources import tool_from_function, tool_from_mode
 from jazz_select.telemetry import Trace
 
 TWICE = AsyncRetrying(stop=stop_after_attempt(2), wait=wait_none())
-SCHEMA = {"type": "object", "properties": {"value": {}}, "required": ["value"]}
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"value": {}}, "required": ["value"]}
 Arguments = Mapping[str, Any]
 
 
@@ -217,7 +217,10 @@ async def test_what_is_allowed_is_called_with_what_was_asked_for(name: str, door
         call.arguments["value"].clear()
         return Allow()
 
-    assert (await door(made(tool), {"value": [1]}, approve)).ok
+    with Trace() as trace:
+        assert (await door(made(tool), {"value": [1]}, approve)).ok
+    (told,) = [span.content["arguments"] for span in trace if span.kind == "tool"]
+    assert told == {"value": [1]}
     (call,) = asked
     assert (call.tool, call.door, call.destructive, len(call.id)) == ("t", name, True, 32)
     assert tool.calls == [[1]]
