@@ -40,6 +40,15 @@ def output_json(value: object) -> Any:
         return as_json(_in_unicode(value))
 
 
+def shown_json(value: object) -> Any:
+    """A value as JSON, with the texts of objects in it that are none.
+
+    Raises:
+        TypeError: Its JSON part itself is none, such as half of a surrogate pair.
+    """
+    return orjson.loads(orjson.dumps(value, default=_shown, option=orjson.OPT_NON_STR_KEYS))
+
+
 def plain(value: object) -> Any:
     """A value as JSON values, whatever it is; as text where it is none."""
     try:
@@ -97,6 +106,13 @@ def _plain(value: object) -> object:
     if isinstance(value, Decimal):
         return _number(value)
     raise TypeError(type(value).__name__)
+
+
+def _shown(value: object) -> object:
+    try:
+        return _plain(value)
+    except Exception:  # noqa: BLE001 - whatever an object fails with where it is asked for its JSON
+        return as_text(value)[:1_000]
 
 
 def _number(value: Decimal) -> float | None:

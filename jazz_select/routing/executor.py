@@ -5,20 +5,18 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import partial
 from time import perf_counter
 from typing import Any, Protocol, cast
 
-from tenacity import AsyncRetrying, RetryError
+from tenacity import AsyncRetrying
 
 from jazz_select.errors import DecisionCallbackError, FlowValidationError, ToolError
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate, decision_prompt
-from jazz_select.routing.records import RunResult, StepError, StepRecord, note_step
-from jazz_select.routing.run_context import RunContext, arguments_of, copied
+from jazz_select.routing.records import RunResult, StepRecord, note_step
+from jazz_select.routing.run_context import RunContext, arguments_of
 from jazz_select.routing.schemas.compatibility import inputs, outputs
-from jazz_select.routing.schemas.validity import invalid
-from jazz_select.routing.tool_call import call_tool
+from jazz_select.routing.tool_call import Approve, CallOutcome, call_tool, may_repeat
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
@@ -48,6 +46,7 @@ class FlowExecutor:
         decision_timeout_s: float | None = 20.0,
         step_timeout_s: float | None = 30.0,
         retry: AsyncRetrying | None = None,
+        approve: Approve | None = None,
         max_candidates: int = 10,
         min_compatibility: float = MIN_COMPATIBILITY,
     ) -> None:
@@ -60,7 +59,10 @@ class FlowExecutor:
             decision_timeout_s: How long a choice may take.
             step_timeout_s: How long a tool may take, each time.
             retry: When a tool that failed is called again, as a tenacity policy; never by default, since only its
-                author knows whether calling it twice does it twice.
+                author knows whether calling it twice does it twice. A call that may have had its effect is not made
+                again where the tool destroys something and does not say that it is `idempotent`.
+            approve: Asked before each call of a tool is made, once however often it is tried; without it every call
+                may be.
             max_candidates: The most that one who chooses is shown.
             min_compatibility: How well a tool must fit what is there to be shown.
 
@@ -74,6 +76,7 @@ class FlowExecutor:
         self._decision_timeout_s = decision_timeout_s
         self._step_timeout_s = step_timeout_s
         self._retry = retry
+        self._approve = approve
         self._max_candidates = max_candidates
         self._min_compatibility = min_compatibility
 
@@ -222,36 +225,74 @@ class FlowExecutor:
         arguments, missing = arguments_of(tool, run.context)
         if missing:
             told = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that"
-            return replace(record, status="failed", error=_joined(record.error, told), missing=tuple(missing))
-        function = tool.function
-        if function is None:
-            return replace(record, status="failed", error=_joined(record.error, f"{tool.name} is only described"))
-        if problem := invalid(tool.input_schema, arguments):
-            return replace(record, status="failed", error=_joined(record.error, f"{tool.name}: {problem}"))
-        output, attempts = await self._tried(tool.name, lambda: partial(function, **copied(arguments)))
-        if isinstance(output, StepError):
-            told, cause = _joined(record.error, output.message), record.cause or output.cause
-            return replace(record, status="failed", error=told, cause=cause, attempts=attempts, fault=output.fault)
-        run.keep(tool, output)
-        return replace(record, output=output, attempts=attempts)
+            return replace(
+                record, status="failed", error=_joined(record.error, told), fault="arguments", missing=tuple(missing)
+            )
+        if tool.function is None:
+            told = _joined(record.error, f"{tool.name} is only described")
+            return replace(record, status="failed", error=told, fault="tool")
+        made, attempts = await self._tried(tool, arguments)
+        if made.error is not None:
+            return replace(
+                record,
+                status="failed",
+                error=_joined(record.error, made.error.message),
+                cause=record.cause or made.error.cause,
+                attempts=attempts,
+                fault=made.error.fault,
+                unknown=made.error.unknown,
+            )
+        run.keep(tool, made.output)
+        return replace(record, output=made.output, attempts=attempts)
 
-    async def _tried(self, name: str, function: "Callable[[], partial[Any]]") -> tuple[Any, int]:
-        """Call it, again as the policy says, each time with arguments of its own."""
+    async def _tried(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[CallOutcome, int]:
+        """Call it, again as the policy says; what became of the last call, and how many there were."""
         if self._retry is None:
-            return await call_tool(name, function(), timeout_s=self._step_timeout_s), 1
-        output: Any = None
-        attempts = 0
+            made = await self._once(tool, arguments)
+            return made, int(made.called)
+        tried: list[CallOutcome] = []
+        cancelled: asyncio.CancelledError | None = None
         try:
             async for attempt in self._retry.copy():
                 with attempt:
-                    attempts += 1
-                    output = await call_tool(name, function(), timeout_s=self._step_timeout_s)
-                    _raise_failure(output)
-        except RetryError:
-            pass
-        except Exception:  # noqa: BLE001, S110 - a policy may raise the last error; it is in `output` already
-            pass
-        return output, attempts
+                    cancelled = await self._tried_once(tool, arguments, tried)
+                if cancelled is not None:
+                    break
+        except Exception:  # a policy may raise the last error; it is in the outcome already
+            if not tried:
+                raise
+        if cancelled is not None:
+            raise cancelled
+        return tried[-1], sum(each.called for each in tried)
+
+    async def _tried_once(
+        self, tool: Tool, arguments: Mapping[str, Any], tried: list[CallOutcome]
+    ) -> asyncio.CancelledError | None:
+        """One more call, whose failure is raised where it may be made again: a policy goes by exceptions.
+
+        A cancellation is a value here, since a policy might take it for a failure, and call again.
+        """
+        earlier = tried[-1] if tried else None
+        try:
+            made = await self._once(tool, arguments, earlier)
+        except asyncio.CancelledError as error:
+            return error
+        if made is not earlier:
+            tried.append(made)
+        if made.error is not None and may_repeat(tool, made, vouched=True):
+            raise made.error.cause or TimeoutError(made.error.message)
+        return None
+
+    async def _once(self, tool: Tool, arguments: Mapping[str, Any], earlier: CallOutcome | None = None) -> CallOutcome:
+        return await call_tool(
+            tool,
+            arguments,
+            door="executor",
+            timeout_s=self._step_timeout_s,
+            approve=self._approve,
+            earlier=earlier,
+            vouched=True,  # by whoever gave a policy
+        )
 
     def _check(self, steps: Sequence[Step], given: Mapping[str, Any]) -> None:
         """A decision point may only show what is there by then, as far as that can be known."""
@@ -278,12 +319,6 @@ async def _within(answer: object, limit_s: float | None) -> Any:
 
 def _joined(*texts: str) -> str:
     return "; ".join(text for text in texts if text)
-
-
-def _raise_failure(output: object) -> None:
-    """For a retry policy, which goes by exceptions."""
-    if isinstance(output, StepError):
-        raise output.cause or TimeoutError(output.message)
 
 
 class HasTools(Protocol):

@@ -11,7 +11,7 @@ from jazz_select.telemetry import Span
 from jazz_select.values import Tier
 
 OutcomeStatus = Literal["ok", "failed", "skipped"]
-Fault = Literal["name", "arguments", "reference", "tool", "timeout", "output", "dependency"]
+Fault = Literal["name", "arguments", "reference", "tool", "timeout", "output", "dependency", "denied", "asked"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,16 +20,19 @@ class StepError:
 
     Attributes:
         fault: What is at fault: the `name` that was asked for, the `arguments`, a `reference` that leads nowhere,
-            the `tool`, its `timeout`, its `output`, or a step that this one depends on (`dependency`).
+            the `tool`, its `timeout`, its `output`, or a step that this one depends on (`dependency`); or nothing
+            but that whoever approves calls `denied` this one, or wants it to be `asked` for first.
         message: In words, with the tool's name.
         details: The structured error of a name, for the model; else empty.
         cause: The exception that the tool raised, if it did.
+        unknown: True where the call began and nobody heard of its end: it may have had its effect.
     """
 
     fault: Fault
     message: str
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
     cause: BaseException | None = field(default=None, compare=False, repr=False)
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +110,8 @@ class StepRecord:
         output: What the tool returned.
         status: ok, failed or open.
         error: What went wrong, in words; kept beside a fallback that ran in its stead.
-        fault: What was at fault where it failed, as of `StepError`; after `output` and `timeout` it may have run.
+        fault: What was at fault where its call failed, as of `StepError`; after `output` and `timeout` it may have run.
+        unknown: True where the call began and nobody heard of its end: it may have had its effect.
         missing: What the tool wants and nothing gave, where that is why it failed; then it was not called.
         cause: The exception itself.
         attempts: Calls of the tool.
@@ -123,6 +127,7 @@ class StepRecord:
     status: StepStatus = "ok"
     error: str = ""
     fault: str = ""
+    unknown: bool = False
     missing: tuple[str, ...] = ()
     cause: BaseException | None = None
     attempts: int = 0

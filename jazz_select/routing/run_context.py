@@ -1,7 +1,6 @@
 """A run on its way: what is there so far, and what the next tool gets of it."""
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any, cast
 
@@ -72,18 +71,6 @@ def arguments_of(tool: Tool, context: Mapping[str, Any]) -> tuple[dict[str, Any]
         elif required:
             missing.append(name)
     return arguments, missing
-
-
-def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments for one call: what a tool changes in them changes nothing that is kept."""
-    return {name: _copy(value) if isinstance(value, dict | list) else value for name, value in arguments.items()}
-
-
-def _copy(value: Any) -> Any:
-    try:
-        return deepcopy(value)
-    except Exception:  # noqa: BLE001 - what holds something that cannot be copied, such as a lock, is given as it is
-        return value
 
 
 def _takes_null(part: object, tool: Tool) -> bool:

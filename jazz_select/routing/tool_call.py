@@ -1,15 +1,22 @@
-"""One call of one tool: sync or async, within a time limit, to a JSON value or to an error as data.
+"""One call of one tool, the same at every door: prepared, approved, called within a time limit, recorded.
 
-Only a cancellation of the caller passes.
+Whatever goes wrong is data; only a cancellation of the caller passes. Nobody else calls a tool's function.
 """
 
 import asyncio
 import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal, Protocol, cast
+from uuid import uuid4
 
 from jazz_select.json_values import output_json
-from jazz_select.routing.records import StepError
+from jazz_select.routing.names.words import NamedTool
+from jazz_select.routing.records import Fault, StepError
+from jazz_select.routing.schemas.validity import invalid
+from jazz_select.routing.tools.tool import CALL_ID
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
 from jazz_select.threads import in_daemon_thread
@@ -17,29 +24,276 @@ from jazz_select.threads import in_daemon_thread
 GRACE_S: Final = 0.2
 """How long a tool that was cancelled has to end; one that does not is left behind."""
 
+Door = Literal["executor", "plan", "chain"]
+"""Who calls: a flow's steps, a plan, or the chain of a model."""
+CallStatus = Literal["ok", "failed", "denied", "asked", "unknown"]
+"""What became of a call. `denied` and `asked` were not made; of one that is `unknown` nobody knows whether it was."""
 
-async def call_tool(name: str, function: "partial[Any]", *, timeout_s: float | None) -> Any:
-    """What `function` returns, as JSON values, or a StepError that says why there is nothing.
+
+class RunnableTool(NamedTool, Protocol):
+    """A tool that can be run. One that has an attribute `idempotent` that is True may be called twice."""
+
+    @property
+    def function(self) -> Callable[..., object] | None:
+        """Takes the arguments by name; sync or async. None for a tool that only was described."""
+        ...
+
+
+def _new_id() -> str:
+    return uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call that is about to be made, as whoever approves it sees it.
+
+    Attributes:
+        id: Unique, and the same whenever this call is tried again.
+        tool: The tool's name.
+        arguments: What it gets, as copies: what is changed in them changes nothing.
+        destructive: True where the tool destroys something.
+        door: Who calls.
+    """
+
+    id: str = field(default_factory=_new_id)
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    destructive: bool = False
+    door: Door
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """The call may be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """The call may not be made, for this reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The call may be made when somebody has said yes, and not before."""
+
+    reason: str = ""
+
+
+Verdict = Allow | Deny | Ask
+Approve = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
+"""Says whether a call may be made. One that fails, or says anything else, lets nothing pass; it may take its time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOutcome:
+    """What became of a call.
+
+    Attributes:
+        call: The call.
+        status: `ok`, `failed`, `denied`, `asked`, or `unknown` where it began and nobody heard of its end.
+        output: What the tool returned, as JSON values.
+        error: Why there is no output.
+        reason: Why it was denied or is to be asked for, in the words of whoever said so.
+        missing: The required inputs that were not given.
+        called: Whether the tool was called.
+    """
+
+    call: ToolCall
+    status: CallStatus
+    output: Any = None
+    error: StepError | None = None
+    reason: str = ""
+    missing: tuple[str, ...] = ()
+    called: bool = False
+
+
+async def call_tool(  # noqa: PLR0913 - options with a name
+    tool: RunnableTool,
+    arguments: Mapping[str, Any],
+    *,
+    door: Door,
+    timeout_s: float | None,
+    approve: Approve | None = None,
+    call_id: str = "",
+    earlier: CallOutcome | None = None,
+    vouched: bool = False,
+) -> CallOutcome:
+    """Call a tool once, if that may be.
 
     A plain function runs in a thread of its own and so holds up nobody. Nothing can end it: after the time limit it
     goes on unheard.
 
+    Args:
+        tool: What to call.
+        arguments: By name, references replaced. The tool gets copies; what cannot be copied it gets as it is.
+        door: Who calls.
+        timeout_s: The most that the tool may take; None for no limit.
+        approve: Asked before the call is made; without it every call may be.
+        call_id: What the call is known by; by default a new id.
+        earlier: What became of this call when it was tried before. It keeps its id and is not approved twice; where
+            it may not be tried again (see `may_repeat`), nothing is called and this is the outcome.
+        vouched: Whether the caller says that a tool which destroys nothing may be called twice.
+
     Raises:
         CancelledError: The caller was cancelled; the tool was, too.
     """
-    with span(name, "tool") as traced:
-        output = await _within(name, function, timeout_s)
+    if earlier is not None:
+        if not may_repeat(tool, earlier, vouched=vouched):
+            return earlier
+        return await _made(tool, earlier.call, arguments, timeout_s)
+    call = ToolCall(
+        id=call_id or _new_id(),
+        tool=tool.name,
+        arguments=copied(arguments),
+        destructive=tool.destructive,
+        door=door,
+    )
+    refused = _unprepared(tool, call) or await _unapproved(approve, call)
+    return refused or await _made(tool, call, arguments, timeout_s)
+
+
+def may_repeat(tool: RunnableTool, earlier: CallOutcome, *, vouched: bool = False) -> bool:
+    """Whether a call that came to nothing may be tried again.
+
+    One that raised may. One that may have had its effect, or surely had it and returned what is no JSON, may only
+    where the tool is `idempotent`, or destroys nothing and the caller vouches for it.
+    """
+    if earlier.error is None or not earlier.called:
+        return False
+    if earlier.status != "unknown" and earlier.error.fault != "output":
+        return True
+    return getattr(tool, "idempotent", False) is True or (vouched and not tool.destructive)
+
+
+# --- prepare -------------------------------------------------------------------
+
+
+def left_out(tool: NamedTool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """The required inputs that are not among the arguments."""
+    required = tool.input_schema.get("required")
+    names = cast("list[object]", required) if isinstance(required, list) else []
+    return tuple(name for name in names if isinstance(name, str) and name not in arguments)
+
+
+def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments for one call: what a tool changes in them changes nothing that is kept.
+
+    What cannot be copied, such as something that holds a lock, is given as it is; so is an object that is an argument
+    by itself, such as a client.
+    """
+    return {name: _copy(value) if isinstance(value, dict | list) else value for name, value in arguments.items()}
+
+
+def _copy(value: Any) -> Any:
+    try:
+        return deepcopy(value)
+    except Exception:  # noqa: BLE001 - whatever is in it
+        return _copied_around(value, {})
+
+
+def _copied_around(value: Any, known: dict[int, Any]) -> Any:
+    """A copy of the dicts and lists around what cannot be copied. `known` are those so far: one may be in itself."""
+    own = id(value)
+    if own in known:
+        return known[own]
+    kind = cast("type[object]", type(value))
+    try:
+        if kind is dict:
+            known[own] = {}
+            known[own].update((key, _copied_around(each, known)) for key, each in value.items())
+        elif kind is list:
+            known[own] = []
+            known[own].extend(_copied_around(each, known) for each in value)
+        else:
+            known[own] = deepcopy(value)
+    except Exception:  # noqa: BLE001 - a lock, or nested too deep
+        known[own] = value
+    return known[own]
+
+
+def _unprepared(tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
+    """The outcome of a call whose arguments are not right, or whose tool cannot be called."""
+    if tool.function is None:
+        return _failed(call, "tool", f"{tool.name} was only described; there is nothing to run")
+    try:
+        missing = left_out(tool, call.arguments)
+        problem = invalid(tool.input_schema, call.arguments)
+    except Exception as error:  # noqa: BLE001 - of schemas and arguments that others wrote, anything may be expected
+        return _failed(call, "arguments", f"{tool.name}: {describe_error(error)}")
+    if not problem and missing:
+        problem = f"it needs {' and '.join(map(repr, missing))}"
+    return replace(_failed(call, "arguments", f"{tool.name}: {problem}"), missing=missing) if problem else None
+
+
+# --- approve -------------------------------------------------------------------
+
+
+async def verdict_of(approve: Approve | None, call: ToolCall) -> Verdict:
+    """Whether a call may be made. Where who is asked fails, it may not."""
+    if approve is None:
+        return Allow()
+    try:
+        said = approve(call)
+        verdict = cast("object", await said if inspect.isawaitable(said) else said)
+    except Exception as error:  # noqa: BLE001 - the caller's own code
+        return Deny(f"approve failed: {describe_error(error)}")
+    if isinstance(verdict, Allow | Deny | Ask):
+        return verdict
+    return Deny(f"approve said {type(verdict).__name__}, which is neither Allow nor Deny nor Ask")
+
+
+async def _unapproved(approve: Approve | None, call: ToolCall) -> CallOutcome | None:
+    """The outcome of a call that may not be made, or not yet."""
+    verdict = await verdict_of(approve, call)
+    if isinstance(verdict, Allow):
+        return None
+    status: Literal["denied", "asked"] = "denied" if isinstance(verdict, Deny) else "asked"
+    reason = verdict.reason
+    if not reason.strip():
+        reason = "it was denied" if status == "denied" else "it has to be approved first"
+    return replace(_failed(call, status, f"{call.tool} was not run: {reason}"), status=status, reason=reason)
+
+
+# --- call and record -----------------------------------------------------------
+
+
+async def _made(
+    tool: RunnableTool, call: ToolCall, arguments: Mapping[str, Any], timeout_s: float | None
+) -> CallOutcome:
+    function = cast("Callable[..., object]", tool.function)
+    given = copied(arguments)
+    if _wants_id(tool, function):
+        given[CALL_ID] = call.id
+    with span(tool.name, "tool") as traced:
         if traced is not None:
-            traced.hold({"arguments": dict(function.keywords)})
-            if isinstance(output, StepError):
-                traced.error = output.fault
-                traced.hold({"error": output.message})
+            traced.note({CALL_ID: call.id, "door": call.door, "status": "unknown"})
+            traced.hold({"arguments": dict(arguments)})
+        outcome = await _within(call, partial(function, **given), timeout_s)
+        if traced is not None:
+            traced.note({"status": outcome.status})
+            if outcome.error is None:
+                traced.hold({"output": outcome.output})
             else:
-                traced.hold({"output": output})
-        return output
+                traced.error = outcome.error.fault
+                traced.hold({"error": outcome.error.message})
+        return outcome
 
 
-async def _within(name: str, function: "partial[Any]", timeout_s: float | None) -> Any:
+def _wants_id(tool: RunnableTool, function: Callable[..., object]) -> bool:
+    """Whether a function takes the id of the call, and not an input of its own that has this name."""
+    properties: object = tool.input_schema.get("properties")
+    if isinstance(properties, Mapping) and CALL_ID in properties:
+        return False
+    try:
+        parameter = inspect.signature(function).parameters.get(CALL_ID)
+    except (TypeError, ValueError):  # a built-in one tells nothing of what it takes
+        return False
+    return parameter is not None and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+
+
+async def _within(call: ToolCall, function: "partial[Any]", timeout_s: float | None) -> CallOutcome:
     task = asyncio.ensure_future(_called(function))
     try:
         done, _ = await asyncio.wait({task}, timeout=timeout_s)
@@ -48,23 +302,27 @@ async def _within(name: str, function: "partial[Any]", timeout_s: float | None) 
         raise
     if not done:
         await _end(task)
-        return StepError(fault="timeout", message=f"{name} gave no answer within {timeout_s:g} s")
+        return _failed(call, "timeout", f"{call.tool} gave no answer within {timeout_s:g} s", unknown=True)
     if task.cancelled():
-        return StepError(fault="tool", message=f"{name} was cancelled from within")
+        return _failed(call, "tool", f"{call.tool} was cancelled from within", unknown=True)
     error = task.exception()
     if error is not None:
-        return StepError(fault="tool", message=f"{name} failed: {describe_error(error)}", cause=error)
+        message = f"{call.tool} failed: {describe_error(error)}"
+        return replace(_failed(call, "tool", message, cause=error), called=True)
     try:
-        return output_json(task.result())
+        return CallOutcome(call=call, status="ok", output=output_json(task.result()), called=True)
     except Exception as problem:  # noqa: BLE001 - whatever a value trips over, it is no JSON
-        message = f"{name}: it ran, but returned what is no JSON: {describe_error(problem)}"
-        return StepError(fault="output", message=message, cause=problem)
+        message = f"{call.tool}: it ran, but returned what is no JSON: {describe_error(problem)}"
+        return replace(_failed(call, "output", message, cause=problem), called=True)
 
 
 async def _called(function: "partial[Any]") -> object:
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function.func).__call__)
-    result = function() if is_async else await in_daemon_thread(function, name="jazz-select-tool")
-    return await result if inspect.isawaitable(result) else result
+    try:
+        result = function() if is_async else await in_daemon_thread(function, name="jazz-select-tool")
+        return await result if inspect.isawaitable(result) else result
+    except SystemExit as left:  # it would end the event loop, and everything else that runs in it
+        raise RuntimeError(describe_error(left)) from left
 
 
 async def _end(task: "asyncio.Task[object]") -> None:
@@ -72,3 +330,10 @@ async def _end(task: "asyncio.Task[object]") -> None:
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     task.cancel()
     await asyncio.wait({task}, timeout=GRACE_S)
+
+
+def _failed(
+    call: ToolCall, fault: Fault, message: str, *, cause: BaseException | None = None, unknown: bool = False
+) -> CallOutcome:
+    error = StepError(fault=fault, message=message, cause=cause, unknown=unknown)
+    return CallOutcome(call=call, status="unknown" if unknown else "failed", error=error, called=unknown)

@@ -78,7 +78,9 @@ async def minimal(call: str) -> Callable[[], Awaitable[object]]:
         vars(flow)["chain"] = ["refund"]
     memory = await ProceduralMemory.open(":memory:", embedder=HashEmbedder())
     await sync_registry(memory, "support", registry)
-    selector = FlowSelector(ScriptedModel('["refund_order"]', '["refund_order"]') if call == "select" else None, registry, memory, "support")
+    selector = FlowSelector(
+        ScriptedModel('["refund_order"]', '["refund_order"]') if call == "select" else None, registry, memory, "support"
+    )
     agent = Agent(selector, [tool_from_function(refund)])
     if call == "select":
         return lambda: selector.select("refund my order")

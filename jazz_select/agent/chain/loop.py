@@ -25,6 +25,7 @@ from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
+from jazz_select.routing.tool_call import Approve
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error
@@ -38,6 +39,7 @@ async def run_chain(  # noqa: PLR0913 - options with a name
     *,
     chain_limit: int = 8,
     before_call: BeforeCall | None = None,
+    approve: Approve | None = None,
     after_call: AfterCall | None = None,
     on_event: OnEvent | None = None,
     conversation_id: str = "",
@@ -59,6 +61,7 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         tools: What it may call; without any, it is asked once, for its answer.
         chain_limit: How often the model may be asked.
         before_call: Asked before each call; may say no, and why.
+        approve: Asked before each call that `before_call` lets pass: whether it may be made, or is to be asked for.
         after_call: Told after each call; may give another result.
         on_event: Hears of what happens.
         conversation_id: Kept in the chain and its records.
@@ -81,6 +84,7 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         strategy=strategy,
         chain_limit=chain_limit,
         before_call=before_call,
+        approve=approve,
         after_call=after_call,
         on_event=on_event,
         conversation_id=conversation_id,
@@ -111,6 +115,7 @@ async def run_loop(
     runner = ToolRunner(
         index=NameIndex(toolbox.values()),
         before_call=options.before_call,
+        approve=options.approve,
         after_call=options.after_call,
         on_event=options.on_event,
         timeout_s=options.tool_timeout_s,

@@ -10,6 +10,7 @@ from jazz_select.agent.chain.transcript import OnEvent
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
+from jazz_select.routing.tool_call import Approve
 
 Strategy = Literal["deferred", "native", "tool"]
 """When the schema comes in: after the loop, on every turn of it, or as one more tool that ends it."""
@@ -28,6 +29,7 @@ class ChainOptions:
         strategy: When the schema comes in, where there are tools.
         chain_limit: How often the model may be asked in the chain; putting the answer into the schema comes on top.
         before_call: Asked before each call of a tool; may say no, and why.
+        approve: Asked before each call of a tool: `Allow()`, `Deny(reason)` or `Ask(reason)`.
         after_call: Told after each call of a tool; may give another result.
         on_event: Hears of what happens.
         conversation_id: Kept in all records.
@@ -44,6 +46,7 @@ class ChainOptions:
     strategy: Strategy = "deferred"
     chain_limit: int = 8
     before_call: BeforeCall | None = None
+    approve: Approve | None = None
     after_call: AfterCall | None = None
     on_event: OnEvent | None = None
     conversation_id: str = ""

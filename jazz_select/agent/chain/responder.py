@@ -28,6 +28,7 @@ from jazz_select.agent.chain.transcript import (
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
+from jazz_select.routing.tool_call import Approve
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text
 from jazz_select.values import Message, Usage
@@ -81,6 +82,7 @@ async def respond(  # noqa: PLR0913 - options with a name
     strategy: Strategy = "deferred",
     chain_limit: int = 8,
     before_call: BeforeCall | None = None,
+    approve: Approve | None = None,
     after_call: AfterCall | None = None,
     on_event: OnEvent | None = None,
     conversation_id: str = "",
@@ -106,6 +108,7 @@ async def respond(  # noqa: PLR0913 - options with a name
         strategy: When the schema comes in, where there are tools.
         chain_limit: How often the model may be asked in the chain; putting the answer into the schema comes on top.
         before_call: Asked before each call of a tool; may say no, and why.
+        approve: Asked before each call that `before_call` lets pass: whether it may be made, or is to be asked for.
         after_call: Told after each call of a tool; may give another result.
         on_event: Hears of what happens.
         conversation_id: Kept in all records.
@@ -128,6 +131,7 @@ async def respond(  # noqa: PLR0913 - options with a name
         strategy=strategy,
         chain_limit=chain_limit,
         before_call=before_call,
+        approve=approve,
         after_call=after_call,
         on_event=on_event,
         conversation_id=conversation_id,

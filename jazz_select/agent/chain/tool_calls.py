@@ -5,16 +5,15 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, Literal
 
 from jazz_select.agent.chain.transcript import OnEvent, ToolCalled, ToolRequest, ToolResult, ToolReturned, tell
-from jazz_select.json_values import as_json, storable
+from jazz_select.json_values import as_json, shown_json, storable
 from jazz_select.routing.names.resolution import NameIndex
-from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, is_reference, look_up, parsed
+from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.plans.runner import in_order
-from jazz_select.routing.records import StepError
-from jazz_select.routing.schemas.validity import invalid
-from jazz_select.routing.tool_call import call_tool
+from jazz_select.routing.records import Fault
+from jazz_select.routing.tool_call import Allow, Approve, Deny, ToolCall, Verdict, call_tool, verdict_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, describe_error
 
@@ -33,6 +32,7 @@ class ToolRunner:
     Attributes:
         index: The tools.
         before_call: Asked before each call.
+        approve: Asked before each call that `before_call` lets pass; without it every such call may be made.
         after_call: Told after each call.
         on_event: Hears of calls and results.
         timeout_s: The most that one tool may take; hooks may take as long as they want.
@@ -41,6 +41,7 @@ class ToolRunner:
 
     index: NameIndex[Tool]
     before_call: BeforeCall | None = None
+    approve: Approve | None = None
     after_call: AfterCall | None = None
     on_event: OnEvent | None = None
     timeout_s: float | None = 30.0
@@ -64,7 +65,7 @@ class ToolRunner:
         refused: list[Made] = []
         for step in Plan.of(steps).steps:
             call = _request(step, round_, "")
-            refused.append((call, await self._told(_failure(call, problem))))
+            refused.append((call, await self._told(_failure(call, "", problem))))
         return refused
 
     def _groups(self, plan: Plan) -> list[list[PlanStep]]:
@@ -87,34 +88,41 @@ class ToolRunner:
         tool = found.tool
         call = _request(step, round_, tool.name if tool else "")
         if step.problem:
-            result = _failure(call, step.problem)
+            result = _failure(call, "arguments", step.problem)
         elif tool is None:
-            result = _failure(call, f"{found.requested!r:.80}: {found.reason}", details=found.error())
+            result = _failure(call, "name", f"{found.requested!r:.80}: {found.reason}", details=found.error())
         elif tool.function is None:
-            result = _failure(call, f"{tool.name} was only described; there is nothing to run")
+            result = _failure(call, "tool", f"{tool.name} was only described; there is nothing to run")
         else:
-            try:
-                lost: list[str] = []
-                arguments = storable(as_json(_replaced(step.arguments, made, lost)))
-                problem = "; ".join(lost)
-                if not lost:
-                    call = replace(call, arguments=arguments)
-                    problem = invalid(tool.input_schema, arguments)
-            except Exception as error:  # noqa: BLE001 - of arguments that a model made up, anything may be expected
-                problem = describe_error(error)
-            result = _failure(call, f"{tool.name}: {problem}") if problem else await self._run(call, tool)
+            call, result = await self._called(call, tool, step, made)
         made[step.id] = (call, await self._told(await self._reviewed(call, result)))
 
-    async def _run(self, call: ToolRequest, tool: Tool) -> ToolResult:
+    async def _called(self, call: ToolRequest, tool: Tool, step: PlanStep, made: Mapping[str, Made]) -> Made:
+        lost: list[str] = []
+        try:
+            replaced = with_outputs(step.arguments, lambda each: _output(each, made), lost)
+            shown, arguments = _shown_and_given(replaced)
+        except Exception as error:  # noqa: BLE001 - of arguments that a model made up, anything may be expected
+            return call, _failure(call, "arguments", f"{tool.name}: {describe_error(error)}")
+        if lost:
+            return call, _failure(call, "reference", f"{tool.name}: {'; '.join(lost)}")
+        call = replace(call, arguments=shown)
+        outcome = await call_tool(
+            tool, arguments, door="chain", timeout_s=self.timeout_s, approve=partial(self._approved, call)
+        )
+        if outcome.error is None:
+            output = storable(outcome.output)
+            return call, ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=output)
+        told = f"not run: {outcome.reason}" if outcome.reason else outcome.error.message
+        return call, _failure(call, outcome.error.fault, told, unknown=outcome.error.unknown)
+
+    async def _approved(self, call: ToolRequest, made: ToolCall) -> Verdict:
+        """Whether a call may be made, by both hooks; if so, it is told, since it is made now."""
         refusal = await self._refusal(call)
-        if refusal:
-            return _failure(call, refusal)
-        await tell(self.on_event, ToolCalled(call=call))
-        function = partial(cast("Callable[..., object]", tool.function), **as_json(call.arguments))
-        output = await call_tool(tool.name, function, timeout_s=self.timeout_s)
-        if isinstance(output, StepError):
-            return _failure(call, output.message)
-        return ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=storable(output))
+        verdict = Deny(refusal) if refusal else await verdict_of(self.approve, made)
+        if isinstance(verdict, Allow):
+            await tell(self.on_event, ToolCalled(call=call))
+        return verdict
 
     async def _refusal(self, call: ToolRequest) -> str:
         """Why a call may not be made; empty where it may. A guard that fails lets nothing pass."""
@@ -124,10 +132,10 @@ class ToolRunner:
             said = self.before_call(call)
             verdict = await said if inspect.isawaitable(said) else said
         except Exception as error:  # noqa: BLE001 - the caller's own code
-            return f"not run: before_call failed: {describe_error(error)}"
+            return f"before_call failed: {describe_error(error)}"
         if isinstance(verdict, str) and verdict.strip():
-            return f"not run: {verdict}"
-        return "" if verdict is None or verdict is True else "not run: the call was cancelled"
+            return verdict
+        return "" if verdict is None or verdict is True else "the call was cancelled"
 
     async def _reviewed(self, call: ToolRequest, result: ToolResult) -> ToolResult:
         if self.after_call is None:
@@ -146,7 +154,12 @@ class ToolRunner:
                 error=_short(said.error),
             )
         except Exception as error:  # noqa: BLE001 - what it should have taken out must not get out
-            return _failure(call, f"the result is withheld, since after_call failed: {describe_error(error)}")
+            return _failure(
+                call,
+                result.fault,
+                f"the result is withheld, since after_call failed: {describe_error(error)}",
+                unknown=result.unknown,
+            )
 
     async def _told(self, result: ToolResult) -> ToolResult:
         await tell(self.on_event, ToolReturned(result=result))
@@ -160,7 +173,36 @@ def _request(step: PlanStep, round_: int, tool: str) -> ToolRequest:
     )
 
 
-def _failure(call: ToolRequest, problem: str, *, details: Mapping[str, Any] | None = None) -> ToolResult:
+def _output(step: str, made: Mapping[str, Made]) -> Any:
+    result = made[step][1]
+    return result.output if result.ok else Missing(f"not run: it uses the output of {step}, which failed")
+
+
+def _shown_and_given(arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments as JSON that can be stored, and as the tool gets them: an object that is no JSON as it is."""
+    try:
+        shown = storable(as_json(arguments))
+    except TypeError:
+        shown = storable(shown_json(arguments))
+        return shown, {name: _given(value) for name, value in arguments.items()}
+    return shown, shown
+
+
+def _given(value: object) -> Any:
+    try:
+        return storable(as_json(value))
+    except TypeError:
+        return value
+
+
+def _failure(
+    call: ToolRequest,
+    fault: Fault | Literal[""],
+    problem: str,
+    *,
+    details: Mapping[str, Any] | None = None,
+    unknown: bool = False,
+) -> ToolResult:
     return ToolResult(
         id=call.id,
         round=call.round,
@@ -168,27 +210,10 @@ def _failure(call: ToolRequest, problem: str, *, details: Mapping[str, Any] | No
         ok=False,
         error=_short(problem),
         details=storable(details or {}),
+        fault=fault,
+        unknown=unknown,
     )
 
 
 def _short(text: str) -> str:
     return as_text(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
-
-
-def _replaced(value: Any, made: Mapping[str, Made], lost: list[str]) -> Any:
-    """`value` with the outputs that it refers to; what leads nowhere is told in `lost`."""
-    if is_reference(value):
-        step, pointer = parsed(value)
-        result = made[step][1]
-        found = look_up(result.output, pointer) if result.ok else None
-        if isinstance(found, Missing):
-            lost.append(f"{step}#{pointer:.200}: {found.problem}")
-            return None
-        if not result.ok:
-            lost.append(f"not run: it uses the output of {step}, which failed")
-        return found
-    if isinstance(value, Mapping):
-        return {key: _replaced(each, made, lost) for key, each in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_replaced(each, made, lost) for each in cast("list[Any]", value)]
-    return value

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from jazz_select.chat.exchange import total_usage
 from jazz_select.errors import ConfigError
+from jazz_select.routing.records import Fault
 from jazz_select.values import Message, Usage
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class ToolResult:
         output: What the tool returned, as JSON values.
         error: Why there is none.
         details: What else may help the model, such as the tools that there are.
+        fault: What was at fault where there is no output, as of `StepError`; empty where a whole reply was refused.
+        unknown: True where the call began and nobody heard of its end: it may have had its effect.
     """
 
     id: str
@@ -71,6 +74,8 @@ class ToolResult:
     output: Any = None
     error: str = ""
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    fault: Fault | Literal[""] = ""
+    unknown: bool = False
     kind: Literal["result"] = "result"
 
 

@@ -1,7 +1,8 @@
 """A plan: calls of tools that may refer to each other's outputs, checked before any of them runs. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
@@ -181,6 +182,33 @@ def parsed(value: Mapping[str, Any]) -> Reference:
     """The parts of a reference that was checked."""
     step, _, pointer = str(value[_REF]).partition("#")
     return Reference(step.strip(), pointer)
+
+
+def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -> Any:
+    """`value` with the outputs that its references, checked before, lead to, as copies.
+
+    Args:
+        value: Arguments, or a part of them.
+        output_of: The output of a step; `Missing`, which says why, where it has none.
+        lost: Is told of each reference that leads nowhere.
+    """
+    if is_reference(value):
+        step, pointer = parsed(value)
+        output = output_of(step)
+        if isinstance(output, Missing):
+            lost.append(output.problem)
+            return None
+        found = look_up(output, pointer)
+        if isinstance(found, Missing):
+            lost.append(f"{step}#{pointer:.200}: {found.problem}")
+            return None
+        return deepcopy(found)
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, Any]", value)
+        return {key: with_outputs(each, output_of, lost) for key, each in fields.items()}
+    if isinstance(value, list | tuple):
+        return [with_outputs(each, output_of, lost) for each in cast("list[Any]", value)]
+    return value
 
 
 def _reference(fields: Mapping[str, Any]) -> Reference | str:

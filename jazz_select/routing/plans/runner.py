@@ -5,21 +5,17 @@ Errors of steps are data; only a cancellation passes, and takes the running step
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
 from time import perf_counter
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from jazz_select.errors import ConfigError
 from jazz_select.routing.names.resolution import NameIndex, Resolution
-from jazz_select.routing.names.words import NamedTool
-from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, is_reference, look_up, parsed
+from jazz_select.routing.plans.plan import Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcome, note_plan
 from jazz_select.routing.schemas.compatibility import FOLDED, Field, field_score, schema_of
 from jazz_select.routing.schemas.fields import RESULT, fields
-from jazz_select.routing.schemas.validity import invalid
-from jazz_select.routing.tool_call import call_tool
+from jazz_select.routing.tool_call import Approve, RunnableTool, call_tool, copied, left_out
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
@@ -51,15 +47,6 @@ TIMEOUT_S: Final = 30.0
 AT_ONCE: Final = 8
 
 
-class RunnableTool(NamedTool, Protocol):
-    """A tool that can be run."""
-
-    @property
-    def function(self) -> Callable[..., object] | None:
-        """Takes the arguments by name; sync or async. None for a tool that only was described."""
-        ...
-
-
 RunnableT = TypeVar("RunnableT", bound=RunnableTool)
 
 FillMissing = Callable[[RunnableT, tuple[str, ...], Mapping[str, Any]], Mapping[str, Any]]
@@ -73,6 +60,7 @@ async def run_plan(
     fill: FillMissing[RunnableT] | None = None,
     timeout_s: float | None = TIMEOUT_S,
     at_once: int = AT_ONCE,
+    approve: Approve | None = None,
 ) -> PlanResult:
     """Run every step that can be run, and say what became of each.
 
@@ -87,6 +75,7 @@ async def run_plan(
         fill: Where missing inputs come from; by default they are an error of the step.
         timeout_s: The most that one step may take; None for no limit.
         at_once: The most steps that run at one time; 1 runs them one after the other.
+        approve: Asked before each call is made; without it every call may be.
 
     Raises:
         ConfigError: `timeout_s` or `at_once` cannot work.
@@ -102,7 +91,7 @@ async def run_plan(
     index = tools if isinstance(tools, NameIndex) else NameIndex(tools)
     if problems := dangling_references(checked, index):
         return PlanResult(problems=problems)
-    running = _Running(checked, index, fill=fill, timeout_s=timeout_s, at_once=at_once)
+    running = _Running(checked, index, fill=fill, timeout_s=timeout_s, at_once=at_once, approve=approve)
     with span("run_plan", "node") as traced:
         async with asyncio.TaskGroup() as group:
             for step in running.order:
@@ -135,6 +124,7 @@ class _Running(Generic[RunnableT]):
         fill: FillMissing[RunnableT] | None,
         timeout_s: float | None,
         at_once: int,
+        approve: Approve | None,
     ) -> None:
         self.order = in_order(plan)
         self.outcomes: dict[str, StepOutcome] = {}
@@ -142,6 +132,7 @@ class _Running(Generic[RunnableT]):
         self._index = index
         self._fill = fill
         self._timeout_s = timeout_s
+        self._approve = approve
         self._turn = asyncio.Semaphore(at_once)
         self._started = perf_counter()
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -165,7 +156,7 @@ class _Running(Generic[RunnableT]):
         resolution = self._index.resolve(step.tool)
         if resolution.tool is None or step.problem or self._needs.get(step.id) or self._fill is None:
             return _Call(step, resolution)
-        return _Call(step, resolution, _left_out(resolution.tool, step.arguments))
+        return _Call(step, resolution, left_out(resolution.tool, step.arguments))
 
     async def _run(self, call: _Call[RunnableT], before: set[asyncio.Task[None]], *, earlier: tuple[str, ...]) -> None:
         tool, step = call.resolution.tool, call.step
@@ -212,45 +203,27 @@ class _Running(Generic[RunnableT]):
         self, began: StepOutcome, call: _Call[RunnableT], tool: RunnableT, earlier: tuple[str, ...]
     ) -> StepOutcome:
         lost: list[str] = []
-        arguments = cast("dict[str, Any]", self._replaced(call.step.arguments, lost))
+        arguments = cast(
+            "dict[str, Any]",
+            with_outputs(call.step.arguments, lambda each: self.outcomes[each].output, lost),
+        )
         if lost:
             return _failed(began, "reference", f"{tool.name}: {'; '.join(lost)}")
         if call.missing and self._fill is not None:
             outputs = {each: self.outcomes[each].output for each in earlier if self.outcomes[each].status == "ok"}
             try:
                 found = self._fill(tool, call.missing, outputs)
-                arguments |= {name: deepcopy(found[name]) for name in call.missing if name in found}
+                arguments |= copied({name: found[name] for name in call.missing if name in found})
             except Exception as error:  # noqa: BLE001 - a hook of the caller's must not take the other steps with it
                 message = f"{tool.name}: the missing inputs could not be filled: {describe_error(error)}"
                 return _failed(began, "arguments", message, cause=error)
         began = replace(began, arguments=arguments)
-        missing = _left_out(tool, arguments)
-        if missing:
-            return _failed(began, "arguments", f"{tool.name} needs {' and '.join(map(repr, missing))}")
-        if problem := invalid(tool.input_schema, arguments):
-            return _failed(began, "arguments", f"{tool.name}: {problem}")
-        function = partial(cast("Callable[..., object]", tool.function), **deepcopy(arguments))
-        result = await call_tool(tool.name, function, timeout_s=self._timeout_s)
-        return (
-            replace(began, error=result)
-            if isinstance(result, StepError)
-            else replace(began, status="ok", output=result)
-        )
-
-    def _replaced(self, value: Any, lost: list[str]) -> Any:
-        """`value` with the outputs that it refers to, as copies; what leads nowhere is told in `lost`."""
-        if is_reference(value):
-            step, pointer = parsed(value)
-            found = look_up(self.outcomes[step].output, pointer)
-            if isinstance(found, Missing):
-                lost.append(f"{step}#{pointer:.200}: {found.problem}")
-                return None
-            return deepcopy(found)
-        if isinstance(value, Mapping):
-            return {key: self._replaced(each, lost) for key, each in cast("Mapping[str, Any]", value).items()}
-        if isinstance(value, list | tuple):
-            return [self._replaced(each, lost) for each in cast("list[Any]", value)]
-        return value
+        made = await call_tool(tool, arguments, door="plan", timeout_s=self._timeout_s, approve=self._approve)
+        if made.missing:
+            return _failed(began, "arguments", f"{tool.name} needs {' and '.join(map(repr, made.missing))}")
+        if made.error is not None:
+            return replace(began, error=made.error)
+        return replace(began, status="ok", output=made.output)
 
 
 def in_order(plan: Plan) -> tuple[PlanStep, ...]:
@@ -264,13 +237,6 @@ def in_order(plan: Plan) -> tuple[PlanStep, ...]:
         done.add(step.id)
         order.append(step)
     return tuple(order)
-
-
-def _left_out(tool: NamedTool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The required inputs that are not among the arguments."""
-    required = tool.input_schema.get("required")
-    names = cast("list[object]", required) if isinstance(required, list) else []
-    return tuple(name for name in names if isinstance(name, str) and name not in arguments)
 
 
 def _failed(

@@ -8,7 +8,7 @@ from typing import Any, cast, get_type_hints
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from jazz_select.errors import ToolError
-from jazz_select.routing.tools.tool import Tool
+from jazz_select.routing.tools.tool import CALL_ID, Tool
 
 Calling = Callable[[str, dict[str, Any]], object]
 """Runs a tool by name, with its arguments; sync or async."""
@@ -21,8 +21,11 @@ def tool_from_function(
     provider: str = "",
     capabilities: Sequence[str] = (),
     destructive: bool = False,
+    idempotent: bool = False,
 ) -> Tool:
     """A tool from a function: its signature gives the arguments, its docstring the description.
+
+    A parameter `call_id` is no argument: it gets the id of the call.
 
     Raises:
         ToolError: Its signature cannot be put as a JSON Schema.
@@ -49,6 +52,7 @@ def tool_from_function(
         provider=provider,
         capabilities=tuple(capabilities),
         destructive=destructive,
+        idempotent=idempotent,
     )
 
 
@@ -61,6 +65,7 @@ def tool_from_models(  # noqa: PLR0913 - what a tool is made of
     description: str = "",
     capabilities: Sequence[str] = (),
     destructive: bool = False,
+    idempotent: bool = False,
 ) -> Tool:
     """A tool from a pair of pydantic models; the function takes the fields of the first by name."""
     return Tool(
@@ -71,6 +76,7 @@ def tool_from_models(  # noqa: PLR0913 - what a tool is made of
         function=function,
         capabilities=tuple(capabilities),
         destructive=destructive,
+        idempotent=idempotent,
     )
 
 
@@ -174,7 +180,7 @@ def _by_name(function: Callable[..., object]) -> list[inspect.Parameter]:
     if any(each.kind in (each.VAR_POSITIONAL, each.POSITIONAL_ONLY) for each in parameters):
         msg = "arguments are given by name, so there can be no *args and no positional-only ones"
         raise ValueError(msg)
-    return [each for each in parameters if each.kind is not each.VAR_KEYWORD]
+    return [each for each in parameters if each.kind is not each.VAR_KEYWORD and each.name != CALL_ID]
 
 
 def _returned(annotation: Any) -> Mapping[str, Any] | None:

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from jazz_select.errors import DuplicateToolError, ToolError
 from jazz_select.routing.names.words import words
 
+CALL_ID: Final = "call_id"
+"""The parameter of a function that gets the id of the call, and of which no model is told."""
 ALIASES: Mapping[str, str] = {"mail": "email", "cal": "calendar", "msg": "message", "docs": "document"}
 """Words of capabilities that mean the same."""
 _EMAIL = re.compile(r"\be-mail\b", re.IGNORECASE)
@@ -22,12 +24,16 @@ class Tool:
         description: What it does, for people and models.
         input_schema: JSON Schema of its arguments, an object.
         output_schema: JSON Schema of what it returns; None where that is not known.
-        function: Takes the arguments by name, sync or async; None for a tool that is only described.
+        function: Takes the arguments by name, sync or async; None for a tool that is only described. Where it has a
+            parameter `call_id` that is no input of the tool, it gets the id of the call there, the same each time
+            that this call is tried.
         provider: Whose tool it is.
         operation: What its provider calls it.
         capabilities: What it can do, as dotted words in lower case: `calendar.list`.
         destructive: True where it destroys something: such a tool is never run on a guess.
         id: Stable and unique; `provider.name` where none is given.
+        idempotent: True where calling it twice does no more than calling it once: only then is a call of which nobody
+            knows whether it was done tried again.
     """
 
     name: str
@@ -40,6 +46,7 @@ class Tool:
     capabilities: tuple[str, ...] = ()
     destructive: bool = False
     id: str = ""
+    idempotent: bool = False
 
     def __post_init__(self) -> None:
         """Check what cannot be guessed, and bring capabilities to one form."""
