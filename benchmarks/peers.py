@@ -33,7 +33,7 @@ from benchmarks.options import (
 )
 from benchmarks.peer_recipe import CommonRecipe
 from benchmarks.peer_systems import SYSTEMS, WARM_UP
-from jazz_select.memory.documents import spoken_name
+from jazz_select.memory.encoder import spoken_name
 
 HERE = Path(__file__).parent
 ENVIRONMENT = HERE.parent / ".venv-peers"

@@ -8,7 +8,7 @@ from jazz_select.agent.answer import AnswerWriter
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
-from jazz_select.agent.checks import as_tool, check_agent_parts, checked_input
+from jazz_select.agent.checks import as_tool, check_agent_parts
 from jazz_select.agent.conversation import SHIFT_ABOVE, Conversation
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
@@ -17,7 +17,15 @@ from jazz_select.agent.graph.actions import PRE_CHECK
 from jazz_select.agent.graph.guards import CONTINUE, Guard, through
 from jazz_select.agent.graph.state import FINISH
 from jazz_select.agent.graph.topology import NodeExit, Topology, mermaid, walk
-from jazz_select.agent.turn import SelectedFlows, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork
+from jazz_select.agent.turn import (
+    SelectedFlows,
+    TurnInput,
+    TurnOutcome,
+    TurnRequest,
+    TurnResult,
+    TurnWork,
+    checked_input,
+)
 from jazz_select.agent.turn_selector import TurnSelector
 from jazz_select.chat.models import ChatCallable, as_chat_model
 from jazz_select.ports import ChatModel

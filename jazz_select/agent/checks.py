@@ -1,7 +1,6 @@
 """What an agent is given, checked, and why it does not act on what it found."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Sequence
 
 from jazz_select.agent.flows.open_flows import FINISHED
 from jazz_select.agent.graph.guards import Guard
@@ -9,7 +8,6 @@ from jazz_select.errors import ConfigError
 from jazz_select.routing.names.words import words
 from jazz_select.routing.tools.sources import tool_from_function
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.selector.result import FlowSelectionResult
 
 
 def as_tool(given: Tool | Callable[..., object]) -> Tool:
@@ -43,31 +41,3 @@ def check_agent_parts(tools: Iterable[str], guards: Sequence[object], callback: 
     if callback is not None and (isinstance(callback, type) or not callable(getattr(callback, "decide", None))):
         msg = f"decision_callback is an object with `decide(context, candidates, prompt)`, not {callback!r:.80}"
         raise ConfigError(msg)
-
-
-def checked_input(message: object, context: object) -> dict[str, Any]:
-    """What is known of a context; what is None is not.
-
-    Raises:
-        ConfigError: The message is no text, or the context no mapping.
-    """
-    if not isinstance(message, str):
-        msg = f"message is a text, not {type(message).__name__}"
-        raise ConfigError(msg)
-    given: object = {} if context is None else context
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
-        msg = f"context is a mapping of names to values, not {given!r:.80}"
-        raise ConfigError(msg)
-    return {name: value for name, value in cast("Mapping[str, Any]", given).items() if value is not None}
-
-
-def why_open(found: FlowSelectionResult) -> str:
-    """Why nothing is run of what was found."""
-    if found.names:
-        decision = found.decision
-        unknown = decision.confidence is None or decision.in_scope is None
-        more = ": the catalogue is too small to tell how sure recall is, and no model chooses" if unknown else ""
-        return f"it is not sure enough that {found.names[0]} is meant{more}"
-    if not found.candidates:
-        return "nothing was recalled: has sync_registry run for this agent, with this memory?"
-    return "no flow fits"

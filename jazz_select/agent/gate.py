@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jazz_select.agent.conversation import OpenFlow
-from jazz_select.agent.flows.flow_run import FlowRun
+from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.flows.slots import is_hesitant, unused
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.chain.transcript import Chain
 from jazz_select.agent.conversation import Conversation, OpenFlow
-from jazz_select.agent.flows.flow_run import FlowRun
+from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.graph.state import GuardInput
-from jazz_select.errors import JazzSelectError
+from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.telemetry import Trace
 from jazz_select.values import Usage
@@ -267,3 +267,19 @@ class TurnOutcome:
             ran=[run.flow for run in work.runs],
             done=[run.flow for run in work.runs if run.status == "done"],
         )
+
+
+def checked_input(message: object, context: object) -> dict[str, Any]:
+    """What is known of a context; what is None is not.
+
+    Raises:
+        ConfigError: The message is no text, or the context no mapping.
+    """
+    if not isinstance(message, str):
+        msg = f"message is a text, not {type(message).__name__}"
+        raise ConfigError(msg)
+    given: object = {} if context is None else context
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
+        msg = f"context is a mapping of names to values, not {given!r:.80}"
+        raise ConfigError(msg)
+    return {name: value for name, value in cast("Mapping[str, Any]", given).items() if value is not None}

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from jazz_select.agent.answer import called_off
-from jazz_select.agent.checks import why_open
 from jazz_select.agent.conversation import OpenFlow, after_selection, is_decisive
 from jazz_select.agent.flows.slots import AGREED, CALLED_OFF, folded_message, single_word
 from jazz_select.agent.flows.turn_flows import TurnFlows
@@ -122,3 +121,15 @@ def _with(stack: FlowStack, names: list[str], request: TurnRequest) -> FlowStack
     turn = request.conversation.turns
     flows = after_selection(stack.flows, stack.failed, names, request=request.message, turn=turn)
     return FlowStack(flows, tuple(each for each in stack.failed if each.name not in names))
+
+
+def why_open(found: FlowSelectionResult) -> str:
+    """Why nothing is run of what was found."""
+    if found.names:
+        decision = found.decision
+        unknown = decision.confidence is None or decision.in_scope is None
+        more = ": the catalogue is too small to tell how sure recall is, and no model chooses" if unknown else ""
+        return f"it is not sure enough that {found.names[0]} is meant{more}"
+    if not found.candidates:
+        return "nothing was recalled: has sync_registry run for this agent, with this memory?"
+    return "no flow fits"

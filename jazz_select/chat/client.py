@@ -1,4 +1,4 @@
-"""The one place where a chat model is asked: a deadline, retries, a breaker, so many calls at a time, and a span."""
+"""Asking a chat model so that its faults stay bounded: retries, a deadline, a breaker, so many calls at a time."""
 
 import asyncio
 import logging
@@ -6,13 +6,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
+from time import monotonic
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from jazz_select.chat.breaker import Breaker
 from jazz_select.chat.exchange import ChatReply, Question, asked_again, chat_reply_of, total_usage
-from jazz_select.chat.limits import Deadline, Limiter
 from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.chat.single_flight import SingleFlight
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
@@ -20,6 +21,44 @@ from jazz_select.ports import ChatModel, streams, takes_schema
 from jazz_select.telemetry import Span, span
 from jazz_select.text import as_text, describe_error
 from jazz_select.values import Message, Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadline:
+    """A moment on the clock by which the model has to have answered; `limit_s` is None where it may take for ever."""
+
+    limit_s: float | None
+    at: float | None
+
+    @classmethod
+    def after(cls, limit_s: float | None) -> "Deadline":
+        """That many seconds from now."""
+        return cls(limit_s=limit_s, at=None if limit_s is None else monotonic() + limit_s)
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until then; below 0 afterwards."""
+        return None if self.at is None else self.at - monotonic()
+
+
+class Limiter:
+    """Lets so many through at a time, on each event loop; the others wait in order of arrival."""
+
+    def __init__(self, limit: int) -> None:
+        """Open for `limit` calls."""
+        self._limit = limit
+        self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    @asynccontextmanager
+    async def entered(self) -> AsyncGenerator[None]:
+        """Wait for a place, and leave it at the end, however that comes."""
+        loop = asyncio.get_running_loop()
+        places = self._loops.get(loop)
+        if places is None:
+            places = self._loops[loop] = asyncio.Semaphore(self._limit)
+        async with places:
+            yield
+
 
 _log = logging.getLogger(__name__)
 _BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)

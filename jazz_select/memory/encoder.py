@@ -1,15 +1,183 @@
-"""From flows and requests to vectors: one prototype per flow, both arms per request."""
+"""From flows and requests to what both arms read: their texts, vectors and tokens."""
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jazz_select.errors import EmbeddingError
-from jazz_select.memory import documents
+from jazz_select.errors import ConfigError, EmbeddingError
 from jazz_select.memory.engines.points import Layout
-from jazz_select.memory.lexical import Lexical
-from jazz_select.ports import Embedder, FlowPoint, Vectors
+from jazz_select.ports import Embedder, FlowPoint, SparseVector, Vectors
 from jazz_select.values import FlowCard
+
+if TYPE_CHECKING:
+    import qdrant_edge as qe
+
+MAX_QUERY_CHARS = 8_000
+"""A longer request is cut: what it asks for stands in the first pages, and embedding time grows with length."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SENTENCE_END = re.compile(r"(?<=[.!?;。！？])\s*(?=\S)")
+_NAME_WEIGHT = 3
+
+
+def printable(text: str) -> str:
+    """The text without control characters and lone surrogates, which no engine takes; white space stays apart."""
+    return text.strip() if text.isprintable() else _CONTROL.sub(" ", text).strip()
+
+
+def spoken_name(name: str) -> str:
+    """The name as words: `refund_order` and `refundOrder` are both "refund order"."""
+    return " ".join(re.split(r"[\W_]+", _CAMEL.sub(" ", name))).strip()
+
+
+def folded_alias(text: str) -> str:
+    """What two spellings of a name have in common: its words, in lower case."""
+    return spoken_name(printable(text)).casefold()
+
+
+def dense_texts(card: FlowCard) -> tuple[str, ...]:
+    """The texts whose mean vector stands for the flow.
+
+    With examples: "name: description. condition" and each example, so that the
+    prototype lies where requests lie. Without, as for bare tools: everything there is,
+    name and description, the first sentence, and the name. Details such as parameters
+    are kept, and do not drown what the tool is.
+    """
+    name = spoken_name(card.name)
+    if card.examples:
+        return tuple(printable(text) for text in (f"{name}: {card.description} {card.condition}", *card.examples))
+    first = _SENTENCE_END.split(printable(card.description), maxsplit=1)[0]
+    texts = (lexical_text(card), f"{name}: {printable(card.description)}", first, name)
+    return tuple(text for text in texts if text) or (card.name,)
+
+
+def lexical_parts(card: FlowCard) -> tuple[str, ...]:
+    """The texts whose words the lexical arm indexes; word pairs do not reach from one into the next.
+
+    The name of a flow without examples counts more than its other words: there is little else
+    that a request would share with it.
+    """
+    name = spoken_name(card.name)
+    if card.examples:
+        parts = (name, card.description, card.condition, *card.desired_effects, *card.aliases, *card.examples)
+    else:
+        parts = (*[name] * (_NAME_WEIGHT - 1), lexical_text(card))
+    return tuple(printable(part) for part in parts)
+
+
+def lexical_text(card: FlowCard) -> str:
+    """All of the flow's own text."""
+    return printable(card.text) or f"{spoken_name(card.name)} {printable(card.description)}".strip()
+
+
+def payload(card: FlowCard) -> dict[str, Any]:
+    """What is stored beside the vectors and comes back with a hit."""
+    return {
+        "flow_id": card.id,
+        "flow_name": printable(card.name),
+        "flow_type": card.type,
+        "description": printable(card.description),
+        "condition": printable(card.condition),
+        "desired_effects": [printable(effect) for effect in card.desired_effects],
+        "priority": list(card.priority),
+    }
+
+
+def fingerprint(card: FlowCard, layout: str) -> str:
+    """Changes when the flow, the text that is embedded, or the way it is embedded changes."""
+    parts = (layout, card.checksum, *lexical_parts(card), *dense_texts(card), repr(payload(card)))
+    return hashlib.sha256("\x1f".join(parts).encode(errors="replace")).hexdigest()[:32]
+
+
+_WORD = re.compile(r"\w+")
+_K, _B, _AVERAGE = 1.2, 0.75, 64.0
+"""Qdrant's defaults: saturation of frequency, weight of length, and the length that counts as average."""
+_CACHED_WORDS = 1 << 16
+_MIX = 0x9E3779B1
+_TOKENS = 1 << 32
+
+
+class Lexical:
+    """Text to BM25 weights; the engine adds how rare a word is (IDF).
+
+    Two things differ from plain BM25. Where a flow has examples in users' words, its stop words count:
+    "how do I" and "what is" tell requests apart that share every other word. And pairs of neighbouring
+    words are terms of their own, so that word order is not lost.
+
+    The multilingual tokenizer finds words where no spaces stand between them (Chinese, Japanese, Thai).
+    """
+
+    def __init__(self, language: str = "english") -> None:
+        """Take stop words and stemming from `language`; "none" means neither.
+
+        Raises:
+            ConfigError: The engine has no such language.
+        """
+        self.language = language.strip().lower()
+        try:
+            self._all = _bm25(self.language, stop_words=False)
+            self._content = _bm25(self.language, stop_words=True)
+        except ValueError as error:
+            msg = f"no such language for the lexical arm: {language!r}. Use english, german, french … or none."
+            raise ConfigError(msg) from error
+        self.identity = (
+            f"bm25(k={_K:g}, b={_B:g}, avg_len={_AVERAGE:g}, words and pairs, multilingual, {self.language})"
+        )
+        self._word = lru_cache(_CACHED_WORDS)(self._look_up)
+
+    def document(self, parts: Iterable[str], *, stop_words: bool) -> SparseVector:
+        """Weights of a flow's terms: saturated by frequency, normalised by length.
+
+        Pairs are taken within each part. Without `stop_words` only words that carry content count, and no pairs.
+        """
+        counts = Counter(term for part in parts for term in self._terms(part, stop_words=stop_words))
+        length = sum(counts.values())
+        norm = _K * (1 - _B + _B * length / _AVERAGE)
+        return SparseVector(
+            indices=tuple(counts), values=tuple(count * (_K + 1) / (count + norm) for count in counts.values())
+        )
+
+    def query(self, text: str) -> SparseVector | None:
+        """Each distinct term of a request once, or None where no term is left."""
+        terms = tuple(dict.fromkeys(self._terms(text, stop_words=True)))
+        return SparseVector(indices=terms, values=(1.0,) * len(terms)) if terms else None
+
+    def content_words(self, text: str) -> int:
+        """How many different words of the text are more than stop words."""
+        return len({tokens for tokens, is_content in map(self._word, _WORD.findall(text)) if is_content})
+
+    def _terms(self, text: str, *, stop_words: bool) -> Iterator[int]:
+        words = [self._word(word) for word in _WORD.findall(text)]
+        for tokens, is_content in words:
+            if is_content or stop_words:
+                yield from tokens
+        if stop_words:
+            for (left, _), (right, _) in pairwise(words):
+                if len(left) == len(right) == 1:
+                    yield (left[0] * _MIX + right[0]) % _TOKENS
+
+    def _look_up(self, word: str) -> tuple[tuple[int, ...], bool]:
+        """Its tokens (several where the script has no spaces), and whether it is more than a stop word."""
+        return tuple(self._all.embed_query(word).indices), bool(self._content.embed_query(word).indices)
+
+
+def _bm25(language: str, *, stop_words: bool) -> "qe.Bm25":
+    import qdrant_edge as qe
+
+    tokenizer = qe.TokenizerType.Multilingual
+    nothing = qe.StopwordsSet(languages=set(), custom=set())
+    if language == "none":
+        return qe.Bm25(qe.Bm25Config(tokenizer=tokenizer, stopwords=nothing, stemmer=qe.DisabledStemmer()))
+    if stop_words:
+        return qe.Bm25(qe.Bm25Config(tokenizer=tokenizer, language=language))
+    return qe.Bm25(qe.Bm25Config(tokenizer=tokenizer, language=language, stopwords=nothing))
 
 
 class Encoder:
@@ -23,7 +191,7 @@ class Encoder:
 
     def fingerprint(self, card: FlowCard) -> str:
         """Changes when the flow, its embedded text, or the layout changes."""
-        return documents.fingerprint(card, self.layout.key)
+        return fingerprint(card, self.layout.key)
 
     def rows(self, cards: Sequence[FlowCard]) -> dict[str, Vectors]:
         """Flow id to the vectors of its texts; all texts go through the embedder in one call.
@@ -31,7 +199,7 @@ class Encoder:
         Raises:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
         """
-        texts = {card.id: documents.dense_texts(card) for card in cards}
+        texts = {card.id: dense_texts(card) for card in cards}
         vectors = self.embed([text for group in texts.values() for text in group])
         ends = np.cumsum([len(group) for group in texts.values()]).tolist()
         return {flow: vectors[end - len(group) : end] for (flow, group), end in zip(texts.items(), ends, strict=True)}
@@ -44,8 +212,8 @@ class Encoder:
                 flow_id=card.id,
                 fingerprint=self.fingerprint(card),
                 dense=_prototype(rows[card.id]),
-                sparse=self.lexical.document(documents.lexical_parts(card), stop_words=bool(card.examples)),
-                payload=documents.payload(card),
+                sparse=self.lexical.document(lexical_parts(card), stop_words=bool(card.examples)),
+                payload=payload(card),
             )
             for card in cards
         ]

@@ -347,6 +347,6 @@ def _card(flow: Indexable | FlowCard) -> FlowCard:
 
 def _open_encoder(embedder: str | Embedder, language: str) -> Encoder:
     from jazz_select.memory.embedders.catalogue import open_embedder
-    from jazz_select.memory.lexical import Lexical
+    from jazz_select.memory.encoder import Lexical
 
     return Encoder(open_embedder(embedder), Lexical(language))

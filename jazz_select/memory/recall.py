@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jazz_select.errors import ConfigError, EmbeddingError
-from jazz_select.memory import documents
-from jazz_select.memory.encoder import Encoder
+from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, folded_alias, printable
 from jazz_select.memory.fit.model import REFERENCE_K, Evidence, RecallModel
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores
-from jazz_select.memory.lexical import Lexical
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.values import Candidate, RecallResult
 
@@ -79,10 +77,10 @@ class EncodedRequest:
         `focus` is the part of the query that the user has just said, where the rest is context.
         """
         notes: tuple[str, ...] = ()
-        if len(query) > documents.MAX_QUERY_CHARS:
-            notes = (f"recall read the first {documents.MAX_QUERY_CHARS} of {len(query)} characters",)
-        widened = documents.printable(query[: documents.MAX_QUERY_CHARS])
-        request = documents.printable(focus[: documents.MAX_QUERY_CHARS]) or widened
+        if len(query) > MAX_QUERY_CHARS:
+            notes = (f"recall read the first {MAX_QUERY_CHARS} of {len(query)} characters",)
+        widened = printable(query[:MAX_QUERY_CHARS])
+        request = printable(focus[:MAX_QUERY_CHARS]) or widened
         return cls(
             request=request,
             widened=widened if widened != request else "",
@@ -163,7 +161,7 @@ def clarity_of(content_words: int, alone: Mapping[Key, float], widened: Mapping[
 
 def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: str) -> Key | None:
     """The flow whose name or alias the request is, word for word."""
-    flow_id = model.names.get(documents.folded_alias(request)) if model.names else None
+    flow_id = model.names.get(folded_alias(request)) if model.names else None
     if flow_id is None or flow_id in query.exclude:
         return None
     return store.key(query.agent_id, flow_id)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from threadpoolctl import threadpool_limits
 
-from jazz_select.memory import documents
-from jazz_select.memory.encoder import Encoder
+from jazz_select.memory.encoder import Encoder, folded_alias, printable
 from jazz_select.memory.fit.learning import catalogue_digest, fit, sample
 from jazz_select.memory.fit.model import RecallModel
 from jazz_select.ports import FlowStore, Vectors
@@ -101,7 +100,7 @@ class IndexWriter:
         gone = {without, card.id if card else ""}
         names = {name: flow for name, flow in note["names"].items() if flow not in gone}
         if card is not None:
-            mine = {documents.folded_alias(name) for name in (card.name, *card.aliases)}
+            mine = {folded_alias(name) for name in (card.name, *card.aliases)}
             shared = {name for name in mine if name in names}
             names = {name: flow for name, flow in names.items() if name not in shared}
             names |= {name: card.id for name in mine - shared if name}
@@ -170,7 +169,7 @@ class IndexWriter:
         self, chosen: Sequence[FlowCard], made: Mapping[str, Vectors], digest: str, cases: Cases
     ) -> RecallModel:
         rows = {**made, **self._encoder.rows([card for card in chosen if card.id not in made])}
-        vectors = self._encoder.embed([documents.printable(text) for text, _ in cases])
+        vectors = self._encoder.embed([printable(text) for text, _ in cases])
         labelled = [(text, flow, vector) for (text, flow), vector in zip(cases, vectors, strict=True)]
         # On a busy machine BLAS threads that wait for each other make small matrices take a hundred times longer.
         with threadpool_limits(1, user_api="blas"):

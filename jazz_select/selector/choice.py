@@ -9,9 +9,8 @@ from functools import cache
 from heapq import nlargest
 from typing import Literal, Protocol
 
-from jazz_select.chat.client import ChatClient
+from jazz_select.chat.client import ChatClient, Deadline
 from jazz_select.chat.exchange import ChatReply, Question, total_usage, why_unusable
-from jazz_select.chat.limits import Deadline
 from jazz_select.selector.prompt import PROMPT_TOKENS, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import Request

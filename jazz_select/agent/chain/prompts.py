@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from jazz_select.agent.chain.transcript import CallRecord, Purpose, ToolResult
-from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.client import ChatClient, Deadline, client_for
 from jazz_select.chat.exchange import ChatReply, Question
-from jazz_select.chat.limits import Deadline
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.routing.plans.tool_asker import listed

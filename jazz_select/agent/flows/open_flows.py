@@ -9,7 +9,7 @@ from jazz_select.agent.chain.loop import run_loop
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.transcript import Chain, ToolResult
 from jazz_select.agent.conversation import Ran
-from jazz_select.agent.flows.flow_run import FlowRun, output_text
+from jazz_select.agent.flows.runner import FlowRun, output_text
 from jazz_select.agent.turn import FlowStack, TurnRequest
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow

@@ -9,10 +9,9 @@ from unicodedata import normalize
 import orjson
 
 from jazz_select.agent.chain.output_schema import OutputSchema
-from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.client import ChatClient, Deadline, client_for
 from jazz_select.chat.exchange import Question
 from jazz_select.chat.json_reader import LONGEST, values_in
-from jazz_select.chat.limits import Deadline
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import storable_text

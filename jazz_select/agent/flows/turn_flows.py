@@ -6,9 +6,8 @@ from typing import Any
 
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.branches import branch_of
-from jazz_select.agent.flows.flow_run import FlowRun, progress_of
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
-from jazz_select.agent.flows.runner import FlowRunner
+from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of
 from jazz_select.agent.flows.slots import Wanted, from_words, wanted_of
 from jazz_select.agent.gate import DestructionGate, Hold
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from jazz_select.memory import documents
+from jazz_select.memory.encoder import Lexical, folded_alias
 from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut, repeated
 from jazz_select.memory.fit.model import (
     DEFAULT_SCALES,
@@ -19,7 +19,6 @@ from jazz_select.memory.fit.model import (
     fit_logistic,
 )
 from jazz_select.memory.fusion import ArmScale, soft_scores
-from jazz_select.memory.lexical import Lexical
 from jazz_select.ports import Legs, Vectors
 from jazz_select.values import FlowCard
 
@@ -63,7 +62,7 @@ def fit(
 
     Args:
         cards: The flows.
-        rows: Flow id to the vectors of its `documents.dense_texts`, shape (texts, dim).
+        rows: Flow id to the vectors of its `dense_texts`, shape (texts, dim).
         lexical: The lexical settings of the index.
         digest: What to call the catalogue.
         cases: Labelled requests, where there are any: text, flow id, vector. They are asked beside the examples.
@@ -107,7 +106,7 @@ def fit(
 
 def _names(cards: Sequence[FlowCard]) -> dict[str, str]:
     """Names and aliases, without those that stand for two flows."""
-    pairs = {(documents.folded_alias(name), card.id) for card in cards for name in (card.name, *card.aliases)}
+    pairs = {(folded_alias(name), card.id) for card in cards for name in (card.name, *card.aliases)}
     twice = repeated([name for name, _ in pairs])
     return {name: flow for name, flow in sorted(pairs) if name and name not in twice}
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jazz_select.memory import documents
-from jazz_select.memory.lexical import Lexical
+from jazz_select.memory.encoder import Lexical, lexical_parts, printable
 from jazz_select.ports import Legs, SparseVector, Vectors
 from jazz_select.values import FlowCard
 
@@ -45,7 +44,7 @@ class LeaveOneOut:
     """A catalogue's flows with the vectors of their texts, as they would be indexed."""
 
     def __init__(self, cards: Sequence[FlowCard], rows: Mapping[str, Vectors], lexical: Lexical) -> None:
-        """Take the flows, the vectors of each flow's `documents.dense_texts`, and the lexical settings."""
+        """Take the flows, the vectors of each flow's `dense_texts`, and the lexical settings."""
         self.cards = cards
         self._rows = [rows[card.id] for card in cards]
         self._lexical = lexical
@@ -72,7 +71,7 @@ class LeaveOneOut:
             aimed = _aimed(vector, transforms[example % FOLDS])
             dense = self._prototypes @ aimed
             dense[flow] = unit(rows.sum(axis=0) - vector) @ aimed
-            query = self._lexical.query(documents.printable(card.examples[example]))
+            query = self._lexical.query(printable(card.examples[example]))
             bm25 = self._words.scores(query)
             rest = tuple(text for number, text in enumerate(card.examples) if number != example)
             bm25[flow] = self._words.score(_document(_with_examples(card, rest), self._lexical), query)
@@ -80,7 +79,7 @@ class LeaveOneOut:
 
     def ask(self, text: str, vector: Vectors, flow: int, transform: Vectors | None) -> HeldOut:
         """Ask a labelled request that is no example."""
-        query = self._lexical.query(documents.printable(text))
+        query = self._lexical.query(printable(text))
         dense = self._prototypes @ _aimed(vector, transform)
         return HeldOut(flow=flow, dense=dense, bm25=self._words.scores(query), terms=len(query.indices) if query else 0)
 
@@ -158,7 +157,7 @@ def _top(scores: Vectors, depth: int) -> list[int]:
 
 
 def _document(card: FlowCard, lexical: Lexical) -> SparseVector:
-    return lexical.document(documents.lexical_parts(card), stop_words=bool(card.examples))
+    return lexical.document(lexical_parts(card), stop_words=bool(card.examples))
 
 
 def _with_examples(card: FlowCard, examples: tuple[str, ...]) -> FlowCard:

@@ -6,9 +6,8 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
-from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.client import ChatClient, Deadline, client_for
 from jazz_select.chat.exchange import ChatReply, Question, why_unusable
-from jazz_select.chat.limits import Deadline
 from jazz_select.chat.models import ModelLike
 from jazz_select.routing.decisions.points import ToolCandidate
 from jazz_select.selector.options import check_counts, check_timeout

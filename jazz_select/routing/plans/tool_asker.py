@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import orjson
 
-from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.client import ChatClient, Deadline, client_for
 from jazz_select.chat.exchange import Question
-from jazz_select.chat.limits import Deadline
 from jazz_select.chat.models import ModelLike
 from jazz_select.ports import FlowMemory
 from jazz_select.routing.decisions.points import schema_shown

@@ -6,7 +6,7 @@ import pytest
 
 from jazz_select import Flow, FlowRegistry
 from jazz_select.agent.conversation import OpenFlow, Part
-from jazz_select.agent.flows.flow_run import FlowRun
+from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.gate import DestructionGate, Hold
 from jazz_select.routing import CHOOSE, Tool
 from jazz_select.routing.records import StepRecord
