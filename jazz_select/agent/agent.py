@@ -27,11 +27,12 @@ from jazz_select.agent.turn import (
     checked_input,
 )
 from jazz_select.agent.turn_selector import TurnSelector
-from jazz_select.chat.models import ChatCallable, as_chat_model
-from jazz_select.ports import ChatModel
+from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.models import ModelLike
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import DecisionCallback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
+from jazz_select.routing.tool_call import Approve
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
@@ -56,7 +57,7 @@ class Agent:
         self,
         selector: FlowSelector,
         tools: Iterable[Tool | Callable[..., object]] = (),
-        model: ChatModel | ChatCallable | str | None = None,
+        model: ModelLike | ChatClient | None = None,
         guards: Sequence[Guard[TurnInput]] = (),
         *,
         decision_callback: DecisionCallback | None = None,
@@ -65,8 +66,10 @@ class Agent:
         schema: SchemaLike | None = None,
         chain_limit: int = 8,
         before_call: BeforeCall | None = None,
+        approve: Approve | None = None,
         after_call: AfterCall | None = None,
         shift_above: float = SHIFT_ABOVE,
+        model_timeout_s: float | None = 30.0,
         name: str = "agent",
         hooks: Iterable[TraceHook] = (),
         redact: Redact | None = None,
@@ -85,9 +88,11 @@ class Agent:
             schema: A JSON Schema or a pydantic class that answers are to have.
             chain_limit: How often the model may be asked in one chain of tool calls.
             before_call: Asked before each call that a model makes; may say no.
-            after_call: Told after each.
+            approve: Asked before each call of a tool, whoever chose it: `Allow()`, `Deny(reason)` or `Ask(reason)`.
+            after_call: Told after each call that a model makes.
             shift_above: How sure recall has to be, without a model, that some flow is meant, and that it is this one,
                 for it to be run. 0 runs the nearest flow whatever is said, which is for tests.
+            model_timeout_s: The most that one call of the model may take, retries included; None for no limit.
             name: For traces.
             hooks: Who hears of spans, beside the log.
             redact: Applied to what is said in each span, before anyone gets it.
@@ -102,11 +107,17 @@ class Agent:
         check_agent_parts(self._tools, self._guards, decision_callback)
         self._schema = OutputSchema(schema) if schema is not None else None
         self._hooks, self._redact = tuple(hooks), redact
-        chat = as_chat_model(model)
+        chat = None if model is None else client_for(model)  # one for all parts: they share its breaker and its places
         if decision_callback is None and chat is not None:
             decision_callback = ModelDecision(chat)
-        executor = FlowExecutor(self._tools.values(), decision_callback, open_router)
-        options = ChainOptions(chain_limit=chain_limit, before_call=before_call, after_call=after_call)
+        executor = FlowExecutor(self._tools.values(), decision_callback, open_router, approve=approve)
+        options = ChainOptions(
+            chain_limit=chain_limit,
+            before_call=before_call,
+            approve=approve,
+            after_call=after_call,
+            model_timeout_s=model_timeout_s,
+        )
         loops = None
         if chat is not None:
             loops = OpenFlows(chat, self._tools, system, options)
@@ -115,7 +126,7 @@ class Agent:
         self._selecting = TurnSelector(
             selector, self._running, gate, shift_above=shift_above, has_model=chat is not None
         )
-        self._answers = AnswerWriter(chat, self._running)
+        self._answers = AnswerWriter(chat, self._running, model_timeout_s=model_timeout_s)
 
     def mermaid(self) -> str:
         """A turn as a mermaid flowchart."""

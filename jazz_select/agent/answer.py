@@ -14,10 +14,10 @@ from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.turn import TurnOutcome, TurnWork
+from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import as_json, storable, storable_text
-from jazz_select.ports import ChatModel
 from jazz_select.routing.schemas.compatibility import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.telemetry import span
@@ -138,9 +138,10 @@ def _shown(value: object) -> str:
 class AnswerWriter:
     """Gives the answers of turns."""
 
-    def __init__(self, model: ChatModel | None, running: TurnFlows) -> None:
+    def __init__(self, model: ChatClient | None, running: TurnFlows, *, model_timeout_s: float | None = 30.0) -> None:
         """Take who puts answers into a schema where what is known does not fill it, if anyone does."""
         self._model = model
+        self._model_timeout_s = model_timeout_s
         self._running = running
 
     async def give(self, work: TurnWork) -> TurnOutcome:
@@ -186,7 +187,9 @@ class AnswerWriter:
             )
             return replace(outcome, error=outcome.error or error), Tier.OPEN
         try:
-            given = await finalize(self._model, chain, schema.model or schema.json)
+            given = await finalize(
+                self._model, chain, schema.model or schema.json, model_timeout_s=self._model_timeout_s
+            )
         except (FormatError, ChainError) as error:
             return replace(outcome, error=outcome.error or error, reason=outcome.reason or str(error)), Tier.OPEN
         incomplete = outcome.incomplete or given.incomplete

@@ -11,9 +11,9 @@ from jazz_select.agent.chain.transcript import Chain, ToolResult
 from jazz_select.agent.conversation import Ran
 from jazz_select.agent.flows.runner import FlowRun, output_text
 from jazz_select.agent.turn import FlowStack, TurnRequest
+from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.ports import ChatModel
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.values import Message
 
@@ -40,7 +40,7 @@ class OpenFlows:
 
     def __init__(
         self,
-        model: ChatModel,
+        model: ChatClient,
         tools: Toolbox,
         system: str,
         options: ChainOptions,

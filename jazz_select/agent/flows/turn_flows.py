@@ -11,11 +11,11 @@ from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of
 from jazz_select.agent.flows.slots import Wanted, from_words, wanted_of
 from jazz_select.agent.gate import DestructionGate, Hold
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork
+from jazz_select.chat.client import ChatClient
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
-from jazz_select.ports import ChatModel
 from jazz_select.routing.executor import FlowExecutor, chain_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import fields
@@ -53,7 +53,7 @@ class TurnFlows:
         selector: FlowSelector,
         executor: FlowExecutor,
         gate: DestructionGate,
-        model: ChatModel | None,
+        model: ChatClient | None,
         loops: OpenFlows | None,
     ) -> None:
         """Take who finds branches, who runs chains, what holds them, and who goes on where a flow is open, if any."""

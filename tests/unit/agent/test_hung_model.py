@@ -86,6 +86,23 @@ def test_a_turn_asks_the_user_where_a_hung_model_finds_no_facts(model: Any) -> N
     assert 15 <= took_s < 20
 
 
+@pytest.mark.parametrize("model", HUNG)
+def test_a_turn_in_which_no_flow_fits_is_given_up_in_time(model: Any) -> None:
+    lost = Agent(FlowSelector(None, FlowRegistry(), ListMemory([]), "a"), tools(), model, model_timeout_s=5.0)
+    result, took_s = timed(lost.turn("what is the weather like?"))
+    assert (result.status, type(result.error).__name__) == ("failed", "ChainError")
+    assert 5 <= took_s < 6
+
+
+@pytest.mark.parametrize("model", HUNG)
+def test_an_answer_that_a_hung_model_does_not_put_into_its_schema_is_given_up_in_time(model: Any) -> None:
+    made = agent(model)
+    schema = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
+    result, took_s = timed(made.turn("where is my order?", context={"order_id": "A1"}, schema=schema))
+    assert (result.status, type(result.error).__name__) == ("done", "FormatError")
+    assert 30 <= took_s < 50
+
+
 def test_a_turn_goes_on_with_what_a_model_finds_that_failed_for_a_moment() -> None:
     model = ScriptedModel(ModelError("m", "busy", retryable=True), FOUND)
     result, _ = timed(agent(model).turn("where is my order A1?"))
