@@ -12,7 +12,7 @@ from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.errors import ConfigError
 
 DEFAULTS = {each.name: each.default for each in fields(ChainOptions)}
-OF_THE_LOOP = {"chain_limit", "before_call", "after_call", "conversation_id", "tool_timeout_s", "at_once"}
+OF_THE_LOOP = {"chain_limit", "before_call", "approve", "after_call", "conversation_id", "tool_timeout_s", "at_once"}
 OF_THE_SCHEMA = {"prompt", "max_chars", "on_limit", "max_reasks"}
 
 

@@ -76,7 +76,7 @@ def test_without_a_model_it_says_what_one_would_add(jazz: Jazz, small: list[str]
     assert "one intent of 2 was served" in words
     assert "nothing fits, and one was taken all the same" in words
     assert "1 where nothing fits (it can say so); 1 with two intents (it can choose both)." in words
-    assert "1 it cannot mend, as the right flow is not offered" in words
+    assert "1 it cannot correct, as the right flow is not offered" in words
 
 
 def test_with_a_model_it_chooses_and_may_say_that_nothing_fits(

@@ -1,20 +1,16 @@
 """One call of one tool: whatever happens, it comes out the same at each of the three doors."""
 
-import ast
 import asyncio
 import threading
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_attempt, wait_none
 
-import jazz_select
 from jazz_select.agent.chain.tool_calls import ToolRunner
 from jazz_select.agent.chain.transcript import Chain, Event, ToolCalled, ToolReturned
 from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, Tool, ToolCall, run_plan
@@ -500,46 +496,3 @@ async def test_a_cancelled_call_is_not_tried_again_whatever_the_policy_takes_for
     with pytest.raises(asyncio.CancelledError):
         await run
     assert calls == [1]
-
-
-# --- nobody else ---------------------------------------------------------------
-
-LIBRARY = Path(str(jazz_select.__file__)).parent
-CORE = "routing/tool_call.py"
-CALLERS = {"agent/chain/tool_calls.py", "routing/executor.py", "routing/plans/runner.py"}
-
-
-def modules() -> dict[str, ast.Module]:
-    return {path.relative_to(LIBRARY).as_posix(): ast.parse(path.read_text("utf-8")) for path in LIBRARY.rglob("*.py")}
-
-
-def used_functions(module: ast.Module) -> list[int]:
-    """The lines that take a tool's function, other than to see whether there is one."""
-    compared = {
-        id(node.left)
-        for node in ast.walk(module)
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot)
-    }
-    return [
-        node.lineno
-        for node in ast.walk(module)
-        if isinstance(node, ast.Attribute)
-        and node.attr == "function"
-        and isinstance(node.ctx, ast.Load)
-        and id(node) not in compared
-    ]
-
-
-def test_nobody_but_the_core_takes_the_function_of_a_tool() -> None:
-    found = {path: lines for path, module in modules().items() if (lines := used_functions(module))}
-    assert list(found) == [CORE]
-
-
-def test_each_door_calls_the_core_in_one_place_and_nobody_else_does() -> None:
-    calls = Counter(
-        path
-        for path, module in modules().items()
-        for node in ast.walk(module)
-        if "call_tool" in (getattr(node, "id", ""), getattr(node, "attr", ""))
-    )
-    assert calls == dict.fromkeys(CALLERS, 1)
