@@ -22,6 +22,11 @@ from jazz_select.telemetry import Span, span
 from jazz_select.text import as_text, describe_error
 from jazz_select.values import Message, Reply
 
+_log = logging.getLogger(__name__)
+_BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)
+"""Full jitter, a random time up to .2, .4, .8 … seconds: those who failed together do not come back together."""
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
@@ -58,12 +63,6 @@ class Limiter:
             places = self._loops[loop] = asyncio.Semaphore(self._limit)
         async with places:
             yield
-
-
-_log = logging.getLogger(__name__)
-_BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)
-"""Full jitter, a random time up to .2, .4, .8 … seconds: those who failed together do not come back together."""
-T = TypeVar("T")
 
 
 class ChatClient:

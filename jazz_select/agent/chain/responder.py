@@ -34,6 +34,8 @@ from jazz_select.text import as_text
 from jazz_select.values import Message, Usage
 
 _IN_SCHEMA: Final = "Answer with one JSON value that is valid against this JSON Schema, and with nothing else: {}"
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,10 +221,6 @@ def _as_output(listener: OnEvent | None) -> OnEvent | None:
         return listener(event)
 
     return hear
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 def in_events(answering: Callable[P, Coroutine[Any, Any, Answer]]) -> Callable[P, AsyncGenerator[Event, None]]:

@@ -21,6 +21,7 @@ Purpose = Literal["chain", "answer", "format"]
 """What a model was asked for: the next step, the answer at once, or a finished chain put into a schema."""
 DEEPEST: Final = 64
 _LARGEST: Final = 2**63
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,9 +182,6 @@ def _adapter() -> "TypeAdapter[Chain]":
     from pydantic import TypeAdapter
 
     return TypeAdapter(Chain)
-
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,13 @@ FlowStatus = Literal["done", "active", "open", "waiting", "failed"]
 _WORST: Final = {"done": 0, "active": 1, "open": 2, "waiting": 3, "failed": 4}
 _MOST_RAN: Final = 10
 _LONGEST_RAN: Final = 1_000
+_OPEN: Final = "which tool comes next is open"
+ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
+"""Which branch of a conditional flow is to be run, by its place; None where none fits."""
+GoOn = Callable[[BaseFlow, "FlowRun"], Awaitable["FlowRun"]]
+"""Goes on where a flow is open: a model with the flow's prompt and tools."""
+FindInputs = Callable[[Tool, tuple[str, ...], Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Finds inputs of a tool that nothing gives yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,16 +140,6 @@ def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
         text="\n\n".join(part.text for part in parts if part.text),
         problem=f"{worst.flow}: {worst.problem}" if worst.problem else "",
     )
-
-
-_OPEN: Final = "which tool comes next is open"
-
-ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
-"""Which branch of a conditional flow is to be run, by its place; None where none fits."""
-GoOn = Callable[[BaseFlow, FlowRun], Awaitable[FlowRun]]
-"""Goes on where a flow is open: a model with the flow's prompt and tools."""
-FindInputs = Callable[[Tool, tuple[str, ...], Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Finds inputs of a tool that nothing gives yet."""
 
 
 class FlowRunner:

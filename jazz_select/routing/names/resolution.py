@@ -17,6 +17,18 @@ from jazz_select.routing.names.vocabulary import (
 )
 from jazz_select.routing.names.words import LONGEST, NamedTool, folded_name, stems, words
 
+ToolT = TypeVar("ToolT", bound=NamedTool)
+Stage = Literal["exact", "normalised", "capability", "substring"]
+NO_TOOL: Final = "Agent could not determine a matching tool."
+DICE: Final = 0.80
+"""The least likeness of a guess."""
+LEAD: Final = 0.05
+"""How far a guess must be ahead of the next one."""
+_SUGGESTED = 5
+_LISTED = 20
+_WORTH_SUGGESTING = 0.4
+_SHORTEST_PART = 3
+
 
 def objection(fit: NameFit, tool: NamedTool) -> str:
     """Why `tool` may not be run for what was asked; empty where it may."""
@@ -81,20 +93,6 @@ def _quoted(words: Sequence[str]) -> str:
 def _verb(tool: NamedTool) -> str:
     """The first verb in a tool's name: `check` in check_refund_eligibility, where `refund` is none."""
     return next((word for word in name_words(tool) if word in LOOKING | ACTING), "")
-
-
-ToolT = TypeVar("ToolT", bound=NamedTool)
-Stage = Literal["exact", "normalised", "capability", "substring"]
-
-NO_TOOL: Final = "Agent could not determine a matching tool."
-DICE: Final = 0.80
-"""The least likeness of a guess."""
-LEAD: Final = 0.05
-"""How far a guess must be ahead of the next one."""
-_SUGGESTED = 5
-_LISTED = 20
-_WORTH_SUGGESTING = 0.4
-_SHORTEST_PART = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

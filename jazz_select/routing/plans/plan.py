@@ -14,6 +14,13 @@ from jazz_select.routing.schemas.fields import Schema, alternatives
 _WELL_FORMED = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
 _INDEX = re.compile(r"0|[1-9][0-9]{0,17}")
 _SHOWN = 5
+MOST_STEPS: Final = 64
+DEEPEST: Final = 64
+"""Arguments that are nested deeper are refused."""
+_MOST_VALUES = 100_000
+_REF = "$ref"
+_ID = re.compile(r"[^#\s]{1,100}")
+_LISTED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +76,6 @@ def _listed(fields: Mapping[str, Any]) -> str:
     names = [_short(str(name)) for name in list(fields)[:_SHOWN]]
     more = f" and {len(fields) - _SHOWN} more" if len(fields) > _SHOWN else ""
     return ", ".join(names) + more if names else "nothing"
-
-
-MOST_STEPS: Final = 64
-DEEPEST: Final = 64
-"""Arguments that are nested deeper are refused."""
-_MOST_VALUES = 100_000
-_REF = "$ref"
-_ID = re.compile(r"[^#\s]{1,100}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,9 +271,6 @@ def _cycles(needs: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
         for step in way:
             del left[step]
     return found
-
-
-_LISTED: Final = 8
 
 
 def dangling_references(plan: Plan, index: NameIndex[Any]) -> tuple[str, ...]:
