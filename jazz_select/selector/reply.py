@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, cast
 from unicodedata import normalize
 
 from jazz_select.chat.json_reader import BROKEN, after_thoughts, before_thoughts, embedded, repaired, unquoted
-from jazz_select.text import clean
+from jazz_select.text import beginning, clean
 from jazz_select.values import Candidate
 
 _ORDINAL = re.compile(r"(?:(?:flow|candidate|option|number|no\.?)\s*)?[#(\[]*([0-9]{1,4})[\s.)\]:]*", re.IGNORECASE)
@@ -228,8 +228,7 @@ def _means_none(leaf: object) -> bool:
 
 
 def _as_written(leaf: object) -> str:
-    text = str(leaf)
-    return text if len(text) <= _ID_CHARS else f"{text[:_ID_CHARS]}…"
+    return beginning(str(leaf), _ID_CHARS)
 
 
 def _leaves(value: Any, offered: Mentions) -> Iterator[object]:

@@ -20,7 +20,7 @@ from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import describe_error
+from jazz_select.text import beginning, describe_error
 
 FlowStatus = Literal["done", "active", "open", "waiting", "failed"]
 _WORST: Final = {"done": 0, "active": 1, "open": 2, "waiting": 3, "failed": 4}
@@ -119,8 +119,7 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
 
 def output_text(output: object) -> str:
     """An output as a model is told of it later."""
-    text = storable_text(output)
-    return text if len(text) <= _LONGEST_RAN else f"{text[:_LONGEST_RAN]}…"
+    return beginning(storable_text(output), _LONGEST_RAN)
 
 
 def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:

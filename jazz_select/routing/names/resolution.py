@@ -16,6 +16,7 @@ from jazz_select.routing.names.vocabulary import (
     are_opposites,
 )
 from jazz_select.routing.names.words import LONGEST, NamedTool, folded_name, stems, words
+from jazz_select.text import beginning
 
 ToolT = TypeVar("ToolT", bound=NamedTool)
 Stage = Literal["exact", "normalised", "capability", "substring"]
@@ -152,7 +153,7 @@ class NameIndex(Generic[ToolT]):
         tool = self._exact.get(name)
         if tool is not None:
             return Resolution(requested=name, tool=tool, stage="exact", score=1.0, lead=1.0, reason="the same name")
-        shown = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
+        shown = beginning(name, LONGEST)
         if len(name) > LONGEST:
             return self._nothing(shown, f"the name is longer than {LONGEST} characters")
         return self._normalised(shown) or self._alike(shown) or self._part(shown) or self._unlike(shown)

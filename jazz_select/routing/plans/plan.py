@@ -10,10 +10,12 @@ from urllib.parse import unquote
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.names.words import NamedTool
 from jazz_select.routing.schemas.fields import Schema, alternatives
+from jazz_select.text import beginning
 
 _WELL_FORMED = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
 _INDEX = re.compile(r"0|[1-9][0-9]{0,17}")
 _SHOWN = 5
+_LONGEST_KEY: Final = 80
 MOST_STEPS: Final = 64
 DEEPEST: Final = 64
 """Arguments that are nested deeper are refused."""
@@ -69,7 +71,7 @@ def _child(value: Any, key: str) -> Any:
 
 
 def _short(key: str) -> str:
-    return repr(key if len(key) <= 80 else f"{key[:80]}…")  # noqa: PLR2004 - as long as a line
+    return repr(beginning(key, _LONGEST_KEY))
 
 
 def _listed(fields: Mapping[str, Any]) -> str:

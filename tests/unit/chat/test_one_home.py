@@ -5,7 +5,7 @@ import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from pydantic_ai.models.test import TestModel
@@ -180,6 +180,16 @@ FORMS = [
     pytest.param(as_string, id="model string"),
     pytest.param(as_pydantic_ai, id="pydantic-ai Model"),
 ]
+
+
+@pytest.mark.parametrize(
+    "door",
+    [FlowSelector.__init__, ModelDecision.__init__, ToolAsker.__init__, run_chain, respond, stream_respond, finalize],
+    ids=lambda door: door.__qualname__,
+)
+def test_what_a_door_takes_can_be_read_without_a_vendors_package(door: Callable[..., object]) -> None:
+    hints = get_type_hints(door)
+    assert str in get_args(hints.get("model", hints.get("llm")))
 
 
 @pytest.mark.parametrize("form", FORMS)
