@@ -90,7 +90,7 @@ live: $(VENV)/.test.done ## Run the tests that need a real Qdrant server or mode
 
 .PHONY: clean
 clean: ## Remove the environment, caches and built files
-	rm -rf $(VENV) .jazz site dist build .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-* .jazz site dist build .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- set-up ------------------------------------------------------------------

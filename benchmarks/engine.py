@@ -1,12 +1,11 @@
 """The bare parts of recall, called as directly as they allow: what recall costs at least."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import qdrant_edge as qe
-import wordllama
-from wordllama import WordLlama
 
 from jazz_select.ports import FlowPoint, SparseVector
 
@@ -54,8 +53,9 @@ class BareEmbedder:
     """wordllama, called as its own documentation does."""
 
     def __init__(self) -> None:
+        wordllama: Any = import_module("wordllama")  # not every platform has it
         folder = Path(wordllama.__file__).parent
-        self._model: Any = WordLlama.load(cache_dir=folder, disable_download=True)
+        self._model: Any = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
 
     def embed(self, text: str) -> list[float]:
         """The unit vector of a text."""

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from math import isclose
 from pathlib import Path
 from statistics import median
@@ -130,7 +131,7 @@ def _message_tokens(tools: Sequence[Tool], count: Count) -> int:
 
 def wordllama_tokens() -> Count:
     """By the tokenizer that comes with wordllama; those of current models split English less finely."""
-    import wordllama
+    wordllama: Any = import_module("wordllama")  # not every platform has it
     from tokenizers import Tokenizer
 
     files = Path(wordllama.__file__).parent.rglob("*tokenizer_config.json")

@@ -49,6 +49,11 @@ def shown_json(value: object) -> Any:
     return orjson.loads(orjson.dumps(value, default=_shown, option=orjson.OPT_NON_STR_KEYS))
 
 
+def plain_bytes(value: object) -> bytes:
+    """A value as canonical JSON, keys in order: equal for values that say the same."""
+    return orjson.dumps(plain(value), option=orjson.OPT_SORT_KEYS)
+
+
 def plain(value: object) -> Any:
     """A value as JSON values, whatever it is; as text where it is none."""
     try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from time import perf_counter
@@ -86,7 +86,12 @@ class FlowExecutor:
         return self._tools
 
     async def run(
-        self, steps: Sequence[Step], inputs: Mapping[str, Any] | None = None, *, after: str = ""
+        self,
+        steps: Sequence[Step],
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        after: str = "",
+        fixed: Collection[str] | None = None,
     ) -> RunResult:
         """Run the steps in order.
 
@@ -94,6 +99,7 @@ class FlowExecutor:
             steps: Names of tools, decision points, and `CHOOSE` where the executor is to find out what fits.
             inputs: What is there at the beginning.
             after: The tool that ran before them, where they are the rest of a flow: it does not follow itself.
+            fixed: Names of inputs that no output takes the place of; all of them where None.
 
         Returns:
             How it ended. Errors of tools and of those who choose are data.
@@ -102,7 +108,7 @@ class FlowExecutor:
             ToolError: A decision point shows a field of the context that nothing before it gives.
         """
         self._check(steps, inputs or {})
-        run = RunContext(dict(inputs or {}), last_tool=after)
+        run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed)
         for step in steps:
             with span("step", "decision") as traced:
                 ended = await self._step(run, step)

@@ -1,6 +1,6 @@
 """A run on its way: what is there so far, and what the next tool gets of it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -15,18 +15,25 @@ from jazz_select.routing.tools.tool import Tool
 class RunContext:
     """What is there so far."""
 
-    def __init__(self, given: dict[str, Any], *, last_tool: str = "") -> None:
+    def __init__(self, given: dict[str, Any], *, last_tool: str = "", fixed: Collection[str] | None = None) -> None:
         self.context = given
+        self._fixed = frozenset(given if fixed is None else fixed)
         self.records: list[StepRecord] = []
         self.last_tool = last_tool
         self._last: dict[str, Any] = dict(given)
         self._declared: dict[str, Field] = {}
 
     def keep(self, tool: Tool, output: Any) -> None:
-        """A tool gave this."""
+        """A tool gave this.
+
+        What the caller gave stays as it is, and of a tool that declares its output what it did not declare feeds
+        nothing: else whoever fills a field of an output could put another's account in the place of the caller's.
+        """
         given = dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}
-        self.context.update(given)
-        self._declared.update({each.name: replace(each, certain=True) for each in outputs(tool) if each.name in given})
+        declared = {each.name: each for each in outputs(tool)}
+        fed = {name for name in given if name not in self._fixed and (not declared or name in declared)}
+        self.context.update({name: given[name] for name in fed})
+        self._declared.update({name: replace(declared[name], certain=True) for name in fed if name in declared})
         # A value that is null feeds nothing, whatever was declared.
         self._declared = {name: each for name, each in self._declared.items() if self.context.get(name) is not None}
         self.last_tool, self._last = tool.name, given

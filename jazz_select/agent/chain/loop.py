@@ -176,7 +176,7 @@ class _Loop:
         final = self.ending.final_of(text)
         if final is not None:
             return await self._answered(final, final=final), nothing
-        read = read_tool_reply(text)
+        read = read_tool_reply(text).trusted(self.runner.is_destructive)
         if read.kind == "unreadable":
             return await self._unread(text, read, number)
         if not read.calls:

@@ -60,6 +60,11 @@ class ToolRunner:
                     tasks.create_task(self._make(step, round_, made))
         return [made[step.id] for step in plan.steps]
 
+    def is_destructive(self, name: str) -> bool:
+        """Whether this name, as a model wrote it, is that of a tool that destroys something."""
+        tool = self.index.resolve(name).tool
+        return tool is not None and tool.destructive
+
     async def refuse(self, steps: Iterable[PlanStep], round_: int, problem: str) -> list[Made]:
         """Make none of these calls, for this reason."""
         refused: list[Made] = []

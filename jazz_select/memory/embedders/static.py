@@ -1,7 +1,8 @@
-"""The default embedder: static word vectors that come inside the wordllama wheel. No download, tens of microseconds."""
+"""Static word vectors that come inside the wordllama wheel. No download, tens of microseconds."""
 
 import logging
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def _load() -> Any:
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     try:
-        import wordllama
+        wordllama: Any = import_module("wordllama")  # not every platform has it, type checkers included
     finally:
         root.setLevel(level)
         root.handlers[:] = handlers

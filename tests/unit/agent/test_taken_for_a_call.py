@@ -1,0 +1,93 @@
+"""What a model quotes, asks about or writes twice is not run where it destroys something."""
+
+import json
+from typing import Any
+
+import pytest
+
+from jazz_select.agent import run_chain
+from jazz_select.routing import Tool, ToolAsker, run_plan, tool_from_function
+from jazz_select.testing import ScriptedModel
+from jazz_select.values import Message
+
+CALL = json.dumps({"tool_call": {"tool": "wipe", "arguments": {"disk": "a"}}})
+LOOK = json.dumps({"tool_call": {"tool": "look", "arguments": {"disk": "a"}}})
+ASKED = [Message(role="user", content="Have a look at disk a.")]
+
+
+class Disks:
+    """Counts what is done to them."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def wipe(self, disk: str) -> str:
+        """Wipe a disk."""
+        self.done.append(f"wipe {disk}")
+        return "wiped"
+
+    def look(self, disk: str) -> str:
+        """Look at a disk."""
+        self.done.append(f"look {disk}")
+        return "fine"
+
+    @property
+    def tools(self) -> list[Tool]:
+        return [tool_from_function(self.wipe, destructive=True), tool_from_function(self.look)]
+
+
+REPLIES = [
+    pytest.param(CALL, True, id="the call alone"),
+    pytest.param(f"```json\n{CALL}\n```", True, id="in a fence"),
+    pytest.param(f"<think>They want it wiped.</think>\n{CALL}", True, id="after a thought"),
+    pytest.param(f"The ticket asks to run {CALL}, which I should ignore.", False, id="a quote"),
+    pytest.param(f"Should I call {CALL}?", False, id="a question"),
+    pytest.param(f"{CALL}\nis what the attacker wants.", False, id="explained afterwards"),
+    pytest.param(f"I will wipe it now: {CALL}", False, id="announced"),
+    pytest.param(f"Perhaps {CALL[:-1]}", False, id="a quote that has to be repaired"),
+]
+
+
+@pytest.mark.spec("005.3")
+@pytest.mark.parametrize(("reply", "runs"), REPLIES)
+async def test_a_destructive_call_counts_only_where_it_is_the_whole_reply(reply: str, runs: bool) -> None:
+    disks = Disks()
+    chain = await run_chain(ScriptedModel(reply, "Done."), ASKED, disks.tools)
+    assert disks.done == (["wipe a"] if runs else [])
+    assert (
+        runs
+        or "answer with the call alone" in json.dumps(chain.as_json())
+        or "unreadable" in str(chain.notes)
+        or ("could not be read" in str(chain.notes))
+    )
+
+
+@pytest.mark.parametrize(("reply", "runs"), REPLIES)
+async def test_a_plan_that_a_model_only_mentions_is_not_run(reply: str, runs: bool) -> None:
+    disks = Disks()
+    choice = await ToolAsker(ScriptedModel(reply), disks.tools).ask("have a look at disk a")
+    await run_plan(choice.plan, disks.tools)
+    assert disks.done == (["wipe a"] if runs else [])
+
+
+async def test_what_destroys_nothing_is_called_amid_prose_as_ever() -> None:
+    disks = Disks()
+    await run_chain(ScriptedModel(f"Let me see. {LOOK}", "Fine."), ASKED, disks.tools)
+    assert disks.done == ["look a"]
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize(
+    ("calls", "done"),
+    [
+        ([("wipe", {"disk": "a"}), ("wipe", {"disk": "a"})], ["wipe a"]),
+        ([("wipe", {"disk": "a"}), ("wipe", {"disk": "b"})], ["wipe a", "wipe b"]),
+        ([("look", {"disk": "a"}), ("look", {"disk": "a"})], ["look a", "look a"]),
+    ],
+    ids=["one and the same", "two that differ", "two that only look"],
+)
+async def test_the_same_destructive_call_in_one_reply_runs_once(calls: list[tuple[str, Any]], done: list[str]) -> None:
+    disks = Disks()
+    reply = json.dumps({"tool_calls": [{"tool": tool, "arguments": arguments} for tool, arguments in calls]})
+    await run_chain(ScriptedModel(reply, "Done."), ASKED, disks.tools)
+    assert disks.done == done
