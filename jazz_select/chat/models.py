@@ -107,7 +107,7 @@ def as_chat_model(llm: "ModelLike | None") -> ChatModel | None:
     else:
         got = f"{given!r:.80}"
     msg = (
-        f"llm cannot be {got}. It may be None, an object with `async complete(messages) -> Reply`, "
+        f"a model cannot be {got}. It may be None, an object with `async complete(messages) -> Reply`, "
         'an async function `(messages) -> str`, a model string such as "openai:gpt-5-mini", or a pydantic-ai Model.'
     )
     raise ConfigError(msg)
