@@ -69,8 +69,8 @@ def storable(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one way for 
     if isinstance(value, Mapping | list | tuple) and depth >= DEEPEST:
         return f"[… nested deeper than {DEEPEST} levels …]"
     if isinstance(value, Mapping):
-        fields = cast("Mapping[Any, Any]", value)
-        return {as_text(str(key)): storable(each, depth + 1) for key, each in fields.items()}
+        mapping = cast("Mapping[Any, Any]", value)
+        return {as_text(str(key)): storable(each, depth + 1) for key, each in mapping.items()}
     if isinstance(value, list | tuple):
         return [storable(each, depth + 1) for each in cast("list[Any]", value)]
     if isinstance(value, float) and not math.isfinite(value):
@@ -86,12 +86,12 @@ def storable_fields(facts: Mapping[str, Any]) -> dict[str, Any]:
     left = _BUDGET
     for name, value in list(facts.items())[-_MOST_FACTS:]:
         try:
-            plain = storable(as_json(value))
-            size = len(orjson.dumps(plain))
+            stored = storable(as_json(value))
+            size = len(orjson.dumps(stored))
         except (TypeError, ValueError, RecursionError):
             continue
         if size <= min(_LARGEST_FACT, left):
-            kept[name] = plain
+            kept[name] = stored
             left -= size
     return kept
 

@@ -19,14 +19,13 @@ def describe_error(error: BaseException) -> str:
         said = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 - an error whose text fails is still an error
         said = ""
-    said = said if len(said) <= _LONGEST_ERROR else f"{said[:_LONGEST_ERROR]}…"
-    return f"{type(error).__name__}: {said}".removesuffix(": ")
+    return f"{type(error).__name__}: {beginning(said, _LONGEST_ERROR)}".removesuffix(": ")
 
 
 def one_line(value: object) -> str:
     """A value as at most 120 characters in one line."""
     text = f"{value:.3g}" if isinstance(value, float) else " ".join(as_text(value).split())
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+    return beginning(text, _LONGEST_VALUE)
 
 
 def as_text(value: object) -> str:
@@ -45,6 +44,11 @@ def clean(text: str) -> str:
 def estimate_tokens(text: str) -> int:
     """About how many tokens, rather a few too many than too few."""
     return len(_TOKEN.findall(text))
+
+
+def beginning(text: str, limit: int) -> str:
+    """`text`, or its first `limit` characters and a mark."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def cut(text: str, limit: int) -> str:

@@ -1,4 +1,4 @@
-"""What an agent is given, checked, and why it does not act on what it found."""
+"""What an agent is given, checked: tools, guards and callback, each refused by its name where it is no such thing."""
 
 from collections.abc import Callable, Iterable, Sequence
 

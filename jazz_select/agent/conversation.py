@@ -17,6 +17,8 @@ LONGEST_MESSAGE: Final = 8_000
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
 _EPISODE: Final = 300
+SHIFT_ABOVE = 0.5
+_UNSURE = (Reason.SEMANTIC, Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR, Reason.SINGLE)
 
 
 class _Frozen(BaseModel):
@@ -219,10 +221,6 @@ def bounded(text: str) -> str:
 
 def _short(text: str) -> str:
     return cut(" ".join(text.split()), _EPISODE)
-
-
-SHIFT_ABOVE = 0.5
-_UNSURE = (Reason.SEMANTIC, Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR, Reason.SINGLE)
 
 
 def is_decisive(result: FlowSelectionResult, message: str, *, above: float) -> bool:

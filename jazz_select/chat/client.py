@@ -17,10 +17,17 @@ from jazz_select.chat.exchange import ChatReply, Question, asked_again, chat_rep
 from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.chat.single_flight import SingleFlight
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
-from jazz_select.ports import ChatModel, streams, takes_schema
+from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema
 from jazz_select.telemetry import Span, span
 from jazz_select.text import as_text, describe_error
 from jazz_select.values import Message, Reply
+
+_log = logging.getLogger(__name__)
+_BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)
+"""Full jitter, a random time up to .2, .4, .8 … seconds: those who failed together do not come back together."""
+_GRACE_S = 0.2
+"""How long a stream has to end that nobody reads any more; one that does not is left behind."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +65,6 @@ class Limiter:
             places = self._loops[loop] = asyncio.Semaphore(self._limit)
         async with places:
             yield
-
-
-_log = logging.getLogger(__name__)
-_BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)
-"""Full jitter, a random time up to .2, .4, .8 … seconds: those who failed together do not come back together."""
-T = TypeVar("T")
 
 
 class ChatClient:
@@ -193,12 +194,33 @@ class ChatClient:
         if not streams(model):
             msg = f"the model {self.name} has no method 'stream'"
             raise ConfigError(msg)
+        async with self._within(deadline) as call:
+            task = asyncio.ensure_future(self._read(model, call, question, on_text))
+            try:
+                await asyncio.wait({task})
+                return task.result()
+            finally:
+                call.left = True
+                task.add_done_callback(lambda done: done.cancelled() or done.exception())
+                task.cancel()
+                await asyncio.wait({task}, timeout=_GRACE_S)
+        raise AssertionError  # pragma: no cover - the block above returns or raises
+
+    async def _read(
+        self,
+        model: StreamingChatModel,
+        call: "_Call",
+        question: Question,
+        on_text: Callable[[str], Awaitable[object]],
+    ) -> ChatReply:
         pieces: list[str] = []
-        async with self._within(deadline) as call, self._admitted(call):
+        async with self._admitted(call):
             with span(self.name, "chat") as chat:
                 deltas = model.stream(question.messages, schema=question.schema if self.takes_schema else None)
                 try:
                     async for delta in deltas:
+                        if call.left:
+                            break
                         if piece := as_text(delta):
                             pieces.append(piece)
                             await on_text(piece)
@@ -315,6 +337,8 @@ def client_for(
 class _Call:
     made: bool = False
     """Whether it got a place: only then is a lost deadline the model's."""
+    left: bool = False
+    """Whether nobody waits for it any more."""
 
 
 def _note(chat: Span | None, messages: Sequence[Message], reply: object) -> None:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias, Union, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from jazz_select.chat.pydantic_ai import PydanticAIModel, is_pydantic_ai_model
 from jazz_select.errors import ConfigError, ModelError
@@ -11,9 +11,11 @@ from jazz_select.values import Message, Reply
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
+else:
+    Model = Any  # it takes a second to import, and whoever reads annotations is to find no unknown name in them
 
 ChatCallable = Callable[[Sequence[Message]], Awaitable[str | Reply]]
-ModelLike: TypeAlias = Union[ChatModel, ChatCallable, "Model", str]
+ModelLike: TypeAlias = ChatModel | ChatCallable | Model | str
 """Whatever can be asked: an object, an async function, a pydantic-ai `Model`, or a model string."""
 
 
@@ -105,7 +107,7 @@ def as_chat_model(llm: "ModelLike | None") -> ChatModel | None:
     else:
         got = f"{given!r:.80}"
     msg = (
-        f"llm cannot be {got}. It may be None, an object with `async complete(messages) -> Reply`, "
+        f"a model cannot be {got}. It may be None, an object with `async complete(messages) -> Reply`, "
         'an async function `(messages) -> str`, a model string such as "openai:gpt-5-mini", or a pydantic-ai Model.'
     )
     raise ConfigError(msg)

@@ -8,6 +8,19 @@ from math import isfinite
 
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
 
+FORM = 'a model string is "provider:model", such as "openai:gpt-5-mini"'
+_TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
+_REFUSED_STATUS = frozenset({400, 422})
+_ABOUT_THE_SCHEMA = re.compile(
+    r"schema|response_format|output_config|output_format|text\.format|structured.output", re.IGNORECASE
+)
+"""How a refusal of the schema is worded; the vendors have no code for it."""
+_TIMEOUT_ERRORS = ("ModelTimeoutError", "ModelRequestTimeout")
+_UNREADABLE = (LookupError, TypeError, AttributeError, ValueError)
+"""What pydantic-ai's own translation fails with where it finds an answer of another shape."""
+_LONGEST_PROBLEM = 500
+_UNSET = re.compile(r"Set the ((?:`\w+`(?:,? or )?)+) environment variable")
+
 
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
     """The seconds that `Retry-After` names, as a number or as a date; None without it, or where it makes no sense.
@@ -31,21 +44,6 @@ def _seconds_until(date: str) -> float | None:
     if then.tzinfo is None:  # one of the three forms of an HTTP date names no zone; all mean UTC
         then = then.replace(tzinfo=UTC)
     return max(0.0, (then - datetime.now(UTC)).total_seconds())
-
-
-FORM = 'a model string is "provider:model", such as "openai:gpt-5-mini"'
-
-_TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
-_REFUSED_STATUS = frozenset({400, 422})
-_ABOUT_THE_SCHEMA = re.compile(
-    r"schema|response_format|output_config|output_format|text\.format|structured.output", re.IGNORECASE
-)
-"""How a refusal of the schema is worded; the vendors have no code for it."""
-_TIMEOUT_ERRORS = ("ModelTimeoutError", "ModelRequestTimeout")
-_UNREADABLE = (LookupError, TypeError, AttributeError, ValueError)
-"""What pydantic-ai's own translation fails with where it finds an answer of another shape."""
-_LONGEST_PROBLEM = 500
-_UNSET = re.compile(r"Set the ((?:`\w+`(?:,? or )?)+) environment variable")
 
 
 def to_model_error(error: Exception, *, model: str, timeout_s: float | None = None, mended: bool = False) -> ModelError:

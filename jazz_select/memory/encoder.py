@@ -25,6 +25,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？])\s*(?=\S)")
 _NAME_WEIGHT = 3
+_WORD = re.compile(r"\w+")
+_K, _B, _AVERAGE = 1.2, 0.75, 64.0
+"""Qdrant's defaults: saturation of frequency, weight of length, and the length that counts as average."""
+_CACHED_WORDS = 1 << 16
+_MIX = 0x9E3779B1
+_TOKENS = 1 << 32
 
 
 def printable(text: str) -> str:
@@ -94,14 +100,6 @@ def fingerprint(card: FlowCard, layout: str) -> str:
     """Changes when the flow, the text that is embedded, or the way it is embedded changes."""
     parts = (layout, card.checksum, *lexical_parts(card), *dense_texts(card), repr(payload(card)))
     return hashlib.sha256("\x1f".join(parts).encode(errors="replace")).hexdigest()[:32]
-
-
-_WORD = re.compile(r"\w+")
-_K, _B, _AVERAGE = 1.2, 0.75, 64.0
-"""Qdrant's defaults: saturation of frequency, weight of length, and the length that counts as average."""
-_CACHED_WORDS = 1 << 16
-_MIX = 0x9E3779B1
-_TOKENS = 1 << 32
 
 
 class Lexical:

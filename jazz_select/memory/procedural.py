@@ -19,6 +19,8 @@ from jazz_select.values import FlowCard, RecallResult
 
 _FRESH_S = 60.0
 """How long a model read from a store that others write to is trusted."""
+ProgressCallback = Callable[[int, int], None]
+_LISTED = frozenset({"flow_id", "flow_name", "flow_type", "description", "condition", "desired_effects", "priority"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +79,6 @@ def checked_agent(agent_id: object) -> None:
             return
     msg = f"agent_id must be a name such as 'support', not {agent_id!r:.80}"
     raise ConfigError(msg)
-
-
-ProgressCallback = Callable[[int, int], None]
 
 
 class Indexable(Protocol):
@@ -336,9 +335,6 @@ class ProceduralMemory:
         if state.elsewhere:
             raise EmbedderMismatchError(agent_id, indexed=state.elsewhere, current=self.layout)
         return state
-
-
-_LISTED = frozenset({"flow_id", "flow_name", "flow_type", "description", "condition", "desired_effects", "priority"})
 
 
 def _card(flow: Indexable | FlowCard) -> FlowCard:

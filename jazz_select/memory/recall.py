@@ -24,6 +24,20 @@ _MIN_WORDS = 3
 _MIN_LETTERS = 4
 """Where no spaces stand between words, letters are counted instead."""
 MAX_CLAUSES = 6
+ARM_DEPTH = 30
+CLAUSE_WEIGHT = 0.25
+"""What a clause's score adds to that of the whole request. With more, requests for one thing begin to suffer."""
+ENOUGH_SAID = 1.5
+"""Words of content, each counted by how near the request lies to a flow compared with its context, that make it as
+likely clear as vague."""
+EVEN = 0.5
+"""Clarity from which on a request is judged by itself, and below which by its context."""
+_log = logging.getLogger(__name__)
+_SLACK = 5
+"""More payloads are asked for than returned: fused here, another flow may come out on top than in the engine."""
+_MAX_COUNT = 1 << 31
+_BATCH = 64
+"""Requests that one round trip holds."""
 
 
 def clauses(text: str) -> tuple[str, ...]:
@@ -47,16 +61,6 @@ def clauses(text: str) -> tuple[str, ...]:
 def _says_something(text: str) -> bool:
     words = text.split()
     return len(words) >= _MIN_WORDS or (not text.isascii() and len(text) >= _MIN_LETTERS)
-
-
-ARM_DEPTH = 30
-CLAUSE_WEIGHT = 0.25
-"""What a clause's score adds to that of the whole request. With more, requests for one thing begin to suffer."""
-ENOUGH_SAID = 1.5
-"""Words of content, each counted by how near the request lies to a flow compared with its context, that make it as
-likely clear as vague."""
-EVEN = 0.5
-"""Clarity from which on a request is judged by itself, and below which by its context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,14 +226,6 @@ def _by_priority(
         return (candidate.flow_id != first, -round(candidate.score, 9), eagerness)
 
     return sorted(candidates, key=order)
-
-
-_log = logging.getLogger(__name__)
-_SLACK = 5
-"""More payloads are asked for than returned: fused here, another flow may come out on top than in the engine."""
-_MAX_COUNT = 1 << 31
-_BATCH = 64
-"""Requests that one round trip holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,12 @@ from jazz_select.ports import FlowStore, Vectors
 from jazz_select.threads import in_thread
 from jazz_select.values import FlowCard
 
+BATCH = 256
+SAMPLE, SLOW_SAMPLE = 2_000, 600
+"""Flows that recall is fitted to, where there are more; fewer where each text takes a transformer."""
+ProgressCallback = Callable[[int, int], None]
+Cases = Sequence[tuple[str, str]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncPlan:
@@ -68,14 +74,6 @@ def plan_sync(wanted: Mapping[str, str], stored: Mapping[str, str]) -> SyncPlan:
         delete=tuple(each for each in stored if each not in wanted),
         skip=tuple(each for each, mark in wanted.items() if stored.get(each) == mark),
     )
-
-
-BATCH = 256
-SAMPLE, SLOW_SAMPLE = 2_000, 600
-"""Flows that recall is fitted to, where there are more; fewer where each text takes a transformer."""
-
-ProgressCallback = Callable[[int, int], None]
-Cases = Sequence[tuple[str, str]]
 
 
 class IndexWriter:

@@ -12,6 +12,7 @@ from jazz_select.values import Tier
 
 OutcomeStatus = Literal["ok", "failed", "skipped"]
 Fault = Literal["name", "arguments", "reference", "tool", "timeout", "output", "dependency", "denied", "asked"]
+StepStatus = Literal["ok", "failed", "open"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +93,6 @@ class PlanResult:
     def errors(self) -> dict[str, StepError]:
         """Step to error, for those that have one."""
         return {step.id: step.error for step in self.steps if step.error is not None}
-
-
-StepStatus = Literal["ok", "failed", "open"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from jazz_select.routing.records import Fault, StepError
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import CALL_ID
 from jazz_select.telemetry import span
-from jazz_select.text import describe_error
+from jazz_select.text import as_text, describe_error
 from jazz_select.threads import called_within
 
 GRACE_S: Final = 0.2
@@ -249,7 +249,7 @@ async def _unapproved(approve: Approve | None, call: ToolCall) -> CallOutcome | 
     if isinstance(verdict, Allow):
         return None
     status: Literal["denied", "asked"] = "denied" if isinstance(verdict, Deny) else "asked"
-    reason = verdict.reason
+    reason = as_text(verdict.reason or "")  # whoever is asked may give anything
     if not reason.strip():
         reason = "it was denied" if status == "denied" else "it has to be approved first"
     return replace(_failed(call, status, f"{call.tool} was not run: {reason}"), status=status, reason=reason)

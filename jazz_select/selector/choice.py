@@ -18,6 +18,11 @@ from jazz_select.text import cut
 from jazz_select.values import Candidate, Reason, Tier
 
 OnEmpty = Literal["top1", "none"]
+CandidateOrder = Literal["rank", "stable", "shuffled"]
+_log = logging.getLogger(__name__)
+_WORD = re.compile(r"\w+")
+_ERROR_LIMIT = 500
+"""Characters kept of a model's error, which may quote a whole page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +107,6 @@ def _once(*ids: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-CandidateOrder = Literal["rank", "stable", "shuffled"]
-
-
 def ordered(candidates: Sequence[Candidate], order: CandidateOrder, request: str) -> tuple[Candidate, ...]:
     """The candidates as a model is to see them.
 
@@ -124,12 +126,6 @@ def ordered(candidates: Sequence[Candidate], order: CandidateOrder, request: str
 
 def _mixed(request: str, flow_id: str) -> bytes:
     return hashlib.sha256(f"{request}\x1f{flow_id}".encode(errors="replace")).digest()
-
-
-_log = logging.getLogger(__name__)
-_WORD = re.compile(r"\w+")
-_ERROR_LIMIT = 500
-"""Characters kept of a model's error, which may quote a whole page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

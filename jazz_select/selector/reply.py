@@ -16,13 +16,53 @@ from typing import Any, Literal, NamedTuple, cast
 from unicodedata import normalize
 
 from jazz_select.chat.json_reader import BROKEN, after_thoughts, before_thoughts, embedded, repaired, unquoted
-from jazz_select.text import clean
+from jazz_select.text import beginning, clean
 from jazz_select.values import Candidate
 
 _ORDINAL = re.compile(r"(?:(?:flow|candidate|option|number|no\.?)\s*)?[#(\[]*([0-9]{1,4})[\s.)\]:]*", re.IGNORECASE)
 _WRAPPING = " \t\r\n`'\"*<>.,;:!“”‘’«»"
 _WORD = re.compile(r"[^\W_]+")
 _LONGEST_MENTION = 120
+# Bounds. An honest reply is a few hundred characters; a reasoning model may put pages before its array.
+_WINDOW = 32_768  # characters read from either end of a reply
+_ITEMS = 2_000  # values visited inside one JSON value
+_IDS = 64  # ids read
+_ID_CHARS = 200  # characters kept of what is no candidate
+_FENCE = re.compile(
+    r"```+(?:(?:json5?|jsonc|javascript|js|python|py|text|txt|plaintext|xml|yaml)(?![\w-]))?", re.IGNORECASE
+)
+# Words for "none of them", folded, where an id is expected.
+_NO_ID = frozenset({"na", "nil", "none", "noneoftheabove", "noneofthese", "nothing", "null"})
+_NOTHING_FITS = re.compile(
+    r"\b(?:none|nothing|null|n/a)\b"
+    r"|\bno\b(?:\s+[\w-]+){0,3}?\s+(?:flow|candidate|option|match|fit)\w*"
+    r"|(?:\bnot\b|n['’]t\b)[^.]{0,60}\bany\b",  # the apostrophe that models write
+    re.IGNORECASE,
+)
+_NONE_OF = re.compile(r"\W*(?:none of|neither)\b", re.IGNORECASE)
+_DOUBT = re.compile(
+    r"\b(?:no|not|none|neither|nor|never|nothing|without|cannot|except|unless)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+# What may stand between the names of a mere list: "1. refund_order\n2. cancel_order", "refund_order and cancel_order".
+_CONNECTING = re.compile(r"(?:\b(?:and|then|also|flows?|ids?|answer|the)\b|[\W\d_])*", re.IGNORECASE)
+_RATED = re.compile(r"\d\s*/\s*\d|\d\s*%|\d\.\d")  # candidates with marks are weighed, not chosen
+_DENIED_ARRAY = re.compile(r"\b(?:not|never|rather than|instead of|except)\s*:?\s*\[", re.IGNORECASE)
+_COMMA = re.compile(r"[,;\n]")
+# A lone word that looks like an id rather than like a word of a language.
+_BARE_ID = re.compile(r"(?=\w*[-_\d])[\w-]{1,100}")
+# Where an object keeps its choice, folded, the more telling key first.
+_KEYS = (
+    *("flowid", "id", "flowids", "ids", "chosenids", "selectedids", "chosenflows", "selectedflows"),
+    *("chosen", "selected", "selection", "choice", "choices", "answer"),
+    *("flowname", "flownames", "name", "names", "flow", "flows"),
+    *("result", "results", "output", "candidate", "candidates", "ordinal", "number"),
+)
+# Keys by which an object says of itself whether it is chosen.
+_FLAGS = ("fits", "match", "matches", "matched", "ischosen", "isselected", "applies", "relevant", "suitable")
+_YES = frozenset({"yes", "true", "y", "chosen", "selected", "match"})
+# "chosen_flow", "best_match_id", "selected_flow_ids": told by how they begin, so that "rejected" is not among them.
+_CHOICE_KEY = re.compile(r"(?:chosen|selected|best|final|picked|matching|recommended)\w*")
 
 
 class Mentions:
@@ -83,54 +123,6 @@ def _mention_pattern(keys: Iterable[str]) -> re.Pattern[str] | None:
     words = {tuple(_WORD.findall(key)) for key in keys if len(key) <= _LONGEST_MENTION and folded_mention(key)}
     forms = sorted((r"[\s_-]?".join(map(re.escape, parts)) for parts in words), key=len, reverse=True)
     return re.compile(rf"(?<![\w-])(?:{'|'.join(forms)})(?![\w-])", re.IGNORECASE) if forms else None
-
-
-# Bounds. An honest reply is a few hundred characters; a reasoning model may put pages before its array.
-_WINDOW = 32_768  # characters read from either end of a reply
-_ITEMS = 2_000  # values visited inside one JSON value
-_IDS = 64  # ids read
-_ID_CHARS = 200  # characters kept of what is no candidate
-
-_FENCE = re.compile(
-    r"```+(?:(?:json5?|jsonc|javascript|js|python|py|text|txt|plaintext|xml|yaml)(?![\w-]))?", re.IGNORECASE
-)
-
-# Words for "none of them", folded, where an id is expected.
-_NO_ID = frozenset({"na", "nil", "none", "noneoftheabove", "noneofthese", "nothing", "null"})
-_NOTHING_FITS = re.compile(
-    r"\b(?:none|nothing|null|n/a)\b"
-    r"|\bno\b(?:\s+[\w-]+){0,3}?\s+(?:flow|candidate|option|match|fit)\w*"
-    r"|(?:\bnot\b|n['’]t\b)[^.]{0,60}\bany\b",  # the apostrophe that models write
-    re.IGNORECASE,
-)
-_NONE_OF = re.compile(r"\W*(?:none of|neither)\b", re.IGNORECASE)
-_DOUBT = re.compile(
-    r"\b(?:no|not|none|neither|nor|never|nothing|without|cannot|except|unless)\b|n['’]t\b",
-    re.IGNORECASE,
-)
-# What may stand between the names of a mere list: "1. refund_order\n2. cancel_order", "refund_order and cancel_order".
-_CONNECTING = re.compile(r"(?:\b(?:and|then|also|flows?|ids?|answer|the)\b|[\W\d_])*", re.IGNORECASE)
-
-_RATED = re.compile(r"\d\s*/\s*\d|\d\s*%|\d\.\d")  # candidates with marks are weighed, not chosen
-_DENIED_ARRAY = re.compile(r"\b(?:not|never|rather than|instead of|except)\s*:?\s*\[", re.IGNORECASE)
-_COMMA = re.compile(r"[,;\n]")
-# A lone word that looks like an id rather than like a word of a language.
-_BARE_ID = re.compile(r"(?=\w*[-_\d])[\w-]{1,100}")
-
-# Where an object keeps its choice, folded, the more telling key first.
-_KEYS = (
-    *("flowid", "id", "flowids", "ids", "chosenids", "selectedids", "chosenflows", "selectedflows"),
-    *("chosen", "selected", "selection", "choice", "choices", "answer"),
-    *("flowname", "flownames", "name", "names", "flow", "flows"),
-    *("result", "results", "output", "candidate", "candidates", "ordinal", "number"),
-)
-
-
-# Keys by which an object says of itself whether it is chosen.
-_FLAGS = ("fits", "match", "matches", "matched", "ischosen", "isselected", "applies", "relevant", "suitable")
-_YES = frozenset({"yes", "true", "y", "chosen", "selected", "match"})
-# "chosen_flow", "best_match_id", "selected_flow_ids": told by how they begin, so that "rejected" is not among them.
-_CHOICE_KEY = re.compile(r"(?:chosen|selected|best|final|picked|matching|recommended)\w*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,8 +228,7 @@ def _means_none(leaf: object) -> bool:
 
 
 def _as_written(leaf: object) -> str:
-    text = str(leaf)
-    return text if len(text) <= _ID_CHARS else f"{text[:_ID_CHARS]}…"
+    return beginning(str(leaf), _ID_CHARS)
 
 
 def _leaves(value: Any, offered: Mentions) -> Iterator[object]:

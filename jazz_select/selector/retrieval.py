@@ -14,6 +14,9 @@ from jazz_select.telemetry import span
 from jazz_select.text import clean
 from jazz_select.values import Candidate
 
+_log = logging.getLogger(__name__)
+_Metadata = Sequence[Mapping[str, Any]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -88,10 +91,6 @@ def _candidate(metadata: object) -> Candidate | None:
 
 def _blank(text: str) -> bool:
     return not clean(text).strip()
-
-
-_log = logging.getLogger(__name__)
-_Metadata = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

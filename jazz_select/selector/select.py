@@ -7,9 +7,9 @@ from time import perf_counter
 from typing import Any
 
 from jazz_select.chat.client import ChatClient
-from jazz_select.chat.models import ChatCallable, as_chat_model
+from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.flow.base import BaseFlow
-from jazz_select.ports import ChatModel, FlowMemory
+from jazz_select.ports import FlowMemory
 from jazz_select.selector.availability import Availability
 from jazz_select.selector.batch import SelectRequest, candidate_sets, choose_all
 from jazz_select.selector.choice import (
@@ -47,7 +47,7 @@ class FlowSelector:
 
     def __init__(  # noqa: PLR0913 - the published signature
         self,
-        llm: ChatModel | ChatCallable | str | None,
+        llm: ModelLike | None,
         flow_registry: Mapping[str, BaseFlow],
         proc_mem: FlowMemory | None = None,
         agent_id: str = "",
@@ -72,8 +72,8 @@ class FlowSelector:
         """Put a selector together.
 
         Args:
-            llm: A chat model, an async function `(messages) -> str`, a model string, or None to take the
-                top candidate without asking.
+            llm: A chat model, an async function `(messages) -> str`, a model string, a pydantic-ai `Model`, or None to
+                take the top candidate without asking.
             flow_registry: Flow id to live flow, read anew at each selection.
             proc_mem: Where candidates are recalled from; without it they are given to `select`.
             agent_id: Whose flows to recall.

@@ -24,6 +24,30 @@ import numpy as np
 from jazz_select.ports import ChatModel, Embedder, StructuredChatModel, Vectors, takes_schema
 from jazz_select.values import Message, Reply, Usage
 
+_CONVERSATION = (
+    Message(role="system", content="Answer with one word."),
+    Message(role="user", content="Say <hello> & nothing else. 你好 🎷"),
+    Message(role="assistant", content="hello"),
+    Message(role="user", content="Again, please."),
+)
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"words": {"type": "array", "items": {"type": "string", "enum": ["hello", "goodbye"]}}},
+    "required": ["words"],
+    "additionalProperties": False,
+}
+_TEXTS = (
+    "I want a refund for my last order",
+    "please refund the order I made last",
+    "what is the weather in Lisbon tomorrow",
+    "",
+    " \t\n",
+    "退款 返金 возврат 🎷",
+    "refund " * 2000,
+)
+_CLOSE = 0.99
+_UNIT_TOLERANCE = 1e-3
+
 
 def require(holds: bool, problem: str) -> None:  # noqa: FBT001  (reads as a sentence)
     """Say what is wrong, unless it holds.
@@ -56,31 +80,6 @@ def as_reply(value: object) -> Reply:
         require(min(tokens) >= 0, f"tokens cannot be negative: {usage}")
         require(usage.cached_tokens <= usage.input_tokens, f"cached tokens are some of the input tokens: {usage}")
     return value
-
-
-_CONVERSATION = (
-    Message(role="system", content="Answer with one word."),
-    Message(role="user", content="Say <hello> & nothing else. 你好 🎷"),
-    Message(role="assistant", content="hello"),
-    Message(role="user", content="Again, please."),
-)
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"words": {"type": "array", "items": {"type": "string", "enum": ["hello", "goodbye"]}}},
-    "required": ["words"],
-    "additionalProperties": False,
-}
-_TEXTS = (
-    "I want a refund for my last order",
-    "please refund the order I made last",
-    "what is the weather in Lisbon tomorrow",
-    "",
-    " \t\n",
-    "退款 返金 возврат 🎷",
-    "refund " * 2000,
-)
-_CLOSE = 0.99
-_UNIT_TOLERANCE = 1e-3
 
 
 async def check_chat_model(model: ChatModel) -> None:

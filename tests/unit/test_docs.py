@@ -2,10 +2,12 @@
 
 import json
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,13 @@ def test_links_between_the_papers_lead_somewhere(path: Path) -> None:
         assert there.exists(), f"{target} is not there"
         if anchor and there.suffix == ".md":
             assert anchor in anchors(there.read_text("utf-8")), f"{target} has no such heading"
+
+
+def test_every_name_of_the_api_is_there_once() -> None:
+    names = re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text("utf-8"), re.MULTILINE)
+    assert len(names) > 50
+    assert [each for each, number in Counter(names).items() if number > 1] == []
+    assert [pkgutil.resolve_name(each) for each in names]
 
 
 def test_every_decision_is_listed() -> None:

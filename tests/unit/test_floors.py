@@ -45,19 +45,22 @@ VENDORS = {
 
 
 def imported_packages(path: Path) -> set[str]:
-    """The top-level packages that a module imports anywhere: in functions and for type checkers, too."""
-    names = {
-        name
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
-    return {name.split(".")[0] for name in names}
+    """The top-level packages that a module imports anywhere: in functions, for type checkers and by name, too."""
+    tree = ast.parse(path.read_text("utf-8"))
+    return {name.split(".")[0] for node in ast.walk(tree) for name in imported_names(node)}
+
+
+def imported_names(node: ast.AST) -> list[str]:
+    """What a node imports; of `import_module("name")` the name."""
+    match node:
+        case ast.Import():
+            return [alias.name for alias in node.names]
+        case ast.ImportFrom():
+            return [node.module or ""]
+        case ast.Call(func=ast.Name(id="import_module"), args=[ast.Constant(value=str(name)), *_]):
+            return [name]
+        case _:
+            return []
 
 
 def test_vendors_stay_in_their_adapters() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
+from inspect import signature
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from jazz_select.agent.chain.finalizer import Formatted, Formatter, finalize, put_in_schema
@@ -34,6 +35,8 @@ from jazz_select.text import as_text
 from jazz_select.values import Message, Usage
 
 _IN_SCHEMA: Final = "Answer with one JSON value that is valid against this JSON Schema, and with nothing else: {}"
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,10 +224,6 @@ def _as_output(listener: OnEvent | None) -> OnEvent | None:
     return hear
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
 def in_events(answering: Callable[P, Coroutine[Any, Any, Answer]]) -> Callable[P, AsyncGenerator[Event, None]]:
     """`answering` as a generator of what it tells `on_event`; an `on_event` of the caller's own is told first."""
 
@@ -255,6 +254,7 @@ def in_events(answering: Callable[P, Coroutine[Any, Any, Answer]]) -> Callable[P
             task.cancel()
             await asyncio.wait({task})
 
+    _presented(events, f"stream_{answering.__name__}", AsyncGenerator[Event, None])
     return events
 
 
@@ -275,7 +275,17 @@ def in_a_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
         msg = f"{name}_sync cannot run where an event loop runs already: use 'await {name}(…)' there"
         raise ConfigError(msg)
 
+    _presented(call, f"{function.__name__}_sync")
     return call
+
+
+def _presented(function: Any, name: str, returns: object = None) -> None:
+    """Let `help` and whoever reads signatures see a function by its own name, and by what it returns itself."""
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
+    if returns is not None:
+        function.__annotations__ = {**function.__annotations__, "return": returns}
+        function.__signature__ = signature(function).replace(return_annotation=returns)
 
 
 run_chain_sync = in_a_loop(run_chain)

@@ -15,7 +15,7 @@ from jazz_select.routing.plans.runner import in_order
 from jazz_select.routing.records import Fault
 from jazz_select.routing.tool_call import Allow, Approve, Deny, ToolCall, Verdict, call_tool, verdict_of
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import as_text, describe_error
+from jazz_select.text import as_text, beginning, describe_error
 
 BeforeCall = Callable[[ToolRequest], bool | str | Awaitable[bool | str | None] | None]
 """Hears of a call before it is made: False, or a text that says why, and it is not made."""
@@ -221,4 +221,4 @@ def _failure(
 
 
 def _short(text: str) -> str:
-    return as_text(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+    return as_text(beginning(text, _LONGEST))

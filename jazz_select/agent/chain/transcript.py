@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from jazz_select.chat.exchange import total_usage
 from jazz_select.errors import ConfigError
@@ -19,8 +19,7 @@ ChainStatus = Literal["answered", "limit", "failed"]
 """How a chain ended: with an answer, at its limit of model calls, or with an error of the model's."""
 Purpose = Literal["chain", "answer", "format"]
 """What a model was asked for: the next step, the answer at once, or a finished chain put into a schema."""
-DEEPEST: Final = 64
-_LARGEST: Final = 2**63
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,9 +180,6 @@ def _adapter() -> "TypeAdapter[Chain]":
     from pydantic import TypeAdapter
 
     return TypeAdapter(Chain)
-
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

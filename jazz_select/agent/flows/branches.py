@@ -30,9 +30,7 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
     episodes = [*asked.conversation.episodes, f"The user said: {first}"]
     if selector.has_model:
         offered = [_offer(part, when or part.condition) for when, part in branches.values()]
-        if (
-            len(offered) == 1
-        ):  # a selector asks nobody about one candidate, so what speaks against it is offered as well
+        if len(offered) == 1:  # a selector asks nobody about one candidate: what speaks against it is offered, too
             offered.append({"flow_id": _NONE, "flow_name": "none of them", "condition": "No other condition is met."})
         chosen = await selector.select(asked.message, offered, episodes, context=asked.context)
         if chosen.decision.reason is Reason.LLM:

@@ -20,12 +20,19 @@ from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import describe_error
+from jazz_select.text import beginning, describe_error
 
 FlowStatus = Literal["done", "active", "open", "waiting", "failed"]
 _WORST: Final = {"done": 0, "active": 1, "open": 2, "waiting": 3, "failed": 4}
 _MOST_RAN: Final = 10
 _LONGEST_RAN: Final = 1_000
+_OPEN: Final = "which tool comes next is open"
+ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
+"""Which branch of a conditional flow is to be run, by its place; None where none fits."""
+GoOn = Callable[[BaseFlow, "FlowRun"], Awaitable["FlowRun"]]
+"""Goes on where a flow is open: a model with the flow's prompt and tools."""
+FindInputs = Callable[[Tool, tuple[str, ...], Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Finds inputs of a tool that nothing gives yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +119,7 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
 
 def output_text(output: object) -> str:
     """An output as a model is told of it later."""
-    text = storable_text(output)
-    return text if len(text) <= _LONGEST_RAN else f"{text[:_LONGEST_RAN]}…"
+    return beginning(storable_text(output), _LONGEST_RAN)
 
 
 def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
@@ -133,16 +139,6 @@ def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
         text="\n\n".join(part.text for part in parts if part.text),
         problem=f"{worst.flow}: {worst.problem}" if worst.problem else "",
     )
-
-
-_OPEN: Final = "which tool comes next is open"
-
-ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
-"""Which branch of a conditional flow is to be run, by its place; None where none fits."""
-GoOn = Callable[[BaseFlow, FlowRun], Awaitable[FlowRun]]
-"""Goes on where a flow is open: a model with the flow's prompt and tools."""
-FindInputs = Callable[[Tool, tuple[str, ...], Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Finds inputs of a tool that nothing gives yet."""
 
 
 class FlowRunner:

@@ -9,6 +9,13 @@ from uuid import NAMESPACE_URL, uuid5
 from jazz_select.ports import Key
 
 _FORMAT = 1
+DENSE = "flow"
+SPARSE = "bm25"
+AGENT = "agent_id"
+FINGERPRINT = "fingerprint"
+LAYOUT = "layout"
+NOTE = "note"
+NOTE_OF = "note_of"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +39,6 @@ class Layout:
     def __str__(self) -> str:
         """As a person reads it in an error message."""
         return f"embedder {self.embedder} ({self.dim} dimensions) and {self.lexical}"
-
-
-DENSE = "flow"
-SPARSE = "bm25"
-AGENT = "agent_id"
-FINGERPRINT = "fingerprint"
-LAYOUT = "layout"
-NOTE = "note"
-NOTE_OF = "note_of"
 
 
 class Scored(Protocol):

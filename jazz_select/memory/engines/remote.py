@@ -27,6 +27,18 @@ from jazz_select.memory.engines.points import (
 )
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
 
+IN_MEMORY = ":memory:"
+_PREFIX = "jazz_flows_"
+_PAGE = 1_000
+_TIMEOUT_S = 10
+_ATTEMPTS = 3
+_BUDGET_S = 12.0
+"""No new attempt is made after this long, so that a server that hangs costs little more than one time-out."""
+_NOT_FOUND = 404
+_TOO_MANY = 429
+_SERVER_FAULT = 500
+_T = TypeVar("_T")
+
 
 def collection_options(dim: int, *, shards: int | None, replicas: int | None) -> dict[str, Any]:
     """How a collection is made."""
@@ -88,19 +100,6 @@ def agent_filter(agent_id: str, exclude: Sequence[str] = ()) -> qm.Filter:
 
 def _to_sparse(vector: SparseVector) -> qm.SparseVector:
     return qm.SparseVector(indices=list(vector.indices), values=list(vector.values))
-
-
-IN_MEMORY = ":memory:"
-_PREFIX = "jazz_flows_"
-_PAGE = 1_000
-_TIMEOUT_S = 10
-_ATTEMPTS = 3
-_BUDGET_S = 12.0
-"""No new attempt is made after this long, so that a server that hangs costs little more than one time-out."""
-_NOT_FOUND = 404
-_TOO_MANY = 429
-_SERVER_FAULT = 500
-_T = TypeVar("_T")
 
 
 def connect(url: str | None, api_key: str | None = None) -> AsyncQdrantClient:

@@ -15,6 +15,9 @@ from jazz_select.errors import IndexUnusableError, JazzSelectError
 from jazz_select.memory.engines.points import AGENT, DENSE, FINGERPRINT, LAYOUT, SPARSE, leg, point_key
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
 
+_PAGE = 1_000
+_REBUILD = "Flows live in your code: delete the folder, then run sync_registry (jazz-select sync)."
+
 
 class Door:
     """`with door:` around each use of a resource; `shut()` before it is released.
@@ -110,10 +113,6 @@ def _belongs_to(agent_id: str) -> qe.FieldCondition:
 
 def _to_sparse(vector: SparseVector) -> qe.SparseVector:
     return qe.SparseVector(indices=list(vector.indices), values=list(vector.values))
-
-
-_PAGE = 1_000
-_REBUILD = "Flows live in your code: delete the folder, then run sync_registry (jazz-select sync)."
 
 
 class Shard:

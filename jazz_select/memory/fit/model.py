@@ -18,6 +18,14 @@ REFERENCE_K = 10
 """Evidence is weighed with this constant whatever `rrf_k` a caller orders by, so that its meaning never changes."""
 
 _SCALE = 100.0
+Matrix = npt.NDArray[np.float64]
+_TINY = 1e-9
+DEFAULT_SCALES: Mapping[str, ArmScale] = {
+    "dense": ArmScale(width=0.035, weight=1.0),
+    "bm25": ArmScale(width=0.135, weight=0.6),
+}
+"""For catalogues without examples to learn from: the medians of several tool catalogues, rounded."""
+_VERSION = 2
 
 
 class Evidence:
@@ -72,10 +80,6 @@ def _lead(score: float, best: tuple[float, float]) -> float:
     return score - (best[1] if score >= best[0] else best[0])
 
 
-Matrix = npt.NDArray[np.float64]
-_TINY = 1e-9
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logistic:
     """P = 1 / (1 + exp(-(bias + weights · features))), with weights of at least 0: more evidence, never less belief."""
@@ -128,15 +132,6 @@ def _newton(features: Matrix, labels: Matrix, ridge: float, *, steps: int = 30) 
         if float(np.abs(step).max()) < _TINY:
             break
     return solution
-
-
-DEFAULT_SCALES: Mapping[str, ArmScale] = {
-    "dense": ArmScale(width=0.035, weight=1.0),
-    "bm25": ArmScale(width=0.135, weight=0.6),
-}
-"""For catalogues without examples to learn from: the medians of several tool catalogues, rounded."""
-
-_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

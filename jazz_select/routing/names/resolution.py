@@ -16,6 +16,19 @@ from jazz_select.routing.names.vocabulary import (
     are_opposites,
 )
 from jazz_select.routing.names.words import LONGEST, NamedTool, folded_name, stems, words
+from jazz_select.text import beginning
+
+ToolT = TypeVar("ToolT", bound=NamedTool)
+Stage = Literal["exact", "normalised", "capability", "substring"]
+NO_TOOL: Final = "Agent could not determine a matching tool."
+DICE: Final = 0.80
+"""The least likeness of a guess."""
+LEAD: Final = 0.05
+"""How far a guess must be ahead of the next one."""
+_SUGGESTED = 5
+_LISTED = 20
+_WORTH_SUGGESTING = 0.4
+_SHORTEST_PART = 3
 
 
 def objection(fit: NameFit, tool: NamedTool) -> str:
@@ -83,20 +96,6 @@ def _verb(tool: NamedTool) -> str:
     return next((word for word in name_words(tool) if word in LOOKING | ACTING), "")
 
 
-ToolT = TypeVar("ToolT", bound=NamedTool)
-Stage = Literal["exact", "normalised", "capability", "substring"]
-
-NO_TOOL: Final = "Agent could not determine a matching tool."
-DICE: Final = 0.80
-"""The least likeness of a guess."""
-LEAD: Final = 0.05
-"""How far a guess must be ahead of the next one."""
-_SUGGESTED = 5
-_LISTED = 20
-_WORTH_SUGGESTING = 0.4
-_SHORTEST_PART = 3
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution(Generic[ToolT]):
     """What a name stands for.
@@ -154,7 +153,7 @@ class NameIndex(Generic[ToolT]):
         tool = self._exact.get(name)
         if tool is not None:
             return Resolution(requested=name, tool=tool, stage="exact", score=1.0, lead=1.0, reason="the same name")
-        shown = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
+        shown = beginning(name, LONGEST)
         if len(name) > LONGEST:
             return self._nothing(shown, f"the name is longer than {LONGEST} characters")
         return self._normalised(shown) or self._alike(shown) or self._part(shown) or self._unlike(shown)

@@ -10,10 +10,19 @@ from urllib.parse import unquote
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.names.words import NamedTool
 from jazz_select.routing.schemas.fields import Schema, alternatives
+from jazz_select.text import beginning
 
 _WELL_FORMED = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
 _INDEX = re.compile(r"0|[1-9][0-9]{0,17}")
 _SHOWN = 5
+_LONGEST_KEY: Final = 80
+MOST_STEPS: Final = 64
+DEEPEST: Final = 64
+"""Arguments that are nested deeper are refused."""
+_MOST_VALUES = 100_000
+_REF = "$ref"
+_ID = re.compile(r"[^#\s]{1,100}")
+_LISTED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +71,13 @@ def _child(value: Any, key: str) -> Any:
 
 
 def _short(key: str) -> str:
-    return repr(key if len(key) <= 80 else f"{key[:80]}…")  # noqa: PLR2004 - as long as a line
+    return repr(beginning(key, _LONGEST_KEY))
 
 
 def _listed(fields: Mapping[str, Any]) -> str:
     names = [_short(str(name)) for name in list(fields)[:_SHOWN]]
     more = f" and {len(fields) - _SHOWN} more" if len(fields) > _SHOWN else ""
     return ", ".join(names) + more if names else "nothing"
-
-
-MOST_STEPS: Final = 64
-DEEPEST: Final = 64
-"""Arguments that are nested deeper are refused."""
-_MOST_VALUES = 100_000
-_REF = "$ref"
-_ID = re.compile(r"[^#\s]{1,100}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,9 +273,6 @@ def _cycles(needs: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
         for step in way:
             del left[step]
     return found
-
-
-_LISTED: Final = 8
 
 
 def dangling_references(plan: Plan, index: NameIndex[Any]) -> tuple[str, ...]:

@@ -29,6 +29,24 @@ TOOL_KEYS: Final = ("tool", "tool_name", "name", "function", "function_name", "t
 ARGUMENT_KEYS: Final = ("arguments", "args", "parameters", "params", "input", "inputs", "tool_input")
 _ID_KEYS = ("id", "step", "step_id", "call_id")
 _SEPARATOR = re.compile(r"[\s_-]+")
+_CALL_TAG = re.compile(r"</?tool_?calls?>", re.IGNORECASE)
+_OPENED = re.compile(r"```+\w{0,15}\s*$")
+_WORDED = re.compile(r"\w")
+_MEANT_A_CALL = re.compile(
+    r"""(?:["']|{\s*)tool_?calls?["']?\s*:|["'](?:tool|tool_?name|function|arguments|parameters)["']\s*:""",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(
+    r"\b(?:not|never|n['’]t|rather than|instead of|without|example|e\.g\.|such as|would have been|could have been)"
+    r"[^.\n{}]{0,40}$",  # the apostrophe that models write
+    re.IGNORECASE,
+)
+_REVISED = re.compile(
+    r"\b(?:instead|correction|corrected|final|finally|actually|scratch that|revised|wait)\b", re.IGNORECASE
+)
+_TEXT_BESIDE = ("content", "text", "message", "response")
+_BEFORE = 200
+_LONGEST_FENCE = 40
 
 
 def folded_key(key: object) -> str:
@@ -109,26 +127,6 @@ def _arguments_of(fields: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     given = cast("Mapping[Any, Any]", value)
     return {key: each for key, each in given.items() if isinstance(key, str)}
-
-
-_CALL_TAG = re.compile(r"</?tool_?calls?>", re.IGNORECASE)
-_OPENED = re.compile(r"```+\w{0,15}\s*$")
-_WORDED = re.compile(r"\w")
-_MEANT_A_CALL = re.compile(
-    r"""(?:["']|{\s*)tool_?calls?["']?\s*:|["'](?:tool|tool_?name|function|arguments|parameters)["']\s*:""",
-    re.IGNORECASE,
-)
-_QUOTED = re.compile(
-    r"\b(?:not|never|n['’]t|rather than|instead of|without|example|e\.g\.|such as|would have been|could have been)"
-    r"[^.\n{}]{0,40}$",  # the apostrophe that models write
-    re.IGNORECASE,
-)
-_REVISED = re.compile(
-    r"\b(?:instead|correction|corrected|final|finally|actually|scratch that|revised|wait)\b", re.IGNORECASE
-)
-_TEXT_BESIDE = ("content", "text", "message", "response")
-_BEFORE = 200
-_LONGEST_FENCE = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,12 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
 
+TIMEOUT_S: Final = 30.0
+AT_ONCE: Final = 8
+RunnableT = TypeVar("RunnableT", bound=RunnableTool)
+FillMissing = Callable[[RunnableT, tuple[str, ...], Mapping[str, Any]], Mapping[str, Any]]
+"""A tool, its required inputs that the plan leaves out, and the outputs of earlier steps: values for those inputs."""
+
 
 def fill_from_outputs(tool: Tool, missing: tuple[str, ...], outputs: Mapping[str, Any]) -> dict[str, Any]:
     """A `fill` for `run_plan`: each missing input from the one earlier field that has its name and surely fits.
@@ -41,16 +47,6 @@ def fill_from_outputs(tool: Tool, missing: tuple[str, ...], outputs: Mapping[str
         if exact or len(fitting) == 1:
             filled[name] = there[(exact or fitting)[0].name]
     return filled
-
-
-TIMEOUT_S: Final = 30.0
-AT_ONCE: Final = 8
-
-
-RunnableT = TypeVar("RunnableT", bound=RunnableTool)
-
-FillMissing = Callable[[RunnableT, tuple[str, ...], Mapping[str, Any]], Mapping[str, Any]]
-"""A tool, its required inputs that the plan leaves out, and the outputs of earlier steps: values for those inputs."""
 
 
 async def run_plan(

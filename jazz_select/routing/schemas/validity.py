@@ -9,7 +9,7 @@ import orjson
 
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import as_json
-from jazz_select.text import describe_error
+from jazz_select.text import beginning, describe_error
 
 MOST_PROBLEMS: Final = 5
 _LONGEST_PROBLEM: Final = 300
@@ -135,7 +135,7 @@ def place(path: Any) -> str:
 
 def short(text: str) -> str:
     """As much of a text as a problem may take."""
-    return text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]}…"
+    return beginning(text, _LONGEST_PROBLEM)
 
 
 def problem_of(error: BaseException) -> str:

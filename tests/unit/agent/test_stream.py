@@ -1,7 +1,9 @@
 """An answer while it is made: output text comes once, from the last call alone, and the work ends with its reader."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -171,6 +173,12 @@ async def test_a_listener_of_the_callers_own_hears_the_same() -> None:
     told: list[Event] = []
     events = await heard(ScriptedModel(FIND, SAID, VALID), tools=tools(), schema=SCHEMA, on_event=told.append)
     assert told == events
+
+
+def test_it_is_known_by_its_own_name_and_says_what_it_gives() -> None:
+    assert stream_respond.__name__ == "stream_respond"
+    assert signature(stream_respond).return_annotation == AsyncGenerator[Event, None]
+    assert signature(stream_respond).parameters == signature(respond).parameters
 
 
 @pytest.mark.parametrize("options", [{"chain_limit": 0}, {"strategy": "odd"}, {"max_reasks": -1}], ids=repr)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -131,6 +132,36 @@ async def test_a_stream_has_a_deadline_and_then_the_model_is_left_alone() -> Non
         await client.stream(ASK, ever(), ignore)
     with pytest.raises(ModelUnavailableError):
         await client.ask(lambda: ASK, ever())
+
+
+class Stubborn(Writing):
+    """Begins, and lets nobody end it until it is told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__("a")
+        self.goes_on = asyncio.Event()
+
+    async def stream(self, messages: Sequence[Message], *, schema: object = None) -> AsyncIterator[str]:
+        yield "a"
+        while not self.goes_on.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.goes_on.wait()
+        yield "b"
+
+
+async def test_a_stream_that_ignores_being_cancelled_is_left_and_nothing_more_is_heard_of_it() -> None:
+    heard: list[str] = []
+
+    async def hear(piece: str) -> None:
+        heard.append(piece)
+
+    model = Stubborn()
+    async with asyncio.timeout(5):
+        with pytest.raises(ModelTimeoutError):
+            await ChatClient(model).stream(ASK, Deadline.after(0.01), hear)
+    model.goes_on.set()
+    await asyncio.sleep(0.01)
+    assert heard == ["a"]
 
 
 async def test_a_stream_is_not_made_again() -> None:

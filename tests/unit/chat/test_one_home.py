@@ -5,7 +5,7 @@ import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from pydantic_ai.models.test import TestModel
@@ -182,6 +182,16 @@ FORMS = [
 ]
 
 
+@pytest.mark.parametrize(
+    "door",
+    [FlowSelector.__init__, ModelDecision.__init__, ToolAsker.__init__, run_chain, respond, stream_respond, finalize],
+    ids=lambda door: door.__qualname__,
+)
+def test_what_a_door_takes_can_be_read_without_a_vendors_package(door: Callable[..., object]) -> None:
+    hints = get_type_hints(door)
+    assert str in get_args(hints.get("model", hints.get("llm")))
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("door", "text", "expected"), DOORS)
 async def test_every_door_takes_every_form_of_a_model(
@@ -200,7 +210,7 @@ async def test_a_door_for_one_request_closes_the_connections_that_it_made(door: 
 @pytest.mark.parametrize("model", [7, ScriptedModel], ids=["a number", "a class"])
 @pytest.mark.parametrize(("door", "text", "expected"), DOORS)
 async def test_what_is_no_model_is_refused_by_every_door(door: Door, text: str, expected: object, model: Any) -> None:
-    with pytest.raises(ConfigError, match="llm cannot be"):
+    with pytest.raises(ConfigError, match="a model cannot be"):
         await door(model)
 
 

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
@@ -181,6 +181,8 @@ def nonsense(_: ToolCall) -> Any:
 HOOKS: list[tuple[Approve, str, str]] = [
     (lambda call: Deny("never"), "denied", "not run: never"),
     (lambda call: Deny(" "), "denied", "not run: it was denied"),
+    (lambda call: Deny(cast("Any", None)), "denied", "not run: it was denied"),
+    (lambda call: Ask(cast("Any", 3)), "asked", "not run: 3"),
     (later, "denied", "not run: not on Sundays"),
     (lambda call: Ask("it costs money"), "asked", "not run: it costs money"),
     (lambda call: Ask(), "asked", "not run: it has to be approved first"),
@@ -194,7 +196,7 @@ HOOKS: list[tuple[Approve, str, str]] = [
 @pytest.mark.parametrize(
     ("hook", "fault", "error"),
     HOOKS,
-    ids=["denies", "blank", "later", "asks", "asks plainly", "raises", "gives up", "nonsense"],
+    ids=["denies", "blank", "no reason", "a number", "later", "asks", "asks plainly", "raises", "gives up", "nonsense"],
 )
 async def test_what_is_not_allowed_is_not_called(door: Call, hook: Approve, fault: str, error: str) -> None:
     tool = Recorder()
