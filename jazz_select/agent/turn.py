@@ -41,8 +41,8 @@ class TurnResult:
     Attributes:
         status: `done`; `active` where a flow goes on in the next turn; `open` where the caller has to go on, with
             `prompt`; `waiting` for what it asked for; `failed`; or `blocked` by a guard.
-        text: What to tell the user; with a schema, the JSON text of `value`. Empty where that is the caller's: `open`
-            and nothing done so far, or `blocked` without words.
+        text: What to tell the user; with a schema, the JSON text of `value`. What tools returned is in it only through
+            a flow's `reply`, a schema or a model. Empty where it is the caller's: `open`, or `blocked` without words.
         value: The answer in the schema that was asked for; None where there was none, or it could not be given.
         conversation: To pass to the next turn.
         runs: The flows that were run, in order.
