@@ -86,7 +86,12 @@ class FlowExecutor:
         return self._tools
 
     async def run(
-        self, steps: Sequence[Step], inputs: Mapping[str, Any] | None = None, *, after: str = ""
+        self,
+        steps: Sequence[Step],
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        after: str = "",
+        lost: Sequence[str] = (),
     ) -> RunResult:
         """Run the steps in order.
 
@@ -94,6 +99,8 @@ class FlowExecutor:
             steps: Names of tools, decision points, and `CHOOSE` where the executor is to find out what fits.
             inputs: What is there at the beginning.
             after: The tool that ran before them, where they are the rest of a flow: it does not follow itself.
+            lost: What was there before them and could not be kept, by name: a tool that destroys something and takes
+                one of these fails rather than run without it.
 
         Returns:
             How it ended. Errors of tools and of those who choose are data.
@@ -102,7 +109,7 @@ class FlowExecutor:
             ToolError: A decision point shows a field of the context that nothing before it gives.
         """
         self._check(steps, inputs or {})
-        run = RunContext(dict(inputs or {}), last_tool=after)
+        run = RunContext(dict(inputs or {}), last_tool=after, lost=lost)
         for step in steps:
             with span("step", "decision") as traced:
                 ended = await self._step(run, step)
@@ -228,6 +235,10 @@ class FlowExecutor:
             return replace(
                 record, status="failed", error=_joined(record.error, told), fault="arguments", missing=tuple(missing)
             )
+        lost = run.lost_inputs(tool, arguments) if tool.destructive else []
+        if lost:
+            told = f"{tool.name} is not run without {', '.join(lost)}, which was there and could not be kept"
+            return replace(record, status="failed", error=_joined(record.error, told), fault="arguments")
         if tool.function is None:
             told = _joined(record.error, f"{tool.name} is only described")
             return replace(record, status="failed", error=told, fault="tool")

@@ -220,7 +220,7 @@ def _quoted_within(text: str, limit: int) -> str:
         return whole
     room = max(limit - len(_mark_of(len(text))) - 2, 0)
     head = _prefix(text, room - room // 4)
-    tail = _suffix(text, room // 4)
+    tail = _suffix(text[len(head) :], room // 4)
     left_out = len(text) - len(head) - len(tail)
     return f"{_quoted(head)[:-1]}{_mark_of(left_out)}{_quoted(tail)[1:]}"
 
@@ -232,7 +232,7 @@ def _prefix(text: str, room: int) -> str:
 
 def _suffix(text: str, room: int) -> str:
     """The end of a text, likewise."""
-    return _shrunk(text[len(text) - room :], room, lambda part, count: part[len(part) - count :])
+    return _shrunk(text[max(len(text) - room, 0) :], room, lambda part, count: part[len(part) - count :])
 
 
 def _shrunk(part: str, room: int, take: Callable[[str, int], str]) -> str:
