@@ -80,8 +80,8 @@ def storable(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one way for 
     return value
 
 
-def storable_fields(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of these that can be kept, each on its own: what is too large or no JSON is left out."""
+def storable_fields(facts: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Those of these that can be kept, each on its own, and the names of the others: too large, too many, no JSON."""
     kept: dict[str, Any] = {}
     left = _BUDGET
     for name, value in list(facts.items())[-_MOST_FACTS:]:
@@ -93,7 +93,7 @@ def storable_fields(facts: Mapping[str, Any]) -> dict[str, Any]:
         if size <= min(_LARGEST_FACT, left):
             kept[name] = stored
             left -= size
-    return kept
+    return kept, tuple(name for name in facts if name not in kept)
 
 
 def storable_text(value: object) -> str:

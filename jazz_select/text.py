@@ -1,5 +1,6 @@
 """Texts: of values and errors, safe to write anywhere; made shorter so that one can see it; counted in tokens."""
 
+import json
 import re
 from collections.abc import Sequence
 
@@ -7,6 +8,9 @@ _LONGEST_ERROR = 500
 _LONGEST_VALUE = 120
 _FORBIDDEN = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NEWLINE = re.compile("\r\n?")
+_BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+"""What ends a line for some reader or turns its direction, what cannot be seen, and halves of surrogate pairs."""
+_PLAIN_NAME = re.compile(r"\w[\w./:-]{0,199}")
 _TOKEN = re.compile(
     r"[A-Za-z]{1,7}(?![A-Za-z])|[A-Za-z]{5}|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\sA-Za-z0-9!-/:-@\[-`{-~]"
 )
@@ -34,6 +38,25 @@ def as_text(value: object) -> str:
         return str(value).encode(errors="replace").decode()
     except Exception:  # noqa: BLE001 - too deep, too large, or its own text fails
         return type(value).__name__
+
+
+def in_one_line(text: str) -> str:
+    """`text` with every line break, control character and half of a surrogate pair escaped as JSON escapes it.
+
+    All foreign text goes through this on its way into a prompt: no line of it can begin another, whatever a reader
+    takes for the end of a line. JSON stays JSON, since such characters can only stand within its texts.
+    """
+    return _BREAKING.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def json_line(value: object) -> str:
+    """A value as JSON in one line, other scripts as they are: a text comes out in quotes that it cannot close."""
+    return in_one_line(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def name_shown(name: str) -> str:
+    """A name as it is where it is one word; else as a JSON text, so that it cannot pass for what stands around it."""
+    return name if _PLAIN_NAME.fullmatch(name) else json_line(name)
 
 
 def clean(text: str) -> str:

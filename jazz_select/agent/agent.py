@@ -14,7 +14,7 @@ from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import DestructionGate
 from jazz_select.agent.graph.actions import PRE_CHECK
-from jazz_select.agent.graph.guards import CONTINUE, Guard, through
+from jazz_select.agent.graph.guards import CONTINUE, GUARD_FAILED, Guard, through
 from jazz_select.agent.graph.state import FINISH
 from jazz_select.agent.graph.topology import NodeExit, Topology, mermaid, walk
 from jazz_select.agent.turn import (
@@ -81,7 +81,8 @@ class Agent:
             tools: What is connected; of a function, a tool is made (`tool_from_function`).
             model: Goes on where flows are open, chooses between tools, finds facts in what the user says, and puts
                 answers into a schema; as `FlowSelector` takes it. Without one, all of that is the caller's.
-            guards: Checked first, in this order, without a model; whatever tag one answers with ends the turn.
+            guards: Checked first, in this order, without a model; whatever tag one answers with ends the turn. What
+                one changes in message, context or conversation is all that anything after it sees, and that is kept.
             decision_callback: Who chooses between tools at guided steps, instead of the model.
             open_router: Who chooses among all tools where nothing narrows them.
             system: What the model is told of its task.
@@ -167,7 +168,7 @@ class Agent:
             outcome: TurnOutcome = ended
             if traced is not None:
                 traced.note({"status": outcome.status, "flows": [run.flow for run in outcome.work.runs]})
-                traced.hold({"message": request.message, "text": outcome.text, "reason": outcome.reason})
+                traced.hold({"message": outcome.work.request.message, "text": outcome.text, "reason": outcome.reason})
         return outcome.result(prompt=self._running.prompts(outcome.work.stack.flows), trace=trace)
 
     async def _passed(self, node: str, value: Any) -> NodeExit[Any]:
@@ -191,6 +192,7 @@ class Agent:
             return NodeExit(request, CONTINUE)
         state = TurnInput(message=request.message, conversation=request.conversation, context=request.context)
         route = through(self._guards, state)
+        request = request.guarded(route.updates, withheld=route.tag == GUARD_FAILED)
         if route.tag == CONTINUE:
             return NodeExit(request, CONTINUE)
         decision = route.decision

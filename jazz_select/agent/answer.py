@@ -29,11 +29,11 @@ Find = Callable[[str], BaseFlow | None]
 
 
 def worded(run: FlowRun, find: Find) -> str:
-    """What a user is told of a run: what a model said, the flow's `reply` with what is known, or the last output.
+    """What a user is told of a run: what a model said, the flow's `reply` with what is known, or that it is done.
 
     A flow may have a text `reply` with names of facts in braces, such as "{refunded_cents} cents go to {account}.". It
-    is used where the flow is done and every fact of it is known. What went wrong inside is not for users: it is in the
-    result's `reason`.
+    is used where the flow is done and every fact of it is known. Nothing else that a tool returned is told, since
+    nobody said that it is for users: it is in the result's `runs`. What went wrong inside is in its `reason`.
     """
     if run.text and not run.parts:
         return run.text
@@ -41,11 +41,10 @@ def worded(run: FlowRun, find: Find) -> str:
         return asked_for(run.asks)
     if run.status == "failed":
         return f"{spaced(run.flow)} could not be done."
-    told = _returned(run)
     parts = " ".join(filter(None, (worded(part, find) for part in run.parts)))
     if run.status != "done":
-        return parts or (f"So far: {told}." if told else "")
-    return _replied(find(run.flow), run) or parts or f"{spaced(run.flow)} is done." + (f" {told}." if told else "")
+        return parts
+    return _replied(find(run.flow), run) or parts or f"{spaced(run.flow)} is done."
 
 
 def asked_for(asks: Sequence[str]) -> str:
@@ -120,14 +119,6 @@ def _replied(flow: BaseFlow | None, run: FlowRun) -> str:
         return reply.format_map(facts) if all(name in facts for name in named) else ""
     except Exception:  # noqa: BLE001 - an author's template may trip over anything, and what was done is done
         return ""
-
-
-def _returned(run: FlowRun) -> str:
-    """What the last tool returned."""
-    last = next((step.output for step in reversed(run.steps) if step.status == "ok"), None)
-    if not isinstance(last, Mapping):
-        return "" if last is None else _shown(last)
-    return ", ".join(f"{spaced(name)}: {_shown(value)}" for name, value in cast("Mapping[str, Any]", last).items())
 
 
 def _shown(value: object) -> str:

@@ -1,6 +1,7 @@
 """What an agent is given, checked: tools, guards and callback, each refused by its name where it is no such thing."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 from jazz_select.agent.flows.open_flows import FINISHED
 from jazz_select.agent.graph.guards import Guard
@@ -8,6 +9,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.routing.names.words import words
 from jazz_select.routing.tools.sources import tool_from_function
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.threads import is_async
 
 
 def as_tool(given: Tool | Callable[..., object]) -> Tool:
@@ -37,6 +39,9 @@ def check_agent_parts(tools: Iterable[str], guards: Sequence[object], callback: 
     for each in guards:
         if not isinstance(each, Guard):
             msg = f"guards are Guards (make one of a function with @guard), not {each!r:.80}"
+            raise ConfigError(msg)
+        if is_async(getattr(cast("object", each), "check", None)):
+            msg = f"guard {each.name} is async, and nothing waits for a guard: make its check a plain function"
             raise ConfigError(msg)
     if callback is not None and (isinstance(callback, type) or not callable(getattr(callback, "decide", None))):
         msg = f"decision_callback is an object with `decide(context, candidates, prompt)`, not {callback!r:.80}"

@@ -54,6 +54,7 @@ class Part(_Frozen):
         tool: The tool that a choice fell on and that still waits; the choice is not made again.
         last: The tool that ran last.
         facts: What its tools returned. No other part sees it, but those that come after it in a sequence.
+        lost: Names of what they returned that could not be kept: too large, too many, or no JSON.
         ran: The tools that were run: the last ten, and all that destroy something.
         final: Whether one of them destroys something.
     """
@@ -64,6 +65,7 @@ class Part(_Frozen):
     tool: str = ""
     last: str = ""
     facts: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    lost: tuple[str, ...] = ()
     ran: tuple[Ran, ...] = ()
     final: bool = False
 
@@ -100,6 +102,11 @@ class OpenFlow(_Frozen):
     def final(self) -> tuple[str, ...]:
         """The tools that destroy something and have run in it."""
         return tuple(dict.fromkeys(ran.tool for part in self.parts.values() for ran in part.ran if ran.final))
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """What its tools returned and could not be kept, by name."""
+        return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.lost))
 
     @property
     def is_final(self) -> bool:

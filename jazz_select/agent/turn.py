@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.chain.transcript import Chain
@@ -16,6 +16,7 @@ from jazz_select.values import Usage
 
 TurnStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
 
+_WITHHELD: Final = "(withheld, since a guard failed)"
 Way = Literal["run", "open", "ask"]
 """What is to be done with the flows of a turn: run the one on top, go on without one, or only tell what stands."""
 
@@ -41,8 +42,8 @@ class TurnResult:
     Attributes:
         status: `done`; `active` where a flow goes on in the next turn; `open` where the caller has to go on, with
             `prompt`; `waiting` for what it asked for; `failed`; or `blocked` by a guard.
-        text: What to tell the user; with a schema, the JSON text of `value`. Empty where that is the caller's: `open`
-            and nothing done so far, or `blocked` without words.
+        text: What to tell the user; with a schema, the JSON text of `value`. What tools returned is in it only through
+            a flow's `reply`, a schema or a model. Empty where it is the caller's: `open`, or `blocked` without words.
         value: The answer in the schema that was asked for; None where there was none, or it could not be given.
         conversation: To pass to the next turn.
         runs: The flows that were run, in order.
@@ -51,6 +52,7 @@ class TurnResult:
         resumed: The flow that was parked and is under way again.
         incomplete: Whether a limit cut the answer short.
         reason: Why it came out so, where that is not plain: for logs, not for users.
+        notes: What was degraded: each fact of a flow under way that could not be kept in `conversation`, by name.
         chain: What a model and its tools did, if one did.
         error: What went wrong; a FormatError keeps the chain, so that formatting alone can be tried again.
         trace: Every narrowing, decision and call.
@@ -66,6 +68,7 @@ class TurnResult:
     resumed: str = ""
     incomplete: bool = False
     reason: str = ""
+    notes: tuple[str, ...] = ()
     chain: Chain | None = None
     error: JazzSelectError | None = None
     trace: Trace = field(default_factory=Trace)
@@ -105,6 +108,15 @@ class TurnRequest:
     conversation: Conversation
     context: Mapping[str, Any]
     schema: OutputSchema | None = None
+
+    def guarded(self, updates: Mapping[str, Any], *, withheld: bool) -> "TurnRequest":
+        """As guards left it; without the message where one failed that might have had to take something out of it."""
+        known = {name: updates[name] for name in ("message", "conversation", "context") if name in updates}
+        if "context" in known:
+            known["context"] = checked_input("", known["context"])
+        if withheld:
+            known["message"] = _WITHHELD
+        return replace(self, **known) if known else self
 
     @property
     def stack(self) -> "FlowStack":
@@ -251,6 +263,7 @@ class TurnOutcome:
             resumed=work.resumed,
             incomplete=self.incomplete,
             reason=self.reason,
+            notes=tuple(_lost(flow) for flow in (*work.stack.flows, *work.stack.failed) if flow.lost),
             chain=work.chain,
             error=self.error,
             trace=trace,
@@ -267,6 +280,10 @@ class TurnOutcome:
             ran=[run.flow for run in work.runs],
             done=[run.flow for run in work.runs if run.status == "done"],
         )
+
+
+def _lost(flow: OpenFlow) -> str:
+    return f"{flow.name}: not kept in the conversation, since it is too large or no JSON: {', '.join(flow.lost)}"
 
 
 def checked_input(message: object, context: object) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from jazz_select.text import cut
+from jazz_select.text import cut, in_one_line, name_shown
 from jazz_select.values import Message, Reply, Usage
 
 _REPLY_LIMIT: Final = 500
@@ -83,7 +83,7 @@ def why_unusable(answer: ChatReply, ids: Sequence[str], offered: Collection[str]
         return "it was cut off before it ended"
     strange = [each for each in ids if each not in offered]
     if strange:
-        return f"not among the candidates: {', '.join(cut(each, 60) for each in strange[:3])}"
+        return f"not among the candidates: {', '.join(name_shown(cut(each, 60)) for each in strange[:3])}"
     if ids:
         return "what it chose can not be run any more"
     return f"no {what} were found in it"
@@ -92,6 +92,6 @@ def why_unusable(answer: ChatReply, ids: Sequence[str], offered: Collection[str]
 def asked_again(question: Question, reply: str | None, problem: str) -> Question:
     """The same question once more, with the reply that could not be used, why, and what is wanted instead."""
     said = (reply or "").strip()[:_REPLY_LIMIT] or "(no text)"
-    correction = f"That could not be used: {problem}. Answer again, with nothing but {question.wanted}."
+    correction = f"That could not be used: {in_one_line(problem)}. Answer again, with nothing but {question.wanted}."
     more = (Message(role="assistant", content=said), Message(role="user", content=correction))
     return Question((*question.messages, *more), question.schema, question.wanted)

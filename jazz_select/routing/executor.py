@@ -92,6 +92,7 @@ class FlowExecutor:
         *,
         after: str = "",
         fixed: Collection[str] | None = None,
+        lost: Sequence[str] = (),
     ) -> RunResult:
         """Run the steps in order.
 
@@ -100,6 +101,8 @@ class FlowExecutor:
             inputs: What is there at the beginning.
             after: The tool that ran before them, where they are the rest of a flow: it does not follow itself.
             fixed: Names of inputs that no output takes the place of; all of them where None.
+            lost: What was there before them and could not be kept, by name: a tool that destroys something and takes
+                one of these fails rather than run without it.
 
         Returns:
             How it ended. Errors of tools and of those who choose are data.
@@ -108,7 +111,7 @@ class FlowExecutor:
             ToolError: A decision point shows a field of the context that nothing before it gives.
         """
         self._check(steps, inputs or {})
-        run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed)
+        run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost)
         for step in steps:
             with span("step", "decision") as traced:
                 ended = await self._step(run, step)
@@ -234,6 +237,10 @@ class FlowExecutor:
             return replace(
                 record, status="failed", error=_joined(record.error, told), fault="arguments", missing=tuple(missing)
             )
+        lost = run.lost_inputs(tool, arguments) if tool.destructive else []
+        if lost:
+            told = f"{tool.name} is not run without {', '.join(lost)}, which was there and could not be kept"
+            return replace(record, status="failed", error=_joined(record.error, told), fault="arguments")
         if tool.function is None:
             told = _joined(record.error, f"{tool.name} is only described")
             return replace(record, status="failed", error=told, fault="tool")

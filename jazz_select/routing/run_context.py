@@ -1,6 +1,6 @@
 """A run on its way: what is there so far, and what the next tool gets of it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -15,9 +15,17 @@ from jazz_select.routing.tools.tool import Tool
 class RunContext:
     """What is there so far."""
 
-    def __init__(self, given: dict[str, Any], *, last_tool: str = "", fixed: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        given: dict[str, Any],
+        *,
+        last_tool: str = "",
+        fixed: Collection[str] | None = None,
+        lost: Iterable[str] = (),
+    ) -> None:
         self.context = given
         self._fixed = frozenset(given if fixed is None else fixed)
+        self._lost = {folded_name(name): name for name in lost}
         self.records: list[StepRecord] = []
         self.last_tool = last_tool
         self._last: dict[str, Any] = dict(given)
@@ -37,6 +45,11 @@ class RunContext:
         # A value that is null feeds nothing, whatever was declared.
         self._declared = {name: each for name, each in self._declared.items() if self.context.get(name) is not None}
         self.last_tool, self._last = tool.name, given
+
+    def lost_inputs(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+        """The inputs of a tool that were given before, were not kept, and are not among its arguments."""
+        wanted = [name for name in fields(tool.input_schema) if name not in arguments]
+        return [name for name in wanted if folded_name(name) in self._lost]
 
     @property
     def fields(self) -> tuple[Field, ...]:

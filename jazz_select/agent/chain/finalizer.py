@@ -25,7 +25,7 @@ from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, FormatError, ModelError
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, cut, describe_error
+from jazz_select.text import as_text, cut, describe_error, in_one_line
 from jazz_select.values import Message, Usage
 
 AGAIN: Final = "That is not valid: {}. Give the whole JSON value again, corrected, and nothing else."
@@ -178,7 +178,7 @@ class Formatter:
                     context = (
                         *messages,
                         Message(role="assistant", content=cut(self.last_text, LONGEST_REPLY) or "(nothing)"),
-                        Message(role="user", content=AGAIN.format(problem)),
+                        Message(role="user", content=AGAIN.format(in_one_line(problem))),
                     )
         raise self._error(problem, "reply", context)
 

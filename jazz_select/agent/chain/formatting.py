@@ -4,15 +4,14 @@ Pure: `formatting_messages` gives exactly what `finalize` sends.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
-from jazz_select.agent.chain.prompts import dumped
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest
 from jazz_select.errors import ConfigError
-from jazz_select.text import describe_error
+from jazz_select.text import describe_error, json_line, name_shown
 from jazz_select.values import Message
 
 MAX_CHARS: Final = 24_000
@@ -39,8 +38,11 @@ _FIELD: Final = re.compile(r"\{(schema|transcript|answer|incomplete)\}")
 _KINDS: Final = ("message", "text", "call", "result")
 _NAMES: Final = {"message": "messages", "text": "assistant texts", "call": "tool calls", "result": "tool results"}
 _SHORTEST: Final = 240
-_PASSES: Final = ((("result",), 60), (("call", "result"), 0), (("text",), 0), (("message",), 0))
-"""What is left out, in this order, and from which length on: a mark takes its characters, too."""
+_EARLIER: Final = ((("message",), 0),)
+"""What gives way first: what was said before this request."""
+_OWN: Final = ((("text",), 0), (("call",), 60), (("system",), 0), (("result",), 60), (("call", "result"), 0))
+"""What of the chain itself gives way, in this order, once its long results were cut; and from which length on, since a
+mark takes its characters, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +93,9 @@ def formatting_messages(
         chain: A finished chain.
         schema: What it is to be put into.
         prompt: What to ask, instead of the usual.
-        max_chars: The most that transcript and closing answer may take. What does not fit is elided, and counted: tool
-            results first, the oldest before the others, then calls and texts; the user's request and the closing
-            answer come last.
+        max_chars: The most that transcript and closing answer may take. What does not fit is elided, and counted: the
+            earlier conversation first, the oldest before the others, then texts and calls of the chain. The closing
+            answer is cut where results need its room, results where they are long; the user's request comes last.
 
     Raises:
         ConfigError: The schema, the prompt or `max_chars` cannot work.
@@ -102,8 +104,11 @@ def formatting_messages(
     if max_chars < LEAST_CHARS:
         msg = f"max_chars is at least {LEAST_CHARS}, not {max_chars!r}"
         raise ConfigError(msg)
-    answer = _quoted(_middle_cut(chain.answer, max_chars // 2)) if chain.answer else ""
-    lines = _fitted(_lines(chain, max_chars // 4), max_chars - len(answer))
+    lines = _lines(chain, max_chars // 4)
+    needed = _size([line for line in lines if line.kind in {"request", "result"}])
+    most = min(max(max_chars - needed, max_chars // 4), max_chars // 2)
+    answer = _quoted_within(chain.answer, most) if chain.answer else ""
+    lines = _fitted(lines, max_chars - len(answer))
     context = FormattingContext(
         schema=output.text, transcript="\n".join(_joined(lines)), answer=answer, incomplete=chain.incomplete
     )
@@ -135,13 +140,13 @@ def _prompted(prompt: FormattingPrompt | None, context: FormattingContext) -> st
 
 
 def _lines(chain: Chain, most: int) -> list[_Line]:
-    """The transcript whole; no line can begin another, since every text is quoted."""
+    """The transcript whole; no line can begin another or look like a mark, since every text is quoted."""
     lines: list[_Line] = []
     asked = max((n for n, each in enumerate(chain.messages) if each.role == "user"), default=-1)
     for number, message in enumerate(chain.messages):
-        text = _middle_cut(message.content, most) if number == asked else message.content
-        line = f"[{message.role}] {_quoted(text)}"
-        kind = "request" if number == asked else "message"
+        kind = "request" if number == asked else "system" if message.role == "system" else "message"
+        text = _quoted_within(message.content, most) if number == asked else _quoted(message.content)
+        line = f"[{name_shown(message.role)}] {text}"
         lines.append(_Line(kind, line, len(line)))
     entries = list(chain.entries)
     if chain.answer and entries and entries[-1] == AssistantText(text=chain.answer):
@@ -153,27 +158,45 @@ def _lines(chain: Chain, most: int) -> list[_Line]:
 def _entry(entry: Entry) -> str:
     if isinstance(entry, AssistantText):
         return f"[assistant] {_quoted(entry.text)}"
-    label = f"{entry.round}/{entry.id}"
+    label, tool = f"{entry.round}/{_named(entry.id)}", _named(entry.tool)
     if isinstance(entry, ToolRequest):
-        return f"[tool call {label}] {entry.tool} {dumped(entry.arguments)}"
-    said = f"ok {dumped(entry.output)}" if entry.ok else f"error {_quoted(entry.error)}"
-    return f"[tool result {label}] {entry.tool} {said}"
+        return f"[tool call {label}] {tool} {_quoted(entry.arguments)}"
+    said = f"ok {_quoted(entry.output)}" if entry.ok else f"error {_quoted(entry.error)}"
+    return f"[tool result {label}] {tool} {said}"
 
 
 def _fitted(lines: list[_Line], budget: int) -> list[_Line]:
-    """The lines within a budget: long results cut in their middle, then whole lines left out, the oldest first."""
-    if _size(lines) <= budget:
-        return lines
-    results = sum(line.kind == "result" for line in lines)
-    share = max(budget // (2 * max(results, 1)), _SHORTEST)
-    fitted = [_cut(line, share) if line.kind == "result" else line for line in lines]
-    for kinds, least in _PASSES:
+    """The lines within a budget: what was said before gives way first, then the chain's own from the least needed."""
+    fitted = _left_out(lines, _EARLIER, budget)
+    if _size(fitted) <= budget:
+        return fitted
+    return _left_out(_with_results_cut(fitted, budget), _OWN, budget)
+
+
+def _left_out(lines: list[_Line], passes: Sequence[tuple[Sequence[str], int]], budget: int) -> list[_Line]:
+    """Without as many whole lines of these kinds as it takes, the oldest first."""
+    fitted = list(lines)
+    for kinds, least in passes:
         for number, line in enumerate(fitted):
             if _size(fitted) <= budget:
                 return fitted
             if line.kind in kinds and line.full >= least and not line.elided:
                 fitted[number] = replace(line, elided=True)
     return fitted
+
+
+def _with_results_cut(lines: list[_Line], budget: int) -> list[_Line]:
+    """The long results cut in their middle, to the length at which all of them fit beside the rest."""
+    sizes = sorted(len(line.text) for line in lines if line.kind == "result")
+    room = budget - (_size(lines) - sum(sizes))
+    share = 0
+    for number, size in enumerate(sizes):
+        share = room // (len(sizes) - number)
+        if size > share:
+            break
+        room -= size
+    limit = max(share, _SHORTEST)
+    return [_cut(line, limit) if line.kind == "result" else line for line in lines]
 
 
 def _cut(line: _Line, limit: int) -> _Line:
@@ -188,6 +211,34 @@ def _middle_cut(text: str, limit: int) -> str:
     head = kept - kept // 4
     left_out = len(text) - kept
     return f"{text[:head]}{_mark_of(left_out)}{text[len(text) - kept // 4 :]}"
+
+
+def _quoted_within(text: str, limit: int) -> str:
+    """A text as JSON of at most so many characters: its beginning and its end around a mark, where it is longer."""
+    whole = _quoted(text)
+    if len(whole) <= limit:
+        return whole
+    room = max(limit - len(_mark_of(len(text))) - 2, 0)
+    head = _prefix(text, room - room // 4)
+    tail = _suffix(text[len(head) :], room // 4)
+    left_out = len(text) - len(head) - len(tail)
+    return f"{_quoted(head)[:-1]}{_mark_of(left_out)}{_quoted(tail)[1:]}"
+
+
+def _prefix(text: str, room: int) -> str:
+    """The beginning of a text that takes at most so many characters once it is quoted; not always the longest."""
+    return _shrunk(text[:room], room, lambda part, count: part[:count])
+
+
+def _suffix(text: str, room: int) -> str:
+    """The end of a text, likewise."""
+    return _shrunk(text[max(len(text) - room, 0) :], room, lambda part, count: part[len(part) - count :])
+
+
+def _shrunk(part: str, room: int, take: Callable[[str, int], str]) -> str:
+    while part and (taken := len(_quoted(part)) - 2) > room:
+        part = take(part, min(len(part) - 1, len(part) * room // taken))
+    return part
 
 
 def _mark_of(count: int) -> str:
@@ -225,5 +276,14 @@ def _size(lines: list[_Line]) -> int:
     return sum(map(len, texts)) + max(len(texts) - 1, 0)
 
 
-def _quoted(text: str) -> str:
-    return dumped(text)
+def _quoted(value: object) -> str:
+    """A value as JSON in one line, in which what looks like a mark of ours is escaped."""
+    return _unmarked(json_line(value))
+
+
+def _named(name: str) -> str:
+    return _unmarked(name_shown(name))
+
+
+def _unmarked(json: str) -> str:
+    return json.replace("[…", "[\\u2026")

@@ -28,7 +28,7 @@ from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
 from jazz_select.routing.tool_call import Approve
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, cut, describe_error
+from jazz_select.text import as_text, cut, describe_error, in_one_line
 from jazz_select.values import Message
 
 
@@ -210,7 +210,7 @@ class _Loop:
         self.was_unreadable = True
         self.notes.append(f"reply {number} could not be read: {read.note}")
         await self._say(cut(text, LONGEST_REPLY))
-        return None, Message(role="user", content=UNREADABLE.format(read.note))
+        return None, Message(role="user", content=UNREADABLE.format(in_one_line(read.note)))
 
     async def _say(self, text: str) -> None:
         if text.strip():

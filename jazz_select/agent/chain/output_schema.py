@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 from jazz_select.chat.json_reader import BROKEN, LONGEST, decoded, embedded, ends_as_json, repaired
 from jazz_select.errors import ConfigError
 from jazz_select.routing.schemas.validity import MOST_PROBLEMS, Checker, place, problem_of, short
+from jazz_select.text import json_line
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -49,7 +50,7 @@ class OutputSchema:
     @property
     def text(self) -> str:
         """The JSON Schema, as a model is shown it."""
-        return json.dumps(self.json, ensure_ascii=False)
+        return json_line(self.json)
 
     @property
     def has_object(self) -> bool:

@@ -1,6 +1,5 @@
 """What a model is asked in a chain, and its answer with a record. Faults stay bounded as a selector's do."""
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
@@ -12,7 +11,7 @@ from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.routing.plans.tool_asker import listed
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import as_text, cut
+from jazz_select.text import as_text, cut, json_line
 from jazz_select.values import Message
 
 LONGEST_RECORD: Final = 20_000
@@ -125,13 +124,8 @@ def results_message(results: Sequence[ToolResult], more: str) -> Message:
 def _line(result: ToolResult, limit: int) -> str:
     head: dict[str, Any] = {"id": result.id, "tool": result.tool, "ok": result.ok}
     if not result.ok:
-        return dumped({**head, "error": result.error, **({"details": result.details} if result.details else {})})
-    text = dumped(result.output)
+        return json_line({**head, "error": result.error, **({"details": result.details} if result.details else {})})
+    text = json_line(result.output)
     if len(text) > limit:
-        return dumped({**head, "result_cut_short": cut(text, limit)})
-    return dumped({**head, "result": result.output})
-
-
-def dumped(value: object) -> str:
-    """JSON in one line, other scripts as they are."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+        return json_line({**head, "result_cut_short": cut(text, limit)})
+    return json_line({**head, "result": result.output})

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from jazz_select.agent.chain.output_schema import OutputSchema
-from jazz_select.agent.chain.prompts import dumped
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.json_reader import BROKEN, decoded, embedded
 from jazz_select.errors import ConfigError
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.plans.replies import folded_key
 from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.text import json_line
 
 FINAL: Final = "final_answer"
 """What the tool, or the field, is called that holds the answer."""
@@ -75,7 +75,7 @@ class SchemaInLoop:
         for value in reversed(embedded(text)):
             said = cast("Mapping[str, Any]", value if isinstance(value, Mapping) else {})
             if FINAL in said and not said.get("tool_calls") and not self.output.check(said[FINAL]).problem:
-                return dumped(said[FINAL])
+                return json_line(said[FINAL])
         return None
 
     def end_of(self, calls: Sequence[PlanStep]) -> Ending:
@@ -90,7 +90,7 @@ class SchemaInLoop:
         problem = finals[0].problem or self.output.check(dict(finals[0].arguments)).problem
         if problem:
             return Ending(problem=f"the answer is not valid: {problem}")
-        return Ending(final=dumped(dict(finals[0].arguments)))
+        return Ending(final=json_line(dict(finals[0].arguments)))
 
 
 def schema_in_loop(client: ChatClient, output: OutputSchema | None, strategy: str, tools: Toolbox) -> SchemaInLoop:

@@ -48,6 +48,7 @@ class FlowRun:
         records: One for each step of its own chain, of this turn.
         facts: What is known after it: what was known before, and what its tools returned.
         own: What its own tools returned, in this turn and before.
+        lost: Names of what was known before and could not be kept until this turn.
         ran: The tools that were run, as a model is told of them.
         parts: Those of a composite.
         steps_done: How many steps of its own chain are done.
@@ -69,6 +70,7 @@ class FlowRun:
     records: tuple[StepRecord, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     own: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    lost: tuple[str, ...] = ()
     ran: tuple[Ran, ...] = ()
     parts: tuple["FlowRun", ...] = ()
     steps_done: int = 0
@@ -104,13 +106,16 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
     """How far each part has come, to go on with."""
     found = dict(before)
     for each in run.all:
+        facts, lost = storable_fields(each.own)
+        earlier = before[each.path].lost if each.path in before else ()
         found[each.path] = Part(
             status=each.status,
             steps=each.steps_done,
             branch=each.branch,
             tool=each.tool,
             last=each.last,
-            facts=storable_fields(each.own),
+            facts=facts,
+            lost=tuple(dict.fromkeys((*(name for name in earlier if name not in facts), *lost))),
             ran=tuple(ran for place, ran in enumerate(each.ran) if len(each.ran) - place <= _MOST_RAN or ran.final),
             final=each.final,
         )
@@ -129,12 +134,14 @@ def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
     facts = dict(begun.facts)
     for part in parts:
         facts.update(part.facts)
+    lost = _still([name for part in (begun, *parts) for name in part.lost], facts)
     worst = max(parts, key=lambda part: _WORST[part.status])
     return replace(
         begun,
         status=worst.status,
         parts=parts,
         facts=facts,
+        lost=lost,
         asks=tuple(dict.fromkeys(ask for part in parts for ask in part.asks)),
         text="\n\n".join(part.text for part in parts if part.text),
         problem=f"{worst.flow}: {worst.problem}" if worst.problem else "",
@@ -165,13 +172,16 @@ class FlowRunner:
         self._go_on = go_on
         self._fill = fill
 
-    async def run(self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0") -> FlowRun:
+    async def run(
+        self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0", *, lost: Sequence[str] = ()
+    ) -> FlowRun:
         """Run a flow on what is known, without what is done. Whatever fails in it is told in it."""
         before = self._before.get(path)
-        begun = FlowRun(flow=flow.name, type=flow.type, path=path, facts=dict(facts))
+        begun = FlowRun(flow=flow.name, type=flow.type, path=path, facts=dict(facts), lost=_still(lost, facts))
         if before is not None:
             known = {**facts, **before.facts, **self._fixed}
             begun = replace(begun, facts=known, own=before.facts, ran=before.ran, final=before.final)
+            begun = replace(begun, lost=_still((*lost, *before.lost), known))
             begun = replace(begun, steps_done=before.steps, branch=before.branch, tool=before.tool, last=before.last)
             if before.status == "done" and not _has_parts(flow, before):
                 return begun
@@ -214,7 +224,7 @@ class FlowRunner:
         begun = await self._filled(begun, chain)
         if begun.status != "done":
             return begun
-        ran = await self._executor.run(chain, begun.facts, after=begun.last, fixed=self._fixed)
+        ran = await self._executor.run(chain, begun.facts, after=begun.last, fixed=self._fixed, lost=begun.lost)
         good = [record for record in ran.records if record.status == "ok"]
         tried = [record for record in ran.records if record.attempts]
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]
@@ -223,6 +233,7 @@ class FlowRunner:
             begun,
             records=ran.records,
             facts=dict(ran.context),
+            lost=_still(begun.lost, ran.context),
             own=own,
             ran=(*begun.ran, *(self._told(each) for each in called)),
             steps_done=begun.steps_done + len(called),
@@ -277,23 +288,28 @@ class FlowRunner:
             branch = begun.branch if begun.branch is not None else await self._choose(flow)
             if branch is None or branch >= len(parts):
                 return replace(begun, status="open", problem="no branch fits")
-            run = await self.run(parts[branch], begun.facts, f"{begun.path}.{branch}")
+            run = await self.run(parts[branch], begun.facts, f"{begun.path}.{branch}", lost=begun.lost)
             return joined(replace(begun, branch=branch), (run,))
         if flow.type == "parallel":
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(self.run(part, begun.facts, f"{begun.path}.{place}"))
+                    group.create_task(self.run(part, begun.facts, f"{begun.path}.{place}", lost=begun.lost))
                     for place, part in enumerate(parts)
                 ]
             return joined(begun, tuple(task.result() for task in tasks))
         runs: list[FlowRun] = []
-        facts = begun.facts
+        facts, lost = begun.facts, begun.lost
         for place, part in enumerate(parts):
-            runs.append(await self.run(part, facts, f"{begun.path}.{place}"))
-            facts = runs[-1].facts
+            runs.append(await self.run(part, facts, f"{begun.path}.{place}", lost=lost))
+            facts, lost = runs[-1].facts, runs[-1].lost
             if runs[-1].status != "done":
                 break
         return joined(begun, tuple(runs))
+
+
+def _still(lost: Sequence[str], facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those that nothing has given again."""
+    return tuple(name for name in dict.fromkeys(lost) if name not in facts)
 
 
 def _has_parts(flow: BaseFlow, before: Part) -> bool:

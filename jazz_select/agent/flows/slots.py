@@ -18,6 +18,7 @@ from jazz_select.json_values import storable_text
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
+from jazz_select.text import in_one_line
 from jazz_select.values import Message
 
 SYSTEM_PROMPT: Final = """\
@@ -164,7 +165,7 @@ async def from_words(
     if not wanted:
         return {}
     names = {name: _resolved(want) for name, want in wanted.items()}
-    question = storable_text({"names": names, "conversation": [text[:_LONGEST_SAID] for text in said]})
+    question = in_one_line(storable_text({"names": names, "conversation": [text[:_LONGEST_SAID] for text in said]}))
     messages = (Message(role="system", content=SYSTEM_PROMPT), Message(role="user", content=question))
     with span("fill", "decision") as traced:
         try:

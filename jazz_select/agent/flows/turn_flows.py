@@ -121,7 +121,7 @@ class TurnFlows:
     def _after(self, work: TurnWork, attempt: FlowAttempt, run: FlowRun) -> TurnWork:
         """What was done, with this flow."""
         top = attempt.open_flow
-        answers = {**top.answers, **storable_fields(attempt.answers)}
+        answers = {**top.answers, **storable_fields(attempt.answers)[0]}
         progress = top.model_copy(update={"answers": answers, "asks": run.asks, "named": run.named})
         if run.begun:
             progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import iscoroutine
 from typing import Any, Generic
 
 from jazz_select.agent.graph.state import FINISH, ActionDecision, GuardInput, GuardInputT, TurnState, changed, updated
@@ -35,7 +36,7 @@ class Guard(Generic[GuardInputT]):
 
     Attributes:
         name: For traces and messages.
-        check: Looks at the state; None where it has nothing to say.
+        check: Looks at the state; None where it has nothing to say. Never async.
         tags: The tags it may answer with, beside `continue`.
     """
 
@@ -102,6 +103,8 @@ def through(guards: Sequence[Guard[GuardInputT]], state: GuardInputT) -> Route:
 
 def _problem(guard: Guard[Any], route: object) -> str:
     """What is wrong with an answer, if anything."""
+    if iscoroutine(route):
+        route.close()  # nobody will wait for it
     if not isinstance(route, Route):
         return f"it answered with {type(route).__name__}, not with a Route"
     if route.tag not in {CONTINUE, *guard.tags}:

@@ -1,7 +1,6 @@
 """Guards, routes, actions and validators to nodes and edges, with every mistake in them refused by its name."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from inspect import iscoroutinefunction
 from itertools import chain, pairwise
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ from jazz_select.agent.graph.guards import CONTINUE, GUARD_FAILED, Guard
 from jazz_select.agent.graph.state import FINISH
 from jazz_select.agent.graph.topology import FAILED, Topology
 from jazz_select.errors import RouterError
+from jazz_select.threads import is_async
 
 DECIDE: Final = "acquire_or_plan"
 TOO_MANY: Final = "finish_too_many_iterations"
@@ -63,7 +63,7 @@ def check_sync(functions: Mapping[str, object]) -> None:
         RouterError: One is.
     """
     for name, function in functions.items():
-        if iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004 - not whether, but how
+        if is_async(function):
             raise RouterError(f"{name} is async, and waits for nothing: only plan and actions may")  # noqa: EM102, TRY003
 
 

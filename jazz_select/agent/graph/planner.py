@@ -13,6 +13,7 @@ from jazz_select.chat.json_reader import after_thoughts, decoded, ends_as_json, 
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, PlanError
 from jazz_select.selector.options import check_counts, check_timeout
+from jazz_select.text import in_one_line, name_shown
 from jazz_select.values import Message
 
 LONGEST: Final = 65_536
@@ -87,7 +88,8 @@ class ModelPlanner(Generic[StateT]):
         messages = tuple(self._prompt(state))
         if not self._client.takes_schema:
             messages = _with_instruction(messages, self._told)
-        question = Question(messages, self._schema, f"one JSON object with one of: {', '.join(self._actions)}")
+        named = ", ".join(map(name_shown, self._actions))
+        question = Question(messages, self._schema, f"one JSON object with one of: {named}")
         _, decision = await self._client.ask_until_usable(
             lambda: question,
             Deadline.after(self._timeout_s),
@@ -122,7 +124,8 @@ def plan_schema(actions: Sequence[str]) -> dict[str, Any]:
 
 def plan_instruction(actions: Mapping[str, str]) -> str:
     """The same in words, for a model that takes no schema."""
-    listed = "\n".join(f"- {name}: {said}" if said else f"- {name}" for name, said in actions.items())
+    lines = ((name_shown(name), in_one_line(" ".join(said.split()))) for name, said in actions.items())
+    listed = "\n".join(f"- {name}: {said}" if said else f"- {name}" for name, said in lines)
     return (
         'Answer with one JSON object, {"action": "...", "arguments": {...}, "reason": "..."}, and nothing else. '
         f"The actions are:\n{listed}"

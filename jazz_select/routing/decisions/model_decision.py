@@ -12,7 +12,7 @@ from jazz_select.chat.models import ModelLike
 from jazz_select.routing.decisions.points import ToolCandidate
 from jazz_select.selector.options import check_counts, check_timeout
 from jazz_select.selector.reply import Reading, read_reply
-from jazz_select.text import clean, cut
+from jazz_select.text import clean, cut, in_one_line, name_shown
 from jazz_select.values import Candidate, Message
 
 SYSTEM_PROMPT: Final = (
@@ -80,11 +80,12 @@ class ModelDecision:
             return None
         deadline = Deadline.after(self._timeout_s)
         names = [each.name for each in candidates]
+        told = ", ".join(map(name_shown, names[:20]))
         offered = [Candidate(flow_id=name, flow_name=name) for name in names]
         question = Question(
             decision_messages(context, prompt, structured=self._client.takes_schema),
             choice_schema(names),
-            f"the name of one of these tools: {', '.join(names[:20])}; or {_NONE} if none should come next",
+            f"the name of one of these tools: {told}; or {_NONE} if none should come next",
         )
 
         def problem(answer: ChatReply, reading: Reading) -> str:
@@ -141,6 +142,6 @@ def _dumped(value: object) -> str:
     try:
         if isinstance(value, str):
             value = clean(value)
-        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        return in_one_line(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode())
     except Exception:  # noqa: BLE001 - a tool may return what no one can read: circles, lone surrogates, a bad __str__
         return f'"a {type(value).__name__} that is no JSON"'

@@ -9,6 +9,7 @@ import orjson
 
 from jazz_select.errors import ToolError
 from jazz_select.routing.schemas.fields import Schema, fields, type_text
+from jazz_select.text import in_one_line, name_shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,17 +84,19 @@ _LONGEST_SCHEMA: Final = 4_000
 
 def decision_prompt(previous: str, fields_given: Sequence[str], candidates: Sequence[ToolCandidate]) -> str:
     """The previous tool, what it gave by name (no values), and the numbered candidates with a way out."""
+    given = _listed(name_shown(name[:_LONGEST]) for name in fields_given)
     begun = (
-        f"Tool {previous!r} returned a result with the fields {{{_listed(fields_given)}}}."
+        f"Tool {previous!r} returned a result with the fields {{{given}}}."
         if previous
-        else (f"The input has the fields {{{_listed(fields_given)}}}.")
+        else (f"The input has the fields {{{given}}}.")
     )
     lines = [begun, "Choose the next action from these compatible tools:"]
     for number, each in enumerate(candidates, start=1):
-        wanted = _listed(f"{name}: {kind}" for name, kind in each.input_schema_summary.items())
+        summary = each.input_schema_summary.items()
+        wanted = _listed(f"{name_shown(name[:_LONGEST])}: {in_one_line(kind)}" for name, kind in summary)
         text = " ".join(each.description.split())
-        text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-        lines.append(f"{number}. {each.name} — {text or 'no description'} ({wanted or 'no arguments'})")
+        text = in_one_line(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+        lines.append(f"{number}. {name_shown(each.name)} — {text or 'no description'} ({wanted or 'no arguments'})")
     lines.append('Answer with the name of one of them, or with "none" if none should come next.')
     return "\n".join(lines)
 
@@ -116,4 +119,4 @@ def _listed(texts: Iterable[str]) -> str:
     """The first of them, and how many more there are."""
     every = list(texts)
     more = [f"… {len(every) - _MOST_FIELDS} more"] if len(every) > _MOST_FIELDS else []
-    return ", ".join([*(text[:_LONGEST] for text in every[:_MOST_FIELDS]), *more])
+    return ", ".join([*(text[: 2 * _LONGEST] for text in every[:_MOST_FIELDS]), *more])

@@ -20,6 +20,7 @@ from jazz_select.routing.tools.retrieval import RecalledTools, ToolRecall
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.options import check_counts, check_timeout
 from jazz_select.telemetry import Span, span
+from jazz_select.text import as_text, in_one_line, json_line
 from jazz_select.values import Message
 
 _log = logging.getLogger(__name__)
@@ -194,7 +195,8 @@ class ToolAsker:
 
 def tool_messages(user_input: str, tools: Iterable[Tool]) -> tuple[Message, ...]:
     """The request and these tools, as JSON lines so that no description can pass for an instruction of ours. Pure."""
-    content = f"USER INPUT:\n{_quoted(user_input)}\n\nAVAILABLE TOOLS:\n{listed(tools)}\n\nQUESTION:\n{_QUESTION}"
+    asked = json_line(as_text(user_input))
+    content = f"USER INPUT:\n{asked}\n\nAVAILABLE TOOLS:\n{listed(tools)}\n\nQUESTION:\n{_QUESTION}"
     return (Message(role="system", content=SYSTEM_PROMPT), Message(role="user", content=content))
 
 
@@ -205,7 +207,7 @@ def listed(tools: Iterable[Tool]) -> str:
 
 def _line(tool: Tool) -> str:
     try:
-        return orjson.dumps(_metadata(tool), default=str).decode()
+        return in_one_line(orjson.dumps(_metadata(tool), default=str).decode())
     except (TypeError, RecursionError):  # no Unicode, or nested beyond all bounds: what tools of others may bring along
         return json.dumps({"id": tool.id, "name": tool.name, "description": tool.description}, default=str)
 
@@ -221,8 +223,3 @@ def _metadata(tool: Tool) -> Mapping[str, Any]:
         "parameters": schema_shown(tool.input_schema),
         **({} if tool.output_schema is None else {"returns": schema_shown(tool.output_schema)}),
     }
-
-
-def _quoted(text: str) -> str:
-    """As a JSON string, in which no line can begin a section of its own."""
-    return orjson.dumps(text.encode(errors="replace").decode()).decode()
