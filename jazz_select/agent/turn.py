@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
+from jazz_select.agent.approval import PendingCall
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.chain.transcript import Chain
 from jazz_select.agent.conversation import Conversation, OpenFlow
@@ -14,7 +15,7 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.telemetry import Trace
 from jazz_select.values import Usage
 
-TurnStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
+TurnStatus = Literal["done", "active", "open", "waiting", "confirming", "failed", "blocked"]
 
 Way = Literal["run", "open", "ask"]
 """What is to be done with the flows of a turn: run the one on top, go on without one, or only tell what stands."""
@@ -40,7 +41,8 @@ class TurnResult:
 
     Attributes:
         status: `done`; `active` where a flow goes on in the next turn; `open` where the caller has to go on, with
-            `prompt`; `waiting` for what it asked for; `failed`; or `blocked` by a guard.
+            `prompt`; `waiting` for what it asked for; `confirming` where a call waits for the user's yes;
+            `failed`; or `blocked` by a guard.
         text: What to tell the user; with a schema, the JSON text of `value`. Empty where that is the caller's: `open`
             and nothing done so far, or `blocked` without words.
         value: The answer in the schema that was asked for; None where there was none, or it could not be given.
@@ -147,6 +149,8 @@ class SelectedFlows:
         stack: The flows, the one to run on top.
         way: What is to be done with them.
         selection: How it was found; None where there was nothing to find.
+        granted: The call that the user has just said yes to.
+        pending: The call that is asked for once more, since the message said neither yes nor no.
         text: What is told already.
         resumed: The flow that is under way again.
         reason: Why it came out so.
@@ -157,6 +161,8 @@ class SelectedFlows:
     stack: FlowStack
     way: Way = "open"
     selection: FlowSelectionResult | None = None
+    granted: PendingCall | None = None
+    pending: PendingCall | None = None
     text: str = ""
     resumed: str = ""
     reason: str = ""
@@ -173,6 +179,7 @@ class TurnWork:
         status: How far it came.
         runs: The flows that were run, in order.
         chain: What a model and its tools did.
+        pending: The call that waits for the user's yes.
         said: What a model said without a flow.
         resumed: The flow that is under way again.
         incomplete: Whether a limit cut it short.
@@ -185,6 +192,7 @@ class TurnWork:
     status: TurnStatus = "done"
     runs: tuple[FlowRun, ...] = ()
     chain: Chain | None = None
+    pending: PendingCall | None = None
     said: str = ""
     resumed: str = ""
     incomplete: bool = False
@@ -197,6 +205,8 @@ class TurnWork:
         return cls(
             selected=selected,
             stack=selected.stack,
+            status="done" if selected.pending is None else "confirming",
+            pending=selected.pending,
             said=selected.text,
             resumed=selected.resumed,
             reason=selected.reason,
@@ -266,6 +276,7 @@ class TurnOutcome:
             failed=work.stack.failed,
             ran=[run.flow for run in work.runs],
             done=[run.flow for run in work.runs if run.status == "done"],
+            pending=work.pending,
         )
 
 

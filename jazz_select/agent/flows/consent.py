@@ -26,7 +26,8 @@ _CALLED_OFF: Final = """
     待って, 待ってください, しないで, しないでください
 """
 _AGREED: Final = """
-    yes, yes please, yep, yeah, yup, ok, okay, sure, please, please do, go on, go ahead, continue, do it, do that,
+    yes, yes please, yep, yeah, yup, ok, okay, sure, please, please do, please do it, please do so,
+    go on, go ahead, continue, do it, do that,
     yes do it, proceed, confirm, confirmed, agreed, of course, absolutely, i agree, i confirm, that's right,
     that is right, that's correct, that is correct, correct
     ja, jawohl, ja bitte, ja gerne, ja gern, gerne, einverstanden, in ordnung, mach das, machen sie das, mach es,
@@ -38,7 +39,8 @@ _AGREED: Final = """
     sì, sì per favore, certo, d'accordo, va bene, procedi, proceda, fallo, lo faccia, confermo, confermato, certamente
     да, ага, да пожалуйста, хорошо, конечно, давай, давайте, продолжай, продолжайте, согласен, согласна, подтверждаю,
     сделай это, сделайте это, ладно
-    はい, ええ, うん, はいお願いします, お願いします, おねがいします, もちろん, もちろんです, 了解, 了解です, 承知しました,
+    はい, ええ, うん, はいお願いします, お願いします, おねがいします, もちろん, もちろんです, 了解,
+    了解です, 承知しました,
     確認しました, 続けて, 続けてください, どうぞ, そうです, そうしてください
 """
 _POLITE: Final = """

@@ -18,6 +18,7 @@ from jazz_select.routing.records import StepRecord
 from jazz_select.routing.run_context import arguments_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT
+from jazz_select.routing.tool_call import Approve
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
@@ -37,7 +38,7 @@ class FlowRun:
         type: Its type.
         path: Its place: "0", or "0.1" for the second part of that.
         status: `done`; `active` where a model goes on with it in the turns to come; `open` where somebody else has to;
-            `waiting` for facts that a tool of it wants; `failed` where a step did.
+            `waiting` for facts that a tool of it wants, or for a yes; `failed` where a step did.
         records: One for each step of its own chain, of this turn.
         facts: What is known after it: what was known before, and what its tools returned.
         own: What its own tools returned, in this turn and before.
@@ -156,13 +157,15 @@ class FlowRunner:
         choose: ChooseBranch,
         go_on: GoOn | None = None,
         fill: FindInputs | None = None,
+        approve: Callable[[str], Approve] | None = None,
     ) -> None:
-        """Take who runs chains, what is done already, who chooses branches, who goes on, and who finds facts."""
+        """Take who runs chains, what is done, and who chooses branches, goes on, finds facts and approves calls."""
         self._executor = executor
         self._before = before
         self._choose = choose
         self._go_on = go_on
         self._fill = fill
+        self._approve = approve
 
     async def run(self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0") -> FlowRun:
         """Run a flow on what is known, without what is done. Whatever fails in it is told in it."""
@@ -213,7 +216,8 @@ class FlowRunner:
         begun = await self._filled(begun, chain)
         if begun.status != "done":
             return begun
-        ran = await self._executor.run(chain, begun.facts, after=begun.last)
+        approve = self._approve(begun.path) if self._approve else None
+        ran = await self._executor.run(chain, begun.facts, after=begun.last, approve=approve)
         good = [record for record in ran.records if record.status == "ok"]
         tried = [record for record in ran.records if record.attempts]
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]
@@ -235,6 +239,8 @@ class FlowRunner:
         if last.missing:
             waits = replace(run, status="waiting", records=tuple(good), tool=last.tool)
             return replace(waits, asks=last.missing, problem=last.error)
+        if last.fault == "asked":
+            return replace(run, status="waiting", records=tuple(good), tool=last.tool, problem=last.error)
         return replace(run, status=ran.status, problem=last.error or _OPEN)
 
     def _told(self, record: StepRecord) -> Ran:

@@ -7,7 +7,12 @@ import re
 from typing import Final
 from unicodedata import normalize
 
-_DENYING: Final = frozenset(
+
+def _words(listed: str) -> frozenset[str]:
+    return frozenset(normalize("NFKC", listed).split())
+
+
+_DENYING: Final = _words(
     """
     not no nor neither never none without cannot dont wont cant didnt doesnt shouldnt wouldnt couldnt isnt wasnt havent
     nicht nichts nie niemals nein kein keine keinen keinem keiner keines ohne
@@ -15,9 +20,9 @@ _DENYING: Final = frozenset(
     pas jamais aucun aucune ne sans
     non mai nessun nessuna senza
     не нет нет, никогда ни без
-    """.split()
+    """
 )
-_SUPPOSING: Final = frozenset(
+_SUPPOSING: Final = _words(
     """
     if whether suppose supposing hypothetical hypothetically theoretically imagine assuming maybe perhaps might wonder
     wondering wondered considering possible possibly possibility curious should thinking
@@ -26,7 +31,7 @@ _SUPPOSING: Final = frozenset(
     possible peut-être supposons hypothétiquement éventuellement serait
     possibile forse supponiamo ipoteticamente eventualmente sarebbe
     если ли можно возможно допустим предположим может гипотетически
-    """.split()
+    """
 )
 _WISHES: Final = {
     "would": {"like", "love", "appreciate", "prefer", "want", "you", "be"},
@@ -34,7 +39,7 @@ _WISHES: Final = {
     "würde": {"gern", "gerne"},
 }
 """Words that suppose, but for those before these, which wish."""
-_ASKING_WORDS: Final = frozenset(
+_ASKING_WORDS: Final = _words(
     """
     what what's whats how how's why who is are am does did was were
     wie warum wieso weshalb wer ist sind darf
@@ -42,7 +47,7 @@ _ASKING_WORDS: Final = frozenset(
     quoi comment pourquoi quand est-ce qu'est-ce combien
     cosa cos'è come perché quando quanto
     что как почему зачем когда сколько
-    """.split()
+    """
 )
 _ASKING_PAIRS: Final = re.compile(
     r"(can|could|may|might|will|would|shall|should|must) (i|we|one|it|they|this|that|my|the)\b"
@@ -61,7 +66,7 @@ _REQUESTING: Final = re.compile(
 )
 """How a question begins that is a request."""
 _JAPANESE: Final = re.compile(
-    r"(ない|ません|ず|なく|もし|たら|れば|なら|可能|かも|でしょうか|ですか|できますか|どう|なぜ|いつ|とは)"
+    r"(ない|ません|もし|たら|れば|なら|可能|かも|でしょうか|ですか|できますか|どうな|どうや|どうす|なぜ)"
 )
 _SENTENCES: Final = re.compile(r"[^.!?。\n]+[.!?。]*")
 _WORDS: Final = re.compile(r"[\w'-]+")

@@ -48,7 +48,7 @@ def shop_of(*flows: tuple[str, tuple[str, ...]]) -> FlowRegistry:
 
 def agent_of(registry: FlowRegistry, tools: list[Any], *names: str, model: Any = None, **options: Any) -> Agent:
     selector = FlowSelector(None, registry, ListMemory(metadata(*(names or ("both",)))), "support")
-    return Agent(selector, tools, model, **options)
+    return Agent(selector, tools, model, **({"approval": "never"} | options))
 
 
 def obj(**wanted: str) -> dict[str, Any]:
