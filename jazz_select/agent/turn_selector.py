@@ -136,7 +136,7 @@ class TurnSelector:
 
 def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall | None:
     """The call that waits, where the flow that wants it is still the one under way."""
-    return pending if pending is not None and pending.flow == (active.name if active else pending.flow) else None
+    return pending if pending is not None and pending.flow == (active.name if active else "") else None
 
 
 def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way) -> SelectedFlows:

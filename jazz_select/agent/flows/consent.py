@@ -10,6 +10,7 @@ Consent = Literal["yes", "no", ""]
 _CALLED_OFF: Final = """
     no, nope, nah, no no, no thanks, no thank you, cancel, stop, wait, never mind, nevermind, forget it,
     forget about it, leave it, abort, not now, quit, exit, don't, do not, dont, don't do it, do not do it, please don't,
+    please don't do it, please do not,
     i don't want that, i changed my mind, hold on, call it off, absolutely not, of course not
     nein, nö, nee, ne, nein danke, nein bitte nicht, bitte nicht, lieber nicht, doch nicht, nicht jetzt, abbrechen,
     abbruch, brich ab, stopp, halt, lass es, lassen sie es, lass das, vergiss es, vergessen sie es, auf keinen fall
@@ -60,7 +61,7 @@ CALLED_OFF: Final = _phrases(_CALLED_OFF)
 AGREED: Final = _phrases(_AGREED)
 """Messages that let it go on."""
 POLITE: Final = _phrases(_POLITE)
-_PIECES: Final = re.compile(r"[\s.,;:!…。、！()\[\]\"]*[.,;:!…。、！()\[\]\"\n]+\s*")
+_PIECES: Final = re.compile(r"[.,;:!¡…。、()\[\]\"\n]+")
 _ASKING: Final = frozenset("?؟¿")
 _LONGEST: Final = 100
 _MOST_WORDS: Final = 5

@@ -46,8 +46,14 @@ def shop_of(*flows: tuple[str, tuple[str, ...]]) -> FlowRegistry:
     return registry
 
 
+def selector_of(registry: FlowRegistry, *names: str) -> FlowSelector:
+    """Recalls these flows, whatever is said."""
+    return FlowSelector(None, registry, ListMemory(metadata(*names)), "support")
+
+
 def agent_of(registry: FlowRegistry, tools: list[Any], *names: str, model: Any = None, **options: Any) -> Agent:
-    selector = FlowSelector(None, registry, ListMemory(metadata(*(names or ("both",)))), "support")
+    """An agent that asks nobody: what it asks for is what `test_approving` is about."""
+    selector = selector_of(registry, *(names or ("both",)))
     return Agent(selector, tools, model, **({"approval": "never"} | options))
 
 
