@@ -13,10 +13,11 @@ class ReturnPolicy:
     """The shop's own rule for what follows a look at the return window: a decision without a model."""
 
     def decide(self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str) -> str | None:  # noqa: ARG002
-        """A swap where one is wanted, else a return within the window, else store credit."""
+        """A swap where one is wanted, else a return within the window and its refund, else store credit."""
         offered = {each.name for each in candidates}
-        if "create_exchange" in offered:
-            return "create_exchange"
+        for name in ("create_exchange", "issue_refund"):
+            if name in offered:
+                return name
         wanted: Mapping[str, str] = {"returnable": "create_return", "too_late": "offer_store_credit"}
         choice = wanted.get(context.get("eligibility", ""))
         return choice if choice in offered else None

@@ -5,6 +5,7 @@ from typing import Any, Final, cast
 from unicodedata import normalize
 
 from jazz_select.agent.answer import AnswerWriter
+from jazz_select.agent.approval import AgentApproval
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
@@ -29,6 +30,7 @@ from jazz_select.agent.turn import (
 from jazz_select.agent.turn_selector import TurnSelector
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.models import ModelLike
+from jazz_select.routing.approval import ApprovalPolicy
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import DecisionCallback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
@@ -66,6 +68,7 @@ class Agent:
         schema: SchemaLike | None = None,
         chain_limit: int = 8,
         before_call: BeforeCall | None = None,
+        approval: ApprovalPolicy = "destructive",
         approve: Approve | None = None,
         after_call: AfterCall | None = None,
         shift_above: float = SHIFT_ABOVE,
@@ -89,7 +92,10 @@ class Agent:
             schema: A JSON Schema or a pydantic class that answers are to have.
             chain_limit: How often the model may be asked in one chain of tool calls.
             before_call: Asked before each call that a model makes; may say no.
-            approve: Asked before each call of a tool, whoever chose it: `Allow()`, `Deny(reason)` or `Ask(reason)`.
+            approval: Which calls the user is asked to confirm, where there is no `approve`: of tools that destroy
+                something, "always", or "never". A turn that asks ends as `confirming`.
+            approve: Asked before each call of a tool, whoever chose it and whatever the policy: `Allow()`,
+                `Deny(reason)`, or `Ask(reason)` for the user's yes.
             after_call: Told after each call that a model makes.
             shift_above: How sure recall has to be, without a model, that some flow is meant, and that it is this one,
                 for it to be run. 0 runs the nearest flow whatever is said, which is for tests.
@@ -111,11 +117,10 @@ class Agent:
         chat = None if model is None else client_for(model)  # one for all parts: they share its breaker and its places
         if decision_callback is None and chat is not None:
             decision_callback = ModelDecision(chat)
-        executor = FlowExecutor(self._tools.values(), decision_callback, open_router, approve=approve)
+        executor = FlowExecutor(self._tools.values(), decision_callback, open_router)
         options = ChainOptions(
             chain_limit=chain_limit,
             before_call=before_call,
-            approve=approve,
             after_call=after_call,
             model_timeout_s=model_timeout_s,
         )
@@ -123,7 +128,7 @@ class Agent:
         if chat is not None:
             loops = OpenFlows(chat, self._tools, system, options)
         gate = DestructionGate(executor.tools)
-        self._running = TurnFlows(selector, executor, gate, chat, loops)
+        self._running = TurnFlows(selector, executor, gate, chat, loops, AgentApproval(approval, approve))
         self._selecting = TurnSelector(
             selector, self._running, gate, shift_above=shift_above, has_model=chat is not None
         )

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 import orjson
 
+from jazz_select.agent.approval import PendingCall
 from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Read
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
@@ -56,6 +57,11 @@ def called_off(flow: OpenFlow) -> str:
     """What a user is told who calls a flow off."""
     done = f" Done already: {', '.join(map(spaced, flow.final))}." if flow.final else ""
     return f"All right, nothing more is done about: {spaced(flow.name)}.{done}"
+
+
+def left_undone(pending: PendingCall) -> str:
+    """What a user is told who says no to a call that no flow wants."""
+    return f"All right, this is not done: {spaced(pending.tool)}."
 
 
 def repeated_question(flow: OpenFlow, known: Container[str]) -> str:
@@ -139,7 +145,7 @@ class AnswerWriter:
         """The answer of a turn in words, and in the schema if there is one."""
         outcome = self._worded(work)
         schema = work.request.schema
-        if schema is None or outcome.status in {"waiting", "open", "failed"}:
+        if schema is None or outcome.status in {"waiting", "confirming", "open", "failed"}:
             return outcome
         with span("format", "decision") as traced:
             outcome, tier = await self._formatted(outcome, schema)
@@ -152,7 +158,14 @@ class AnswerWriter:
         status = work.status
         told = [worded(run, self._running.flow) for run in work.runs]
         top = work.stack.top
-        if top is not None and not work.said and top.status != "active" and (not work.runs or not work.runs[-1].begun):
+        if work.pending is not None:
+            told = [
+                *(worded(run, self._running.flow) for run in work.runs if run.status == "done"),
+                work.pending.question(),
+            ]
+        elif (
+            top is not None and not work.said and top.status != "active" and (not work.runs or not work.runs[-1].begun)
+        ):
             status, told = "waiting", [repeated_question(top, work.request.context)]
         text = "\n\n".join(text for text in (work.said, *told) if text)
         return TurnOutcome(
@@ -160,7 +173,9 @@ class AnswerWriter:
             status="failed" if isinstance(work.error, ChainError) else status,
             text=f"{text}\n\nBack to: {spaced(work.resumed)}." if work.resumed else text,
             incomplete=work.incomplete,
-            reason=work.reason or (work.runs[-1].problem if work.runs else ""),
+            reason=work.reason
+            or (work.pending.reason if work.pending else "")
+            or (work.runs[-1].problem if work.runs else ""),
             error=work.error,
         )
 

@@ -5,7 +5,9 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from jazz_select.agent.approval import PendingCall
 from jazz_select.agent.flows.slots import folded_message
+from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.text import as_text, cut
@@ -122,6 +124,7 @@ class Conversation(_Frozen):
         flows: The flows that are open, the active one last: a stack, so that what was parked comes back.
         failed: Flows that failed after something was destroyed: asked for again, they go on where they failed.
         episodes: Summaries of the last turns, which widen the next request.
+        pending: The call that the last turn asked for, and that a yes to it lets pass, once.
         done: The flows that were done in the last turns: what is said next may still be about them.
         turns: How many there were.
         version: Of this format.
@@ -131,6 +134,7 @@ class Conversation(_Frozen):
     flows: tuple[OpenFlow, ...] = ()
     failed: tuple[OpenFlow, ...] = ()
     episodes: tuple[str, ...] = ()
+    pending: PendingCall | None = None
     done: tuple[str, ...] = ()
     turns: int = 0
     version: int = VERSION
@@ -193,7 +197,7 @@ class Conversation(_Frozen):
         said = [each.content for each in self.messages if each.role == "user"]
         return tuple(said[max(len(said) - (self.turns - turn), 0) :])
 
-    def after(
+    def after(  # noqa: PLR0913 - what a turn leaves, by name
         self,
         message: str,
         text: str,
@@ -202,6 +206,7 @@ class Conversation(_Frozen):
         failed: Sequence[OpenFlow] = (),
         ran: Sequence[str] = (),
         done: Sequence[str] = (),
+        pending: PendingCall | None = None,
     ) -> "Conversation":
         """The conversation after one more turn."""
         answer = (Said(role="assistant", content=bounded(text)),) if text else ()
@@ -215,6 +220,7 @@ class Conversation(_Frozen):
                 ),
                 "failed": tuple(failed),
                 "episodes": (*self.episodes, episode)[-MOST_EPISODES:],
+                "pending": pending,
                 "done": (*self.done, *done)[-MOST_EPISODES:],
                 "turns": self.turns + 1,
             }
@@ -230,28 +236,32 @@ def _short(text: str) -> str:
     return cut(" ".join(text.split()), _EPISODE)
 
 
-def is_decisive(result: FlowSelectionResult, message: str, *, above: float) -> bool:
+def is_decisive(result: FlowSelectionResult, message: str, *, above: float, destroys: bool = False) -> bool:
     """Whether to act on a selection: a model chose, recall is sure enough, or a flow was named.
 
     Without a model the nearest flow is taken for whatever is said, "yes" and "thanks" among it. Where a catalogue is
-    too small for recall to know how sure it is, only a flow's name, alias or example, word for word, is sure.
+    too small for recall to know how sure it is, only a flow's name, alias or example, word for word, is sure. What a
+    request denies, supposes or only asks about is never sure where it would destroy something.
 
     Args:
         result: What was selected.
         message: What the user said.
         above: How sure recall has to be, both that some flow is right and that this one is; 0 for the nearest flow.
+        destroys: Whether what was selected destroys something.
     """
     decision = result.decision
     if not result.chosen_flows:
         return False
-    if decision.reason not in _UNSURE or above <= 0:
+    if decision.reason not in _UNSURE:
         return True
     first = result.chosen_flows[0]
     if folded_message(message) in {
         folded_message(text.replace("_", " ")) for text in (first.name, *first.aliases, *first.examples)
     }:
         return True
-    return all(each is not None and each >= above for each in (decision.in_scope, decision.confidence))
+    if destroys and is_tentative(message):
+        return False
+    return above <= 0 or all(each is not None and each >= above for each in (decision.in_scope, decision.confidence))
 
 
 def after_selection(

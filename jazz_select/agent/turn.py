@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
+from jazz_select.agent.approval import PendingCall
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.chain.transcript import Chain
 from jazz_select.agent.conversation import Conversation, OpenFlow
@@ -14,7 +15,7 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.telemetry import Trace
 from jazz_select.values import Usage
 
-TurnStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
+TurnStatus = Literal["done", "active", "open", "waiting", "confirming", "failed", "blocked"]
 
 _WITHHELD: Final = "(withheld, since a guard failed)"
 Way = Literal["run", "open", "ask"]
@@ -41,7 +42,8 @@ class TurnResult:
 
     Attributes:
         status: `done`; `active` where a flow goes on in the next turn; `open` where the caller has to go on, with
-            `prompt`; `waiting` for what it asked for; `failed`; or `blocked` by a guard.
+            `prompt`; `waiting` for what it asked for; `confirming` where a call waits for the user's yes;
+            `failed`; or `blocked` by a guard.
         text: What to tell the user; with a schema, the JSON text of `value`. What tools returned is in it only through
             a flow's `reply`, a schema or a model. Empty where it is the caller's: `open`, or `blocked` without words.
         value: The answer in the schema that was asked for; None where there was none, or it could not be given.
@@ -159,6 +161,8 @@ class SelectedFlows:
         stack: The flows, the one to run on top.
         way: What is to be done with them.
         selection: How it was found; None where there was nothing to find.
+        granted: The call that the user has just said yes to.
+        pending: The call that is asked for once more, since the message said neither yes nor no.
         text: What is told already.
         resumed: The flow that is under way again.
         reason: Why it came out so.
@@ -169,6 +173,8 @@ class SelectedFlows:
     stack: FlowStack
     way: Way = "open"
     selection: FlowSelectionResult | None = None
+    granted: PendingCall | None = None
+    pending: PendingCall | None = None
     text: str = ""
     resumed: str = ""
     reason: str = ""
@@ -185,6 +191,7 @@ class TurnWork:
         status: How far it came.
         runs: The flows that were run, in order.
         chain: What a model and its tools did.
+        pending: The call that waits for the user's yes.
         said: What a model said without a flow.
         resumed: The flow that is under way again.
         incomplete: Whether a limit cut it short.
@@ -197,6 +204,7 @@ class TurnWork:
     status: TurnStatus = "done"
     runs: tuple[FlowRun, ...] = ()
     chain: Chain | None = None
+    pending: PendingCall | None = None
     said: str = ""
     resumed: str = ""
     incomplete: bool = False
@@ -209,6 +217,8 @@ class TurnWork:
         return cls(
             selected=selected,
             stack=selected.stack,
+            status="done" if selected.pending is None else "confirming",
+            pending=selected.pending,
             said=selected.text,
             resumed=selected.resumed,
             reason=selected.reason,
@@ -279,6 +289,7 @@ class TurnOutcome:
             failed=work.stack.failed,
             ran=[run.flow for run in work.runs],
             done=[run.flow for run in work.runs if run.status == "done"],
+            pending=work.pending,
         )
 
 

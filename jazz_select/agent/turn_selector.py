@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from jazz_select.agent.answer import called_off
+from jazz_select.agent.answer import called_off, left_undone
+from jazz_select.agent.approval import PendingCall
 from jazz_select.agent.conversation import OpenFlow, after_selection, is_decisive
-from jazz_select.agent.flows.slots import AGREED, CALLED_OFF, folded_message, single_word
+from jazz_select.agent.flows.consent import Consent, consent
+from jazz_select.agent.flows.slots import single_word
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import DestructionGate
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, Way
@@ -39,8 +41,12 @@ class TurnSelector:
         """The flows that a message is for, and what is to be done with them. What fails on the way is told in it."""
         begun = self._without_gone(request)
         active = begun.stack.top
+        pending = _of_top(request.conversation.pending, active)
         idle = active is not None and active.status != "active"
-        if active is not None and (at_once := self._answered_at_once(begun, active, idle=idle)) is not None:
+        at_once = self._settled(begun, pending) if pending is not None else None
+        if at_once is None and active is not None:
+            at_once = self._answered_at_once(begun, active, idle=idle)
+        if at_once is not None:
             return at_once
         try:
             found = await self._found(request, alone=idle)
@@ -52,9 +58,10 @@ class TurnSelector:
                 reason=f"no flow could be looked for: {describe_error(error)}",
             )
         begun = replace(begun, selection=found)
-        decisive = is_decisive(found, request.message, above=self._shift_above)
+        decisive = self._is_decisive(found, request.message)
         if active is not None and idle and (not decisive or found.names == [active.name]):
-            return await self._heard(begun, active, chosen=decisive)
+            heard = await self._heard(begun, active, chosen=decisive)
+            return replace(heard, pending=pending) if heard.way == "ask" else heard
         if decisive:
             return replace(begun, way="run", stack=_with(begun.stack, found.names, request))
         if active is not None:
@@ -73,18 +80,35 @@ class TurnSelector:
     def _answered_at_once(self, begun: SelectedFlows, active: OpenFlow, *, idle: bool) -> SelectedFlows | None:
         """Where a message is a bare answer, agrees or calls off, nothing has to be looked for."""
         message = begun.request.message
-        said = folded_message(message)
+        said: Consent = consent(message)
         known = {**active.answers, **begun.request.context}
         lacking = {name: each for name, each in self._running.wanted(active).items() if name not in known}
         if idle and (answers := single_word(lacking, message)):
             return _answered(begun, active, answers, way="run")
-        if idle and said in AGREED and all(name in known for name in active.asks):
+        if idle and said == "yes" and all(name in known for name in active.asks):
             return _answered(begun, self._gate.agreed(active), {}, way="run")
-        if said in CALLED_OFF and (idle or not self._has_model):
-            stack = begun.stack.without_top(self._gate.kept(active))  # asked for again, it goes on where it was
-            resumed = stack.top.name if stack.top else ""
-            return replace(begun, way="ask", stack=stack, text=called_off(active), resumed=resumed)
+        if said == "no" and (idle or not self._has_model):
+            return self._off(begun, active)
         return None
+
+    def _settled(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows | None:
+        """What a yes or a no does to the call that waits for one; None where the message is neither."""
+        said, active = consent(begun.request.message), begun.stack.top
+        if said == "yes":
+            return replace(begun, way="run" if pending.flow else "open", granted=pending)
+        if said == "no" and active is not None and pending.flow:
+            return self._off(begun, active)
+        return replace(begun, way="ask", text=left_undone(pending)) if said == "no" else None
+
+    def _off(self, begun: SelectedFlows, active: OpenFlow) -> SelectedFlows:
+        """The flow under way is called off; asked for again, it goes on where it was if something was destroyed."""
+        stack = begun.stack.without_top(self._gate.kept(active))
+        resumed = stack.top.name if stack.top else ""
+        return replace(begun, way="ask", stack=stack, text=called_off(active), resumed=resumed)
+
+    def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
+        destroys = any(self._gate.destroys(self._running.flow(name)) for name in found.names)
+        return is_decisive(found, message, above=self._shift_above, destroys=destroys)
 
     async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
         """Whether a message that is about nothing else lets a flow that waits go on."""
@@ -104,10 +128,15 @@ class TurnSelector:
         if self._selector.has_model or not episodes:
             return await self._selector.select(message, episode_summaries=episodes, context=context)
         own = await self._selector.select(message, context=context)
-        if alone or is_decisive(own, message, above=self._shift_above):
+        if alone or self._is_decisive(own, message):
             return own
         found = await self._selector.select(message, episode_summaries=episodes, context=context)
         return own if set(found.names) & set(request.conversation.done) else found
+
+
+def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall | None:
+    """The call that waits, where the flow that wants it is still the one under way."""
+    return pending if pending is not None and pending.flow == (active.name if active else "") else None
 
 
 def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way) -> SelectedFlows:

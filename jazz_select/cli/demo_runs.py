@@ -35,7 +35,10 @@ _STYLES = {Tier.DETERMINISTIC: "green", Tier.GUIDED: "yellow", Tier.OPEN: "magen
 
 
 async def run_flows(console: Console, cases: Sequence[Case], selector: "FlowSelector", settings: "Settings") -> None:
-    """Choose a flow for each request, run its chain, and print what became of each step."""
+    """Choose a flow for each request, run its chain, and print what became of each step.
+
+    Whoever runs an executor has decided on its steps: nobody is asked here, as an agent would.
+    """
     tools = load_tools(settings.flows)
     model = as_chat_model(settings.llm)
     executor = FlowExecutor(tools.values(), ModelDecision(model) if model else load_policy(settings.flows))

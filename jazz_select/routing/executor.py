@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 from tenacity import AsyncRetrying
 
 from jazz_select.errors import DecisionCallbackError, FlowValidationError, ToolError
+from jazz_select.routing.approval import ApprovalPolicy, engine_approver
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate, decision_prompt
 from jazz_select.routing.records import RunResult, StepRecord, note_step
@@ -46,6 +47,7 @@ class FlowExecutor:
         decision_timeout_s: float | None = 20.0,
         step_timeout_s: float | None = 30.0,
         retry: AsyncRetrying | None = None,
+        approval: ApprovalPolicy = "destructive",
         approve: Approve | None = None,
         max_candidates: int = 10,
         min_compatibility: float = MIN_COMPATIBILITY,
@@ -61,14 +63,17 @@ class FlowExecutor:
             retry: When a tool that failed is called again, as a tenacity policy; never by default, since only its
                 author knows whether calling it twice does it twice. A call that may have had its effect is not made
                 again where the tool destroys something and does not say that it is `idempotent`.
-            approve: Asked before each call of a tool is made, once however often it is tried; without it every call
-                may be.
+            approval: What needs a yes where there is no `approve`: "destructive" lets steps that are named by their
+                caller pass, and no tool that schemas alone leave; "always" lets nothing pass, "never" all of it.
+            approve: Asked before each call of a tool is made, once however often it is tried, whatever the policy.
             max_candidates: The most that one who chooses is shown.
             min_compatibility: How well a tool must fit what is there to be shown.
 
         Raises:
+            ConfigError: There is no such policy.
             DuplicateToolError: Two tools have one name.
         """
+        self._approve = engine_approver(approval, approve)
         self._analyzer = ChainAnalyzer(tools)
         self._tools = self._analyzer.toolbox
         self._callback = decision_callback
@@ -76,7 +81,6 @@ class FlowExecutor:
         self._decision_timeout_s = decision_timeout_s
         self._step_timeout_s = step_timeout_s
         self._retry = retry
-        self._approve = approve
         self._max_candidates = max_candidates
         self._min_compatibility = min_compatibility
 
@@ -93,6 +97,7 @@ class FlowExecutor:
         after: str = "",
         fixed: Collection[str] | None = None,
         lost: Sequence[str] = (),
+        approve: Approve | None = None,
     ) -> RunResult:
         """Run the steps in order.
 
@@ -103,6 +108,7 @@ class FlowExecutor:
             fixed: Names of inputs that no output takes the place of; all of them where None.
             lost: What was there before them and could not be kept, by name: a tool that destroys something and takes
                 one of these fails rather than run without it.
+            approve: Who is asked in this run, instead of who else would be.
 
         Returns:
             How it ended. Errors of tools and of those who choose are data.
@@ -112,16 +118,17 @@ class FlowExecutor:
         """
         self._check(steps, inputs or {})
         run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost)
+        approve = approve or self._approve
         for step in steps:
             with span("step", "decision") as traced:
-                ended = await self._step(run, step)
+                ended = await self._step(run, step, approve)
                 if traced is not None:
                     note_step(traced, run.records[-1])
             if ended is not None:
                 return ended
         return run.ended("ok")
 
-    async def _step(self, run: RunContext, step: Step) -> RunResult | None:
+    async def _step(self, run: RunContext, step: Step, approve: Approve | None) -> RunResult | None:
         """One step; a result where the run ends with it."""
         began = perf_counter()
         chosen = await self._chosen(run, step)
@@ -131,7 +138,7 @@ class FlowExecutor:
             run.records.append(replace(chosen, duration_s=perf_counter() - began))
             pending = self._all() if chosen.status == "open" else ()
             return run.ended(chosen.status, pending=tuple(pending))
-        record = await self._called(run, chosen)
+        record = await self._called(run, chosen, approve)
         run.records.append(replace(record, duration_s=perf_counter() - began))
         return None if record.status == "ok" else run.ended("failed")
 
@@ -152,8 +159,8 @@ class FlowExecutor:
         candidates = self._candidates(run, point)
         if not candidates:
             return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="none", status="open")
-        # That only one fits is a finding of schemas, no author's word: it is not enough to destroy something.
-        destroys = point is None and any(self._tools[each.name].destructive for each in candidates)
+        # That only one fits is a finding of schemas, nobody's word: it is not enough to destroy something.
+        destroys = any(self._tools[each.name].destructive for each in candidates)
         if len(candidates) == 1 and not destroys:
             return StepRecord(
                 step=number,
@@ -229,7 +236,7 @@ class FlowExecutor:
     def _all(self) -> list[ToolCandidate]:
         return [ToolCandidate(name=name, description=tool.description) for name, tool in self._tools.items()]
 
-    async def _called(self, run: RunContext, record: StepRecord) -> StepRecord:
+    async def _called(self, run: RunContext, record: StepRecord, approve: Approve | None) -> StepRecord:
         tool = self._tools[record.tool]
         arguments, missing = arguments_of(tool, run.context)
         if missing:
@@ -244,7 +251,7 @@ class FlowExecutor:
         if tool.function is None:
             told = _joined(record.error, f"{tool.name} is only described")
             return replace(record, status="failed", error=told, fault="tool")
-        made, attempts = await self._tried(tool, arguments)
+        made, attempts = await self._tried(tool, arguments, approve)
         if made.error is not None:
             return replace(
                 record,
@@ -258,17 +265,19 @@ class FlowExecutor:
         run.keep(tool, made.output)
         return replace(record, output=made.output, attempts=attempts)
 
-    async def _tried(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[CallOutcome, int]:
+    async def _tried(
+        self, tool: Tool, arguments: Mapping[str, Any], approve: Approve | None
+    ) -> tuple[CallOutcome, int]:
         """Call it, again as the policy says; what became of the last call, and how many there were."""
         if self._retry is None:
-            made = await self._once(tool, arguments)
+            made = await self._once(tool, arguments, approve)
             return made, int(made.called)
         tried: list[CallOutcome] = []
         cancelled: asyncio.CancelledError | None = None
         try:
             async for attempt in self._retry.copy():
                 with attempt:
-                    cancelled = await self._tried_once(tool, arguments, tried)
+                    cancelled = await self._tried_once(tool, arguments, approve, tried)
                 if cancelled is not None:
                     break
         except Exception:  # a policy may raise the last error; it is in the outcome already
@@ -279,7 +288,7 @@ class FlowExecutor:
         return tried[-1], sum(each.called for each in tried)
 
     async def _tried_once(
-        self, tool: Tool, arguments: Mapping[str, Any], tried: list[CallOutcome]
+        self, tool: Tool, arguments: Mapping[str, Any], approve: Approve | None, tried: list[CallOutcome]
     ) -> asyncio.CancelledError | None:
         """One more call, whose failure is raised where it may be made again: a policy goes by exceptions.
 
@@ -287,7 +296,7 @@ class FlowExecutor:
         """
         earlier = tried[-1] if tried else None
         try:
-            made = await self._once(tool, arguments, earlier)
+            made = await self._once(tool, arguments, approve, earlier)
         except asyncio.CancelledError as error:
             return error
         if made is not earlier:
@@ -296,13 +305,15 @@ class FlowExecutor:
             raise made.error.cause or TimeoutError(made.error.message)
         return None
 
-    async def _once(self, tool: Tool, arguments: Mapping[str, Any], earlier: CallOutcome | None = None) -> CallOutcome:
+    async def _once(
+        self, tool: Tool, arguments: Mapping[str, Any], approve: Approve | None, earlier: CallOutcome | None = None
+    ) -> CallOutcome:
         return await call_tool(
             tool,
             arguments,
             door="executor",
             timeout_s=self._step_timeout_s,
-            approve=self._approve,
+            approve=approve,
             earlier=earlier,
             vouched=True,  # by whoever gave a policy
         )

@@ -7,7 +7,7 @@ from jazz_select.agent.chain.options import ChainOptions, Strategy
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.prompts import LONGEST_REPLY, UNREADABLE, Asker, opening, results_message
 from jazz_select.agent.chain.schema_in_loop import SchemaInLoop, schema_in_loop
-from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall, ToolRunner
+from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall, Made, ToolRunner
 from jazz_select.agent.chain.transcript import (
     AssistantText,
     CallRecord,
@@ -17,13 +17,17 @@ from jazz_select.agent.chain.transcript import (
     Entry,
     ModelCalled,
     OnEvent,
+    ToolResult,
     tell,
 )
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.json_reader import BROKEN, decoded
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
+from jazz_select.json_values import storable_text
+from jazz_select.routing.approval import ApprovalPolicy, engine_approver
 from jazz_select.routing.names.resolution import NameIndex
+from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
 from jazz_select.routing.tool_call import Approve
 from jazz_select.routing.tools.tool import Tool, Toolbox
@@ -39,6 +43,7 @@ async def run_chain(  # noqa: PLR0913 - options with a name
     *,
     chain_limit: int = 8,
     before_call: BeforeCall | None = None,
+    approval: ApprovalPolicy = "destructive",
     approve: Approve | None = None,
     after_call: AfterCall | None = None,
     on_event: OnEvent | None = None,
@@ -61,6 +66,8 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         tools: What it may call; without any, it is asked once, for its answer.
         chain_limit: How often the model may be asked.
         before_call: Asked before each call; may say no, and why.
+        approval: What needs a yes where there is no `approve`: "always" lets none pass, "destructive" and "never" let
+            pass what the model calls by name.
         approve: Asked before each call that `before_call` lets pass: whether it may be made, or is to be asked for.
         after_call: Told after each call; may give another result.
         on_event: Hears of what happens.
@@ -84,6 +91,7 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         strategy=strategy,
         chain_limit=chain_limit,
         before_call=before_call,
+        approval=approval,
         approve=approve,
         after_call=after_call,
         on_event=on_event,
@@ -96,14 +104,27 @@ async def run_chain(  # noqa: PLR0913 - options with a name
     return await run_loop(model, messages, tools, schema, options)
 
 
-async def run_loop(
+async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins and ends
     model: ModelLike | ChatClient,
     messages: Sequence[Message],
     tools: Iterable[Tool],
     schema: SchemaLike | None,
     options: ChainOptions,
+    *,
+    begin_with: Sequence[PlanStep] = (),
+    until_asked: bool = False,
 ) -> Chain:
-    """What `run_chain` does, with its options as one value."""
+    """What `run_chain` does, with its options as one value.
+
+    Args:
+        model: Whom to ask.
+        messages: What it is asked.
+        tools: What it may call.
+        schema: What the answer is to have.
+        options: How.
+        begin_with: Calls that are made before the model is asked: it asked for them before, and they were agreed to.
+        until_asked: Whether the chain ends where a call has to be approved first, rather than that the model is told.
+    """
     if not messages:
         msg = "messages is empty: a chain begins with a request"
         raise ConfigError(msg)
@@ -115,13 +136,13 @@ async def run_loop(
     runner = ToolRunner(
         index=NameIndex(toolbox.values()),
         before_call=options.before_call,
-        approve=options.approve,
+        approve=engine_approver(options.approval, options.approve),
         after_call=options.after_call,
         on_event=options.on_event,
         timeout_s=options.tool_timeout_s,
         at_once=options.at_once,
     )
-    loop = _Loop(asker, runner, ending, given, options.chain_limit)
+    loop = _Loop(asker, runner, ending, given, options.chain_limit, tuple(begin_with), until_asked)
     async with asker:
         with span("chain", "node") as traced:
             more = f" {ending.last}" if options.chain_limit == 1 else ""
@@ -140,6 +161,8 @@ class _Loop:
     ending: SchemaInLoop
     given: tuple[Message, ...]
     limit: int
+    begin_with: tuple[PlanStep, ...] = ()
+    until_asked: bool = False
     entries: list[Entry] = field(default_factory=list[Entry])
     records: list[CallRecord] = field(default_factory=list[CallRecord])
     notes: list[str] = field(default_factory=list[str])
@@ -147,11 +170,18 @@ class _Loop:
 
     async def run(self, messages: list[Message]) -> Chain:
         self.notes += self.ending.notes
+        if self.begin_with:
+            made = self._kept(await self.runner.run(self.begin_with, 0))
+            if self._waits(0):
+                return self._chain("asked")
+            messages += [Message(role="assistant", content=_as_calls(self.begin_with)), results_message(made, "")]
         for number in range(1, self.limit + 1):
             text = await self._asked(messages, number)
             ended, following = await self._step(text, number)
             if ended is not None:
                 return ended
+            if self._waits(number):
+                return self._chain("asked")
             messages += [Message(role="assistant", content=cut(text, LONGEST_REPLY) or "(nothing)"), following]
         self.notes.append(f"the chain was cut short by its limit of {self.limit} model calls")
         return self._chain("limit")
@@ -195,10 +225,22 @@ class _Loop:
             made = await self.runner.refuse(read.calls, number, ended.problem)
         else:
             made = await self.runner.run(read.calls, number)
+        results = self._kept(made)
+        more = self.ending.last if number + 1 >= self.limit else ""
+        return None, results_message(results, more)
+
+    def _kept(self, made: Iterable[Made]) -> list[ToolResult]:
+        """What became of calls, told."""
+        results: list[ToolResult] = []
         for call, result in made:
             self.entries += [call, result]
-        more = self.ending.last if number + 1 >= self.limit else ""
-        return None, results_message([result for _, result in made], more)
+            results.append(result)
+        return results
+
+    def _waits(self, number: int) -> bool:
+        """Whether the chain ends after this reply, since a call of it has to be approved first."""
+        results = (each for each in self.entries if isinstance(each, ToolResult) and each.round == number)
+        return self.until_asked and any(each.fault == "asked" for each in results)
 
     async def _unread(self, text: str, read: ToolReply, number: int) -> tuple[Chain | None, Message]:
         """Told once; a model that again says nothing but JSON of its own means it as its answer."""
@@ -235,3 +277,8 @@ class _Loop:
             records=tuple(self.records),
             notes=tuple(self.notes),
         )
+
+
+def _as_calls(steps: Iterable[PlanStep]) -> str:
+    """Calls as a model asks for them."""
+    return storable_text({"tool_calls": [{"tool": step.tool, "arguments": step.arguments} for step in steps]})

@@ -10,6 +10,7 @@ from jazz_select.agent.chain.transcript import OnEvent
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
+from jazz_select.routing.approval import ApprovalPolicy, checked_policy
 from jazz_select.routing.tool_call import Approve
 
 Strategy = Literal["deferred", "native", "tool"]
@@ -29,6 +30,8 @@ class ChainOptions:
         strategy: When the schema comes in, where there are tools.
         chain_limit: How often the model may be asked in the chain; putting the answer into the schema comes on top.
         before_call: Asked before each call of a tool; may say no, and why.
+        approval: What needs a yes where there is no `approve`: "always" lets none pass, "destructive" and "never" let
+            pass what the model calls by name.
         approve: Asked before each call of a tool: `Allow()`, `Deny(reason)` or `Ask(reason)`.
         after_call: Told after each call of a tool; may give another result.
         on_event: Hears of what happens.
@@ -46,6 +49,7 @@ class ChainOptions:
     strategy: Strategy = "deferred"
     chain_limit: int = 8
     before_call: BeforeCall | None = None
+    approval: ApprovalPolicy = "destructive"
     approve: Approve | None = None
     after_call: AfterCall | None = None
     on_event: OnEvent | None = None
@@ -65,6 +69,7 @@ class ChainOptions:
         Raises:
             ConfigError: An option cannot work.
         """
+        checked_policy(self.approval)
         for name, known in (("strategy", STRATEGIES), ("on_limit", ("format", "raise"))):
             if getattr(self, name) not in known:
                 self._refuse(name, f"one of {', '.join(known)}")

@@ -29,6 +29,7 @@ from jazz_select.agent.chain.transcript import (
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
+from jazz_select.routing.approval import ApprovalPolicy
 from jazz_select.routing.tool_call import Approve
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text
@@ -85,6 +86,7 @@ async def respond(  # noqa: PLR0913 - options with a name
     strategy: Strategy = "deferred",
     chain_limit: int = 8,
     before_call: BeforeCall | None = None,
+    approval: ApprovalPolicy = "destructive",
     approve: Approve | None = None,
     after_call: AfterCall | None = None,
     on_event: OnEvent | None = None,
@@ -111,6 +113,8 @@ async def respond(  # noqa: PLR0913 - options with a name
         strategy: When the schema comes in, where there are tools.
         chain_limit: How often the model may be asked in the chain; putting the answer into the schema comes on top.
         before_call: Asked before each call of a tool; may say no, and why.
+        approval: What needs a yes where there is no `approve`: "always" lets none pass, "destructive" and "never" let
+            pass what the model calls by name.
         approve: Asked before each call that `before_call` lets pass: whether it may be made, or is to be asked for.
         after_call: Told after each call of a tool; may give another result.
         on_event: Hears of what happens.
@@ -134,6 +138,7 @@ async def respond(  # noqa: PLR0913 - options with a name
         strategy=strategy,
         chain_limit=chain_limit,
         before_call=before_call,
+        approval=approval,
         approve=approve,
         after_call=after_call,
         on_event=on_event,

@@ -15,8 +15,9 @@ from jazz_select.values import Message, Usage
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-ChainStatus = Literal["answered", "limit", "failed"]
-"""How a chain ended: with an answer, at its limit of model calls, or with an error of the model's."""
+ChainStatus = Literal["answered", "limit", "failed", "asked"]
+"""How a chain ended: with an answer, at its limit of model calls, with an error of the model's, or with a call that
+waits to be approved, where an agent asks for that."""
 Purpose = Literal["chain", "answer", "format"]
 """What a model was asked for: the next step, the answer at once, or a finished chain put into a schema."""
 _log = logging.getLogger(__name__)
@@ -129,7 +130,7 @@ class Chain:
     @property
     def incomplete(self) -> bool:
         """Whether it was cut short."""
-        return self.status != "answered"
+        return self.status in {"limit", "failed"}
 
     @property
     def text(self) -> str:

@@ -1,9 +1,10 @@
 """A model that goes on where a flow is open: with the flow's prompt, its tools, and what is known."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from jazz_select.agent.approval import TurnApproval
 from jazz_select.agent.chain.loop import run_loop
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.transcript import Chain, ToolResult
@@ -13,6 +14,8 @@ from jazz_select.agent.turn import FlowStack, TurnRequest
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.routing.plans.plan import PlanStep
+from jazz_select.routing.tool_call import Allow, ToolCall, Verdict
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.text import json_line, name_shown
 from jazz_select.values import Message
@@ -21,6 +24,7 @@ EARLIER_CHARS: Final = 24_000
 """How many characters of the conversation before this request a model is shown."""
 FINISHED = "finish_procedure"
 """The tool by which a model says that a flow is done."""
+_UNMADE: Final = ("asked", "denied")
 _ENDING = f"When the procedure is complete, call {FINISHED}, then tell the user."
 
 
@@ -35,6 +39,8 @@ class OpenFlowReply:
     final: bool = False
     """Whether a tool was run that destroys something."""
     ran: tuple[Ran, ...] = ()
+    asked: bool = False
+    """Whether a call has to be approved first."""
 
 
 class OpenFlows:
@@ -53,8 +59,10 @@ class OpenFlows:
         self._system = system
         self._options = options
 
-    async def talk(self, request: TurnRequest, stack: FlowStack, flow: BaseFlow | None, run: FlowRun) -> OpenFlowReply:
-        """Go on with a flow, or without one with every tool."""
+    async def talk(
+        self, request: TurnRequest, stack: FlowStack, flow: BaseFlow | None, run: FlowRun, approval: TurnApproval
+    ) -> OpenFlowReply:
+        """Go on with a flow, or without one with every tool. A call that the user has agreed to is made first."""
         earlier, left_out = _recent(request.conversation)
         parts = [self._system, _prompts(stack, flow), _ENDING if flow is not None else "", _known(run), left_out]
         messages = [
@@ -70,21 +78,38 @@ class OpenFlows:
 
         done = Tool(name=FINISHED, description="Say that the procedure is complete.", function=finish)
         tools = [*self._usable(flow), *([done] if flow is not None else [])]
+        within = stack.top.name if flow is not None and stack.top is not None else ""
+        granted = approval.granted_to(within, run.path)
+        begin_with = [] if granted is None else [PlanStep(tool=granted.tool, arguments=granted.arguments)]
+        approve = approval.at(within, run.path)
+
+        async def but_for_its_end(call: ToolCall) -> Verdict:
+            return Allow() if call.tool == FINISHED else await approve(call)
+
+        options = replace(self._options, approve=but_for_its_end)
         try:
-            chain = await run_loop(self._model, messages, tools, None, self._options)
+            chain = await run_loop(self._model, messages, tools, None, options, begin_with=begin_with, until_asked=True)
         except ChainError as error:
             return OpenFlowReply(
                 chain=error.chain, error=error, ran=self._ran(error.chain), final=self._final(error.chain)
             )
-        return OpenFlowReply(chain=chain, finished=bool(ended), ran=self._ran(chain), final=self._final(chain))
+        asked = chain.status == "asked"
+        finished = bool(ended) and not asked
+        return OpenFlowReply(
+            chain=chain, finished=finished, ran=self._ran(chain), final=self._final(chain), asked=asked
+        )
 
     def _final(self, chain: Chain) -> bool:
         """Whether a call in it was made to a tool that destroys something; one that failed may have, too."""
-        called = [each.tool for each in chain.entries if isinstance(each, ToolResult)]
+        called = [each.tool for each in chain.entries if isinstance(each, ToolResult) and each.fault not in _UNMADE]
         return any(name in self._tools and self._tools[name].destructive for name in called)
 
     def _ran(self, chain: Chain) -> tuple[Ran, ...]:
-        results = [each for each in chain.entries if isinstance(each, ToolResult) and each.tool in self._tools]
+        results = [
+            each
+            for each in chain.entries
+            if isinstance(each, ToolResult) and each.tool in self._tools and each.fault not in _UNMADE
+        ]
         return tuple(
             Ran(
                 tool=each.tool,

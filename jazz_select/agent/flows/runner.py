@@ -18,6 +18,7 @@ from jazz_select.routing.records import StepRecord
 from jazz_select.routing.run_context import arguments_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT
+from jazz_select.routing.tool_call import Approve
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import beginning, describe_error
@@ -44,7 +45,7 @@ class FlowRun:
         type: Its type.
         path: Its place: "0", or "0.1" for the second part of that.
         status: `done`; `active` where a model goes on with it in the turns to come; `open` where somebody else has to;
-            `waiting` for facts that a tool of it wants; `failed` where a step did.
+            `waiting` for facts that a tool of it wants, or for a yes; `failed` where a step did.
         records: One for each step of its own chain, of this turn.
         facts: What is known after it: what was known before, and what its tools returned.
         own: What its own tools returned, in this turn and before.
@@ -151,7 +152,7 @@ def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
 class FlowRunner:
     """Runs flows for one turn."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options with a name
         self,
         executor: FlowExecutor,
         before: Mapping[str, Part],
@@ -160,8 +161,9 @@ class FlowRunner:
         go_on: GoOn | None = None,
         fill: FindInputs | None = None,
         fixed: Mapping[str, Any] | None = None,
+        approve: Callable[[str], Approve] | None = None,
     ) -> None:
-        """Take who runs chains, what is done already, who chooses branches, who goes on, and who finds facts.
+        """Take who runs chains, what is done, and who chooses branches, goes on, finds facts and approves calls.
 
         What is `fixed`, the caller's own context, is what it is: nothing that tools returned takes its place.
         """
@@ -171,6 +173,7 @@ class FlowRunner:
         self._choose = choose
         self._go_on = go_on
         self._fill = fill
+        self._approve = approve
 
     async def run(
         self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0", *, lost: Sequence[str] = ()
@@ -224,7 +227,10 @@ class FlowRunner:
         begun = await self._filled(begun, chain)
         if begun.status != "done":
             return begun
-        ran = await self._executor.run(chain, begun.facts, after=begun.last, fixed=self._fixed, lost=begun.lost)
+        approve = self._approve(begun.path) if self._approve else None
+        ran = await self._executor.run(
+            chain, begun.facts, after=begun.last, fixed=self._fixed, lost=begun.lost, approve=approve
+        )
         good = [record for record in ran.records if record.status == "ok"]
         tried = [record for record in ran.records if record.attempts]
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]
@@ -247,6 +253,8 @@ class FlowRunner:
         if last.missing:
             waits = replace(run, status="waiting", records=tuple(good), tool=last.tool)
             return replace(waits, asks=last.missing, problem=last.error)
+        if last.fault == "asked":
+            return replace(run, status="waiting", records=tuple(good), tool=last.tool, problem=last.error)
         return replace(run, status=ran.status, problem=last.error or _OPEN)
 
     def _told(self, record: StepRecord) -> Ran:

@@ -46,45 +46,6 @@ _HESITANT: Final = (
 """How words begin that may take back what is said."""
 _LONGEST_SAID: Final = 4_000
 
-CALLED_OFF: Final = frozenset(
-    {
-        *(
-            "cancel",
-            "stop",
-            "never mind",
-            "nevermind",
-            "forget it",
-            "forget about it",
-            "leave it",
-            "abort",
-            "no",
-            "nope",
-        ),
-        *("no thanks", "no thank you", "not now", "quit", "exit"),
-    }
-)
-"""Messages that call off what was asked for."""
-AGREED: Final = frozenset(
-    {
-        *(
-            "yes",
-            "yes please",
-            "yep",
-            "yeah",
-            "ok",
-            "okay",
-            "sure",
-            "please",
-            "please do",
-            "go on",
-            "go ahead",
-            "continue",
-        ),
-        "do it",
-    }
-)
-"""Messages that let it go on."""
-
 
 class Wanted(NamedTuple):
     """A fact that is wanted: its schema, and where that one's references point."""

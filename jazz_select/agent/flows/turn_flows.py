@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jazz_select.agent.approval import AgentApproval, TurnApproval
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.branches import branch_of
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
@@ -34,6 +35,7 @@ class FlowAttempt:
         request: What is to be answered.
         stack: The flows, this one on top.
         open_flow: How far it has come before.
+        approval: Who lets calls pass in this turn.
         answers: What was found in the user's words.
         replies: What models made of it, in the order in which they ended.
     """
@@ -41,6 +43,7 @@ class FlowAttempt:
     request: TurnRequest
     stack: FlowStack
     open_flow: OpenFlow
+    approval: TurnApproval
     answers: dict[str, Any] = field(default_factory=dict[str, Any])
     replies: list[OpenFlowReply] = field(default_factory=list[OpenFlowReply])
 
@@ -55,13 +58,15 @@ class TurnFlows:
         gate: DestructionGate,
         model: ChatClient | None,
         loops: OpenFlows | None,
+        approval: AgentApproval,
     ) -> None:
-        """Take who finds branches, who runs chains, what holds them, and who goes on where a flow is open, if any."""
+        """Take who finds branches, runs chains, holds them, goes on where a flow is open, and approves calls."""
         self._selector = selector
         self._executor = executor
         self._gate = gate
         self._model = model
         self._loops = loops
+        self._approval = approval
 
     def flow(self, name: str) -> BaseFlow | None:
         """The live flow of this name."""
@@ -88,8 +93,9 @@ class TurnFlows:
     async def run(self, selected: SelectedFlows) -> TurnWork:
         """Run what is on top, and what was queued below it once that is done."""
         work = TurnWork.of(selected)
+        approval = self._approval.turn(selected.granted)
         while (top := work.stack.top) is not None:
-            attempt = FlowAttempt(request=work.request, stack=work.stack, open_flow=top)
+            attempt = FlowAttempt(request=work.request, stack=work.stack, open_flow=top, approval=approval)
             try:
                 run = await self._one(attempt)
             except Exception as error:  # noqa: BLE001 - whatever an author's part fails with, the turn goes on
@@ -107,7 +113,10 @@ class TurnFlows:
         work = TurnWork.of(selected)
         if self._loops is None:
             return replace(work, status="open", reason=work.reason or "no flow fits")
-        talked = await self._loops.talk(work.request, work.stack, None, FlowRun(flow=""))
+        approval = self._approval.turn(selected.granted)
+        talked = await self._loops.talk(work.request, work.stack, None, FlowRun(flow="", path=""), approval)
+        if talked.asked:
+            return replace(work, status="confirming", pending=approval.pending, chain=talked.chain)
         return replace(
             work,
             status="failed" if talked.error else "done",
@@ -132,10 +141,12 @@ class TurnFlows:
             status = "waiting" if run.status == "waiting" else "active"
             stack = stack.with_top(progress.model_copy(update={"status": status}))
         replies = attempt.replies
+        pending = None if run.status in {"done", "failed"} else attempt.approval.pending
         return replace(
             work,
             stack=stack,
-            status=run.status,
+            status=run.status if pending is None else "confirming",
+            pending=pending,
             runs=(*work.runs, run),
             chain=replies[-1].chain if replies else work.chain,
             incomplete=work.incomplete or any(each.chain.incomplete for each in replies),
@@ -176,6 +187,7 @@ class TurnFlows:
             go_on=go_on if self._loops else None,
             fill=fill if self._model else None,
             fixed=context,
+            approve=lambda path: attempt.approval.at(top.name, path),
         )
         return await runner.run(flow, {**top.answers, **context, **attempt.answers})
 
@@ -200,7 +212,7 @@ class TurnFlows:
         """A model goes on where a flow is open. If it fails, the flow stays as it is: nothing of it is run again."""
         if self._loops is None:
             return run
-        talked = await self._loops.talk(attempt.request, attempt.stack, flow, run)
+        talked = await self._loops.talk(attempt.request, attempt.stack, flow, run, attempt.approval)
         attempt.replies.append(talked)
         run = replace(run, final=run.final or talked.final)
         ran = (*run.ran, *talked.ran)

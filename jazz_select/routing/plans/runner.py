@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any, Final, Generic, TypeVar, cast
 
 from jazz_select.errors import ConfigError
+from jazz_select.routing.approval import ApprovalPolicy, engine_approver
 from jazz_select.routing.names.resolution import NameIndex, Resolution
 from jazz_select.routing.plans.plan import Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcome, note_plan
@@ -49,13 +50,14 @@ def fill_from_outputs(tool: Tool, missing: tuple[str, ...], outputs: Mapping[str
     return filled
 
 
-async def run_plan(
+async def run_plan(  # noqa: PLR0913 - options with a name
     plan: Plan,
     tools: Iterable[RunnableT] | NameIndex[RunnableT],
     *,
     fill: FillMissing[RunnableT] | None = None,
     timeout_s: float | None = TIMEOUT_S,
     at_once: int = AT_ONCE,
+    approval: ApprovalPolicy = "destructive",
     approve: Approve | None = None,
 ) -> PlanResult:
     """Run every step that can be run, and say what became of each.
@@ -71,15 +73,18 @@ async def run_plan(
         fill: Where missing inputs come from; by default they are an error of the step.
         timeout_s: The most that one step may take; None for no limit.
         at_once: The most steps that run at one time; 1 runs them one after the other.
-        approve: Asked before each call is made; without it every call may be.
+        approval: What needs a yes where there is no `approve`: "always" lets none pass, "destructive" and "never"
+            let pass what the plan names.
+        approve: Asked before each call is made, whatever the policy.
 
     Raises:
-        ConfigError: `timeout_s` or `at_once` cannot work.
+        ConfigError: `timeout_s`, `at_once` or `approval` cannot work.
         CancelledError: The caller was cancelled; the running steps were, too.
     """
     if at_once < 1 or (timeout_s is not None and not timeout_s > 0):
         msg = f"at_once is a number from 1 and timeout_s one above 0, or None, not {at_once!r} and {timeout_s!r}"
         raise ConfigError(msg)
+    approve = engine_approver(approval, approve)
     started = perf_counter()
     checked = plan if plan.problems else Plan.of(plan.steps)  # one that was not built by `of` has not been checked
     if checked.problems:

@@ -46,7 +46,7 @@ async def memory(indexed: Path) -> AsyncIterator[ProceduralMemory]:
 @pytest.fixture
 def made(memory: ProceduralMemory, pack: FlowRegistry) -> Made:
     def make(model: Any = None, *, llm: Any = None, **options: Any) -> Agent:
-        options = {"decision_callback": ReturnPolicy()} | options
+        options = {"decision_callback": ReturnPolicy(), "approval": "never"} | options
         return Agent(FlowSelector(llm, pack, memory, "support"), shop_tools(Shop()), model, **options)
 
     return make

@@ -123,7 +123,7 @@ async def test_what_is_queued_goes_on_only_where_it_is_agreed_to(message: str) -
     selector = FlowSelector(
         ScriptedModel(chosen, "[]", repeat=True), registry, ListMemory(metadata("look", "pay")), "s", on_empty="none"
     )
-    agent = Agent(selector, [look, destroyer("pay", log)])
+    agent = Agent(selector, [look, destroyer("pay", log)], approval="never")
     first = await agent.turn("look it up and pay")
     off = await agent.turn("never mind", first.conversation)
     assert (off.resumed, log) == ("pay", [])

@@ -12,7 +12,10 @@ from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.errors import ConfigError
 
 DEFAULTS = {each.name: each.default for each in fields(ChainOptions)}
-OF_THE_LOOP = {"chain_limit", "before_call", "approve", "after_call", "conversation_id", "tool_timeout_s", "at_once"}
+OF_THE_LOOP = {"chain_limit", "before_call", "approval", "approve", "after_call", "conversation_id"} | {
+    "tool_timeout_s",
+    "at_once",
+}
 OF_THE_SCHEMA = {"prompt", "max_chars", "on_limit", "max_reasks"}
 
 
@@ -20,6 +23,7 @@ OF_THE_SCHEMA = {"prompt", "max_chars", "on_limit", "max_reasks"}
     ("options", "problem"),
     [
         ({"strategy": "odd"}, "strategy is one of deferred, native, tool, not 'odd'"),
+        ({"approval": "odd"}, "approval is one of destructive, always, never, not 'odd'"),
         ({"on_limit": "odd"}, "on_limit is one of format, raise, not 'odd'"),
         ({"chain_limit": 0}, "chain_limit is a whole number of at least 1, not 0"),
         ({"chain_limit": True}, "chain_limit is a whole number of at least 1, not True"),

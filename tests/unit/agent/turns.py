@@ -46,9 +46,16 @@ def shop_of(*flows: tuple[str, tuple[str, ...]]) -> FlowRegistry:
     return registry
 
 
+def selector_of(registry: FlowRegistry, *names: str) -> FlowSelector:
+    """Recalls these flows, whatever is said."""
+    return FlowSelector(None, registry, ListMemory(metadata(*names)), "support")
+
+
 def agent_of(registry: FlowRegistry, tools: list[Any], *names: str, model: Any = None, **options: Any) -> Agent:
-    selector = FlowSelector(None, registry, ListMemory(metadata(*(names or ("both",)))), "support")
-    return Agent(selector, tools, model, **options)
+    """An agent that asks nobody: what it asks for is what `test_approving` is about."""
+    selector = selector_of(registry, *(names or ("both",)))
+    chosen: dict[str, Any] = {"approval": "never", **options}
+    return Agent(selector, tools, model, **chosen)
 
 
 def obj(**wanted: str) -> dict[str, Any]:

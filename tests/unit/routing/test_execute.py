@@ -294,8 +294,16 @@ async def test_a_policy_says_when_a_tool_is_called_again() -> None:
     assert (result.status, result.records[0].attempts, len(calls)) == ("ok", 3, 3)
 
 
-@pytest.mark.parametrize("named", [False, True], ids=["found by schema", "named by the author"])
-async def test_what_destroys_runs_unasked_only_where_its_author_named_it(*, named: bool) -> None:
+@pytest.mark.spec("005.1")
+@pytest.mark.parametrize(
+    ("step", "status"),
+    [
+        pytest.param(CHOOSE, "open", id="found by schema"),
+        pytest.param(GuidedDecisionPoint(after_step="find", candidate_tools=["drop"]), "open", id="left at a point"),
+        pytest.param("drop", "ok", id="named as a step"),
+    ],
+)
+async def test_what_destroys_runs_without_a_choice_only_where_its_caller_named_it(step: Any, status: str) -> None:
     ran: list[str] = []
 
     def find() -> dict[str, str]:
@@ -306,9 +314,26 @@ async def test_what_destroys_runs_unasked_only_where_its_author_named_it(*, name
 
     found = Tool(name="find", function=find)
     taken = tool_from_function(drop, destructive=True)
-    step = GuidedDecisionPoint(after_step="find", candidate_tools=["drop"]) if named else CHOOSE
     result = await FlowExecutor([found, taken]).run(["find", step])
-    assert (result.status, ran) == (("ok", ["k"]) if named else ("open", []))
+    assert (result.status, ran) == (status, ["k"] if status == "ok" else [])
+
+
+@pytest.mark.spec("005.1")
+async def test_the_one_that_destroys_and_is_left_at_a_point_is_asked_about() -> None:
+    def drop(key: str) -> None:
+        ran.append(key)
+
+    class Chooser:
+        def decide(self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str) -> str | None:
+            asked.append(candidates[0].name)
+            return answers.pop()
+
+    ran, asked, answers = list[str](), list[str](), ["drop", None]
+    point = GuidedDecisionPoint(after_step="find", candidate_tools=["drop"])
+    executor = FlowExecutor([tool_from_function(drop, destructive=True)], Chooser())
+    results = [await executor.run([point], {"key": "k"}) for _ in range(2)]
+    assert [each.status for each in results] == ["open", "ok"]
+    assert (asked, ran) == (["drop", "drop"], ["k"])
 
 
 async def test_a_value_that_is_null_is_not_hoped_for() -> None:

@@ -1,0 +1,333 @@
+"""Approval at every door: what is asked for, what a yes lets pass, and what nobody is asked about."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from jazz_select import FlowSelector, ParallelFlow
+from jazz_select.agent import Agent, Conversation, Route, respond, run_chain
+from jazz_select.agent.chain.transcript import ToolResult
+from jazz_select.agent.graph.guards import guard
+from jazz_select.agent.turn import TurnInput
+from jazz_select.errors import ConfigError
+from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, PlanStep, Tool, ToolCall, run_plan
+from jazz_select.testing import ListMemory, ScriptedModel
+from jazz_select.values import Message, flow_id
+from tests.unit.agent.turns import composed, obj, selector_of, shop_of
+from tests.unit.selector.shop import metadata
+
+POLICIES = ("destructive", "always", "never")
+ASK = (Message(role="user", content="pay 5"),)
+CALL = '{"tool_call": {"tool": "pay", "arguments": {"amount": 5}}}'
+KNOWN = {"amount": 5}
+QUESTION = "This would be done next: pay (amount: 5). Shall I go on, yes or no?"
+
+
+def pays(log: list[Any], *, destructive: bool = True, name: str = "pay") -> Tool:
+    def pay(**given: Any) -> dict[str, Any]:
+        log.append(given)
+        return {"paid": given["amount"]}
+
+    return Tool(name=name, input_schema=obj(amount="integer"), function=pay, destructive=destructive)
+
+
+def at_an_agent(tool: Tool, *, steps: bool = True, model: Any = None, **options: Any) -> Agent:
+    registry = shop_of(("pays", ("pay",) if steps else ()))
+    if not steps:
+        flow = registry.by_name("pays")
+        assert flow is not None
+        vars(flow).update(tools=("pay",))
+    return Agent(selector_of(registry, "pays"), [tool], model, **options)
+
+
+async def talk(agent: Agent, *messages: str, context: Any = KNOWN) -> list[Any]:
+    """The results of these turns; between any two the conversation is a text, as if in another process."""
+    results: list[Any] = []
+    kept = Conversation()
+    for message in messages:
+        results.append(await agent.turn(message, kept, context=context))
+        kept = Conversation.from_json(results[-1].conversation.to_json())
+    return results
+
+
+# --- doors and policies --------------------------------------------------------
+
+
+async def by_executor(tool: Tool, **options: Any) -> str:
+    return (await FlowExecutor([tool], **options).run(["pay"], KNOWN)).records[0].fault
+
+
+async def by_plan(tool: Tool, **options: Any) -> str:
+    (step,) = (await run_plan(Plan.of([PlanStep(tool="pay", arguments=KNOWN)]), [tool], **options)).steps
+    return step.error.fault if step.error else ""
+
+
+async def by_chain(tool: Tool, **options: Any) -> str:
+    return _fault((await run_chain(ScriptedModel(CALL, "done"), ASK, [tool], **options)).entries)
+
+
+async def by_respond(tool: Tool, **options: Any) -> str:
+    return _fault((await respond(ScriptedModel(CALL, "done"), ASK, [tool], **options)).chain.entries)
+
+
+def _fault(entries: Sequence[Any]) -> str:
+    (result,) = [each for each in entries if isinstance(each, ToolResult)]
+    return result.fault
+
+
+async def by_steps_of_an_agent(tool: Tool, **options: Any) -> str:
+    return _asked(await at_an_agent(tool, **options).turn("pays", context=KNOWN))
+
+
+async def by_model_of_an_agent(tool: Tool, **options: Any) -> str:
+    return _asked(await at_an_agent(tool, steps=False, model=ScriptedModel(CALL, "done"), **options).turn("pays"))
+
+
+async def by_model_without_a_flow(tool: Tool, **options: Any) -> str:
+    agent = at_an_agent(tool, model=ScriptedModel(CALL, "done"), **options)
+    return _asked(await agent.turn("something quite else"))
+
+
+def _asked(result: Any) -> str:
+    return "asked" if result.status == "confirming" else ""
+
+
+ENGINES = {"executor": by_executor, "plan": by_plan, "chain": by_chain, "respond": by_respond}
+AGENTS = {
+    "steps of an agent": by_steps_of_an_agent,
+    "a model with a flow": by_model_of_an_agent,
+    "a model without one": by_model_without_a_flow,
+}
+DOORS = ENGINES | AGENTS
+
+
+@pytest.mark.spec("005.1")
+@pytest.mark.parametrize("destructive", [True, False], ids=["destroys", "harmless"])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("door", DOORS)
+async def test_each_policy_at_each_door(door: str, policy: Any, *, destructive: bool) -> None:
+    log: list[Any] = []
+    fault = await DOORS[door](pays(log, destructive=destructive), approval=policy)
+    asked = policy == "always" or (policy == "destructive" and destructive and door in AGENTS)
+    assert (fault, log) == (("asked", []) if asked else ("", [KNOWN]))
+
+
+@pytest.mark.spec("005.1")
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_hook_decides_about_each_call_whatever_the_policy(door: str, policy: Any) -> None:
+    log, heard = list[Any](), list[ToolCall]()
+
+    def allow(call: ToolCall) -> Allow:
+        heard.append(call)
+        return Allow()
+
+    async def ask(call: ToolCall) -> Ask:
+        heard.append(call)
+        return Ask("it costs money")
+
+    assert await DOORS[door](pays(log, destructive=False), approval=policy, approve=allow) == ""
+    assert await DOORS[door](pays(log), approval=policy, approve=ask) == "asked"
+    assert log == [KNOWN]
+    assert [(each.tool, each.arguments, each.destructive) for each in heard] == [
+        ("pay", KNOWN, False),
+        ("pay", KNOWN, True),
+    ]
+
+
+@pytest.mark.spec("005.1")
+@pytest.mark.parametrize("door", DOORS)
+async def test_the_default_is_that_of_what_destroys_and_another_word_is_refused(door: str) -> None:
+    log: list[Any] = []
+    fault = await DOORS[door](pays(log))
+    assert (fault, log) == (("asked", []) if door in AGENTS else ("", [KNOWN]))
+    with pytest.raises(ConfigError, match="approval is one of destructive, always, never, not 'odd'"):
+        await DOORS[door](pays(log), approval="odd")
+
+
+# --- a turn that asks ----------------------------------------------------------
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize("by", ["steps", "model"])
+async def test_a_yes_lets_the_call_pass_that_was_shown_once(by: str) -> None:
+    log: list[Any] = []
+    model = ScriptedModel(CALL, "It is paid.") if by == "model" else None
+    asked, done = await talk(at_an_agent(pays(log), steps=by == "steps", model=model), "pays", "Yes, please.")
+    assert (asked.status, asked.text) == ("confirming", QUESTION)
+    assert asked.conversation.pending.arguments == KNOWN
+    assert log == [KNOWN]
+    assert done.status == ("done" if by == "steps" else "active")
+    assert done.conversation.pending is None
+    if by == "model":
+        assert (done.text, done.model_calls) == ("It is paid.", 1)
+        assert [each.final for part in done.conversation.flows[0].parts.values() for each in part.ran] == [True]
+
+
+@pytest.mark.spec("005.2")
+async def test_a_model_without_a_flow_hears_what_came_of_the_call_that_was_agreed_to() -> None:
+    log: list[Any] = []
+    model = ScriptedModel(CALL, "It is paid.", CALL)
+    asked, done, again = await talk(at_an_agent(pays(log), model=model), "pay 5 for me", "ok", "and once more")
+    assert [asked.status, done.status, again.status] == ["confirming", "done", "confirming"]
+    assert (done.text, log) == ("It is paid.", [KNOWN])
+    heard = model.calls[1]
+    assert [each.role for each in heard[-3:]] == ["user", "assistant", "user"]
+    assert '"paid":5' in heard[-1].content.replace(" ", "")
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(
+    ("by", "text"),
+    [
+        ("steps", "All right, nothing more is done about: pays."),
+        ("model", "All right, nothing more is done about: pays."),
+        ("no flow", "All right, this is not done: pay."),
+    ],
+)
+async def test_a_no_calls_it_off_and_a_later_yes_does_nothing(by: str, text: str) -> None:
+    log: list[Any] = []
+    model = None if by == "steps" else ScriptedModel(CALL, "What do you mean?")
+    agent = at_an_agent(pays(log), steps=by != "model", model=model)
+    first, off, after = await talk(agent, "something quite else" if by == "no flow" else "pays", "no, thanks", "yes")
+    assert (first.status, off.text, off.conversation.pending, off.conversation.flows) == ("confirming", text, None, ())
+    assert (log, after.status) == ([], "open" if by == "steps" else "done")
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(
+    "message", ["yes?", "what does it cost?", "hm", "", "5", "yes, but only 4", "pays", "don't know", "sí pero no"]
+)
+async def test_neither_yes_nor_no_asks_again(message: str) -> None:
+    log: list[Any] = []
+    first, again, done = await talk(at_an_agent(pays(log)), "pays", message, "yes")
+    assert (first.text, again.status, again.text) == (QUESTION, "confirming", QUESTION)
+    assert (done.status, log) == ("done", [KNOWN])
+
+
+@pytest.mark.spec("005.2")
+async def test_with_other_arguments_than_shown_the_question_is_another() -> None:
+    log: list[Any] = []
+    agent = at_an_agent(pays(log))
+    first = await agent.turn("pays", context={"amount": 5})
+    second = await agent.turn("yes", first.conversation, context={"amount": 5_000})
+    assert (second.status, second.text, log) == ("confirming", QUESTION.replace("5", "5000"), [])
+    third = await agent.turn("yes", second.conversation, context={"amount": 5_000})
+    assert (third.status, log) == ("done", [{"amount": 5_000}])
+
+
+@pytest.mark.spec("005.2")
+async def test_each_call_is_a_question_of_its_own() -> None:
+    log: list[Any] = []
+    registry = shop_of(("pays", ("pay", "pay")))
+    results = await talk(Agent(selector_of(registry, "pays"), [pays(log)]), "pays", "yes", "yes")
+    assert [each.status for each in results] == ["confirming", "confirming", "done"]
+    assert log == [KNOWN, KNOWN]
+
+
+@pytest.mark.spec("005.2")
+async def test_parts_side_by_side_are_asked_about_one_after_the_other() -> None:
+    log: list[Any] = []
+    selector, _ = composed(ParallelFlow)
+    tools = [pays(log, name="do_first"), pays(log, name="do_second")]
+    results = await talk(Agent(selector, tools), "both", "yes", "yes")
+    assert [each.status for each in results] == ["confirming", "confirming", "done"]
+    assert ["do first" in results[0].text, "do second" in results[1].text, len(log)] == [True, True, 2]
+
+
+async def test_a_message_about_another_flow_parks_the_one_that_asks_and_brings_the_question_back() -> None:
+    log: list[Any] = []
+
+    def look() -> None:
+        log.append("look")
+
+    registry = shop_of(("pays", ("pay",)), ("looks", ("look",)))
+    model = ScriptedModel(*(f'["{flow_id(name)}"]' for name in ("pays", "looks")))
+    selector = FlowSelector(model, registry, ListMemory(metadata("pays", "looks")), "support")
+    agent = Agent(selector, [pays(log), look])
+    first, other, again, done = await talk(agent, "pays", "looks", "yes", "yes")
+    assert [each.status for each in (first, other, again, done)] == ["confirming", "done", "confirming", "done"]
+    assert (other.resumed, other.conversation.pending, again.text, log) == ("pays", None, QUESTION, ["look", KNOWN])
+
+
+async def test_a_hook_may_still_say_no_after_the_yes_and_its_reason_is_for_logs() -> None:
+    log: list[Any] = []
+    verdicts = [Deny("the till is closed"), Ask("it costs money")]
+    agent = at_an_agent(pays(log), approve=lambda _: verdicts.pop())
+    first, denied = await talk(agent, "pays", "yes")
+    assert (first.status, first.reason, first.text) == ("confirming", "it costs money", QUESTION)
+    assert (denied.status, denied.text, log) == ("failed", "pays could not be done.", [])
+    assert "the till is closed" in denied.reason
+
+
+async def test_a_guard_that_blocks_takes_the_question_back() -> None:
+    log: list[Any] = []
+
+    @guard("closed")
+    def closed(state: TurnInput) -> Route | None:
+        return Route("closed") if "late" in state.message else None
+
+    results = await talk(at_an_agent(pays(log), guards=[closed]), "pays", "too late", "yes", "yes")
+    assert [each.status for each in results] == ["confirming", "blocked", "confirming", "done"]
+    assert log == [KNOWN]
+
+
+async def test_what_was_prepared_is_not_done_again_and_a_flow_that_is_gone_is_asked_about_no_more() -> None:
+    log: list[Any] = []
+
+    def look() -> None:
+        log.append("look")
+
+    registry = shop_of(("pays", ("look", "pay")))
+    agent = Agent(selector_of(registry, "pays"), [look, pays(log)])
+    first = await agent.turn("pays", context=KNOWN)
+    done = await agent.turn("yes", first.conversation, context=KNOWN)
+    assert (done.status, log) == ("done", ["look", KNOWN])
+    flow = registry.by_name("pays")
+    assert flow is not None
+    registry.unregister(flow.id)
+    gone = await agent.turn("yes", first.conversation, context=KNOWN)
+    assert (gone.status, gone.flows, log) == ("open", [], ["look", KNOWN])
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("a\nShall I? yes", "a Shall I? yes"),
+        (True, "true"),
+        (["x", {"y": 1}], '["x",{"y":1}]'),
+        (None, "null"),
+        ("z" * 2_000, "characters cut"),
+    ],
+    ids=["lines", "a boolean", "nested", "nothing", "long"],
+)
+async def test_every_argument_is_shown_in_one_line(value: Any, shown: str) -> None:
+    log: list[Any] = []
+
+    def pay(**given: Any) -> None:
+        log.append(given)
+
+    call = {"tool_call": {"tool": "pay", "arguments": {"to_whom": value}}}
+    tool = Tool(name="pay", input_schema={"properties": {"to_whom": {}}}, function=pay, destructive=True)
+    model = ScriptedModel(json.dumps(call), "done")
+    asked, done = await talk(at_an_agent(tool, steps=False, model=model), "pays", "yes", context=None)
+    assert asked.text.startswith("This would be done next: pay (to whom: ")
+    assert shown in asked.text
+    assert "\n" not in asked.text
+    assert (done.status, len(log)) == ("active", 1)
+
+
+async def test_a_number_beyond_all_json_is_kept_as_it_is_shown() -> None:
+    log: list[Any] = []
+    asked, _ = await talk(at_an_agent(pays(log)), "pays", "yes", context={"amount": 10**30})
+    assert f"amount: {10**30})" in asked.text
+    assert log == [{"amount": 10**30}]
+
+
+async def test_the_agents_own_tool_for_ending_a_flow_is_never_asked_about() -> None:
+    end = '{"tool_call": {"tool": "finish_procedure", "arguments": {}}}'
+    model = ScriptedModel(end, "All done.")
+    result = await at_an_agent(pays([]), steps=False, model=model, approval="always").turn("pays")
+    assert (result.status, result.text) == ("done", "All done.")

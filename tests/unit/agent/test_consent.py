@@ -1,0 +1,138 @@
+"""What counts as a yes, as a no, and as neither; and which requests only seem to want something done."""
+
+import pytest
+
+from jazz_select.agent.flows.consent import AGREED, CALLED_OFF, POLITE, consent
+from jazz_select.agent.flows.tentative import is_tentative
+from tests.unit.agent.turns import agent_of, destroyer, shop_of
+
+YES = {
+    "en": ["yes", "Yes, please.", "OK", "sure!", "Go ahead", "yes, please do it!", "of course"],
+    "de": ["Ja", "Ja, bitte.", "einverstanden", "Mach das"],
+    "es": ["Sí", "si, por favor", "¡Claro que sí!", "adelante"],
+    "fr": ["Oui", "oui, s’il vous plaît", "D'accord.", "vas-y"],
+    "it": ["Sì", "va bene", "sì, grazie", "Procedi"],
+    "ru": ["Да", "да, пожалуйста", "Хорошо", "согласен"],
+    "ja": ["はい", "はい、お願いします。", "もちろんです", "続けてください"],
+}
+NO = {
+    "en": ["no", "No, thanks.", "don't", "never mind", "stop!", "please don't do it", "cancel"],
+    "de": ["Nein", "nein, danke", "lieber nicht", "Abbrechen"],
+    "es": ["no, gracias", "mejor no", "Cancelar", "olvídalo"],
+    "fr": ["Non", "non merci", "annulez", "laisse tomber"],
+    "it": ["no grazie", "annulla", "lascia perdere"],
+    "ru": ["Нет", "не надо", "отмена"],
+    "ja": ["いいえ", "やめてください。", "キャンセルしてください"],
+}
+NEITHER = [
+    *("", " ", "?", "yes?", "ok？", "yes but wait", "no, go ahead", "ok, stop", "yes, but the other one", "no problem"),
+    *("yes yes no", "thanks", "please hold my calls", "yesterday", "okra", "not yes", "I said yes to my sister", "👍"),
+    *("maybe", "what would yes do", "da", "yes " * 60, "y", "ja aber", "はい？", "はい、でも待って"),
+]
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize("message", [each for said in YES.values() for each in said])
+def test_a_yes_in_seven_languages(message: str) -> None:
+    assert consent(message) == "yes"
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize("message", [each for said in NO.values() for each in said])
+def test_a_no_in_seven_languages(message: str) -> None:
+    assert consent(message) == "no"
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize("message", NEITHER)
+def test_whatever_else_is_said_is_no_yes(message: str) -> None:
+    assert consent(message) == ""
+
+
+def test_no_word_is_both_and_each_phrase_of_the_lists_is_read_as_what_it_is() -> None:
+    assert not AGREED & CALLED_OFF
+    assert not CALLED_OFF & POLITE
+    assert {consent(each) for each in AGREED} == {"yes"}
+    assert {consent(each) for each in CALLED_OFF} == {"no"}
+
+
+TENTATIVE = [
+    "don't cancel my appointment",
+    "do not cancel it",
+    "I would never cancel my appointment",
+    "what happens if I cancel my appointment?",
+    "What happens if I cancel",
+    "is it possible to cancel my appointment?",
+    "I don't want a refund for my last order",
+    "I dont want a refund",
+    "I’m not asking you to cancel",
+    "if I cancelled, would I get my money back?",
+    "can I cancel my appointment?",
+    "how do I cancel an order",
+    "should I cancel it?",
+    "suppose I cancel it",
+    "I wonder whether to cancel",
+    "I might cancel my appointment",
+    "I would cancel it",
+    "Hi! So, what does cancelling cost",
+    "Please keep it. I never said to cancel it.",
+    "cancel my appointment?",
+    "Storniere meinen Termin nicht",
+    "Was passiert, wenn ich storniere?",
+    "Kann ich meinen Termin absagen?",
+    "no canceles mi cita",
+    "¿Es posible cancelar mi cita?",
+    "n'annulez pas mon rendez-vous",
+    "que se passe-t-il si j'annule ?",
+    "non cancellare il mio appuntamento",
+    "è possibile annullare?",
+    "не отменяйте мою запись",
+    "что будет, если я отменю запись?",
+    "予約をキャンセルしないでください",
+    "キャンセルしたらどうなりますか",
+]
+MEANT = [
+    "cancel my appointment",
+    "Please cancel my appointment.",
+    "Could you please cancel my appointment?",
+    "Would you cancel it?",
+    "I would like to return the headphones and get my money back.",
+    "I'd like a refund for my last order",
+    "I want my money back",
+    "Bitte stornieren Sie meinen Termin",
+    "Könnten Sie meinen Termin absagen?",
+    "cancela mi cita por favor",
+    "annulez mon rendez-vous s'il vous plaît",
+    "annulla il mio appuntamento",
+    "отмените мою запись",
+    "予約をキャンセルしてください",
+]
+
+
+@pytest.mark.spec("005.3")
+@pytest.mark.parametrize("message", TENTATIVE)
+async def test_what_is_denied_supposed_or_asked_about_is_never_sure_where_it_would_destroy(message: str) -> None:
+    assert is_tentative(message)
+    log: list[str] = []
+    prepares, destroys = destroyer("look", log), destroyer("cancel", log)
+    agent = agent_of(
+        shop_of(("cancel_it", ("look", "cancel"))), [prepares, destroys], "cancel_it", shift_above=0, approval="never"
+    )
+    result = await agent.turn(message)
+    assert (result.status, result.flows, result.conversation.flows, log) == ("open", [], (), [])
+
+
+@pytest.mark.spec("005.3")
+@pytest.mark.parametrize("message", MEANT)
+async def test_a_plain_request_and_a_wish_are_meant(message: str) -> None:
+    assert not is_tentative(message)
+    log: list[str] = []
+    agent = agent_of(shop_of(("cancel_it", ("cancel",))), [destroyer("cancel", log)], "cancel_it", shift_above=0)
+    assert ((await agent.turn(message)).status, log) == ("done", ["cancel"])
+
+
+async def test_where_nothing_is_destroyed_a_question_is_a_request_like_others() -> None:
+    def look() -> None: ...
+
+    agent = agent_of(shop_of(("look_it_up", ("look",))), [look], "look_it_up", shift_above=0)
+    assert (await agent.turn("what happens if I cancel?")).status == "done"
