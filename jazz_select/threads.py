@@ -2,10 +2,12 @@
 
 import asyncio
 import contextvars
+import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import ParamSpec, TypeVar
+from functools import partial
+from typing import ParamSpec, TypeVar, cast
 
 from jazz_select.text import describe_error
 
@@ -64,3 +66,26 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str) -> T:
 
     threading.Thread(target=work, name=name, daemon=True).start()
     return await future
+
+
+async def called_within(function: Callable[..., object], *args: object, limit_s: float | None, name: str) -> object:
+    """What a caller's own function gives, async or plain, within a time limit.
+
+    A plain one runs in a thread of its own, as it may block; what it gives after the limit is heard by nobody.
+
+    Raises:
+        TimeoutError: It gave nothing in time.
+    """
+    async with asyncio.timeout(limit_s):
+        if is_async(function):
+            given = function(*args)
+        else:
+            given = await in_daemon_thread(partial(function, *args), name=name)
+        return await cast("Awaitable[object]", given) if inspect.isawaitable(given) else given
+
+
+def is_async(function: object) -> bool:
+    """Whether a call of it waits for something: a coroutine function, or an object whose call is one."""
+    inner = function.func if isinstance(function, partial) else function
+    own = getattr(type(inner), "__call__", None)  # noqa: B004 - not whether it can be called, but how
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(own)

@@ -1,7 +1,6 @@
 """Running a flow of tools: what is certain runs, what is a choice is asked, what is open is handed back."""
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -20,6 +19,7 @@ from jazz_select.routing.tool_call import Approve, CallOutcome, call_tool, may_r
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
+from jazz_select.threads import called_within
 from jazz_select.values import Tier
 
 OpenRouter = Callable[[dict[str, Any], list[ToolCandidate]], "Awaitable[str | None] | str | None"]
@@ -173,9 +173,8 @@ class FlowExecutor:
         if prompt is None:
             prompt = decision_prompt(run.last_tool, run.last_fields(self._tools), candidates)
         try:
-            choice = await _within(
-                self._callback.decide(run.shown(point), candidates, prompt), self._decision_timeout_s
-            )
+            asked = (self._callback.decide, run.shown(point), candidates, prompt)
+            choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-decision")
             if choice is None or (isinstance(choice, str) and choice.strip().casefold() in ("", "none")):
                 return replace(record, tier=Tier.OPEN, reason="none", status="open")
             if choice not in {each.name for each in candidates}:
@@ -200,7 +199,8 @@ class FlowExecutor:
         if self._open_router is None:
             return record
         try:
-            choice = await _within(self._open_router(dict(run.context), self._all()), self._decision_timeout_s)
+            asked = (self._open_router, dict(run.context), self._all())
+            choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-decision")
         except Exception as error:  # noqa: BLE001 - whatever a router fails with
             return replace(record, error=f"open_router failed: {describe_error(error)}", cause=error)
         if not isinstance(choice, str) or choice not in self._tools:
@@ -314,13 +314,6 @@ class FlowExecutor:
                 certain = False
             else:
                 there |= {each.name for each in outputs(tool)}
-
-
-async def _within(answer: object, limit_s: float | None) -> Any:
-    if not inspect.isawaitable(answer):
-        return answer
-    async with asyncio.timeout(limit_s):
-        return await answer
 
 
 def _joined(*texts: str) -> str:

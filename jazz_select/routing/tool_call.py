@@ -19,7 +19,7 @@ from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import CALL_ID
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error
-from jazz_select.threads import in_daemon_thread
+from jazz_select.threads import called_within
 
 GRACE_S: Final = 0.2
 """How long a tool that was cancelled has to end; one that does not is left behind."""
@@ -235,8 +235,7 @@ async def verdict_of(approve: Approve | None, call: ToolCall) -> Verdict:
     if approve is None:
         return Allow()
     try:
-        said = approve(call)
-        verdict = cast("object", await said if inspect.isawaitable(said) else said)
+        verdict = await called_within(approve, call, limit_s=None, name="jazz-select-approval")
     except Exception as error:  # noqa: BLE001 - the caller's own code
         return Deny(f"approve failed: {describe_error(error)}")
     if isinstance(verdict, Allow | Deny | Ask):
@@ -317,10 +316,8 @@ async def _within(call: ToolCall, function: "partial[Any]", timeout_s: float | N
 
 
 async def _called(function: "partial[Any]") -> object:
-    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function.func).__call__)
     try:
-        result = function() if is_async else await in_daemon_thread(function, name="jazz-select-tool")
-        return await result if inspect.isawaitable(result) else result
+        return await called_within(function, limit_s=None, name="jazz-select-tool")
     except SystemExit as left:  # it would end the event loop, and everything else that runs in it
         raise RuntimeError(describe_error(left)) from left
 
