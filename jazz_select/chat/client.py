@@ -322,7 +322,7 @@ def client_for(
     """
     if isinstance(model, ChatClient):
         return model
-    adapted = as_chat_model(model)
+    adapted = as_chat_model(model, argument="model")
     if adapted is None:
         raise ConfigError(missing)
     return ChatClient(

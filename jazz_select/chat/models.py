@@ -78,7 +78,7 @@ def _check_call(name: str, function: ChatCallable) -> None:
         raise ConfigError(msg) from error
 
 
-def as_chat_model(llm: "ModelLike | None") -> ChatModel | None:
+def as_chat_model(llm: ModelLike | None, *, argument: str = "llm") -> ChatModel | None:
     """Make a `ChatModel` of `llm`.
 
     Args:
@@ -88,6 +88,7 @@ def as_chat_model(llm: "ModelLike | None") -> ChatModel | None:
             - an object with `async complete(messages) -> Reply`: itself;
             - an async function `(messages) -> str` or `-> Reply`;
             - a model string such as `"openai:gpt-5-mini"`, or a pydantic-ai `Model`.
+        argument: What the caller calls it, for the message.
 
     Raises:
         ConfigError: `llm` is none of these, or a function of other arguments; or its provider is unknown, lacks a
@@ -107,7 +108,7 @@ def as_chat_model(llm: "ModelLike | None") -> ChatModel | None:
     else:
         got = f"{given!r:.80}"
     msg = (
-        f"a model cannot be {got}. It may be None, an object with `async complete(messages) -> Reply`, "
+        f"{argument} cannot be {got}. It may be None, an object with `async complete(messages) -> Reply`, "
         'an async function `(messages) -> str`, a model string such as "openai:gpt-5-mini", or a pydantic-ai Model.'
     )
     raise ConfigError(msg)

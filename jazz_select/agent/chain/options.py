@@ -1,7 +1,7 @@
 """How a chain is run and put into a schema: every option of it, as one value that is checked when it is made."""
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from jazz_select.agent.chain.formatting import LEAST_CHARS, MAX_CHARS, FormattingPrompt
 from jazz_select.agent.chain.prompts import Asker
@@ -18,6 +18,9 @@ Strategy = Literal["deferred", "native", "tool"]
 STRATEGIES: Final = ("deferred", "native", "tool")
 OnLimit = Literal["format", "raise"]
 """What becomes of a chain that was cut short: put into the schema and flagged, or a `ChainError`."""
+
+
+_LEAST: Final = {"chain_limit": 1, "at_once": 1, "max_reasks": 0, "max_retries": 0, "max_chars": LEAST_CHARS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +76,18 @@ class ChainOptions:
         for name, known in (("strategy", STRATEGIES), ("on_limit", ("format", "raise"))):
             if getattr(self, name) not in known:
                 self._refuse(name, f"one of {', '.join(known)}")
-        for name in ("chain_limit", "at_once"):
-            value: Any = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                self._refuse(name, "a whole number of at least 1")
         for name in ("tool_timeout_s", "model_timeout_s"):
-            if getattr(self, name) is not None and not getattr(self, name) > 0:
+            limit: object = getattr(self, name)
+            if limit is not None and not (isinstance(limit, int | float) and limit > 0):
                 self._refuse(name, "above 0, or None for no limit")
-        for name, least in (("max_reasks", 0), ("max_retries", 0), ("max_chars", LEAST_CHARS)):
-            if getattr(self, name) < least:
-                self._refuse(name, f"at least {least}")
+        for name, least in _LEAST.items():
+            count: object = getattr(self, name)
+            if not isinstance(count, int) or isinstance(count, bool) or count < least:
+                self._refuse(name, f"a whole number of at least {least}")
+        for name in ("before_call", "approve", "after_call", "on_event"):
+            hook: object = getattr(self, name)
+            if hook is not None and not callable(hook):
+                self._refuse(name, "a function, sync or async, or None")
 
     def _refuse(self, name: str, what: str) -> None:
         msg = f"{name} is {what}, not {getattr(self, name)!r}"

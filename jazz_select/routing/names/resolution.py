@@ -15,7 +15,7 @@ from jazz_select.routing.names.vocabulary import (
     NEGATION,
     are_opposites,
 )
-from jazz_select.routing.names.words import LONGEST, NamedTool, folded_name, stems, words
+from jazz_select.routing.names.words import LONGEST, NamedTool, check_named, folded_name, stems, words
 from jazz_select.text import beginning
 
 ToolT = TypeVar("ToolT", bound=NamedTool)
@@ -138,7 +138,14 @@ class NameIndex(Generic[ToolT]):
     """Connected tools, ready to be found by name. Build it once for many look-ups; it is never changed."""
 
     def __init__(self, tools: Iterable[ToolT]) -> None:
+        """Take the tools.
+
+        Raises:
+            ConfigError: One is no tool.
+        """
         self.tools = tuple(tools)
+        for tool in self.tools:
+            check_named(tool)
         self.names = tuple(tool.name for tool in self.tools)
         self._exact: dict[str, ToolT | None] = {}
         for keys in ((tool.name for tool in self.tools), (tool.id for tool in self.tools)):

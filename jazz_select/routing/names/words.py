@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 from unicodedata import category, normalize
 
+from jazz_select.errors import ConfigError
+
 LONGEST: Final = 200
 """A longer text is no name: only a tool that is called exactly so is found by it."""
 
@@ -60,6 +62,17 @@ class NamedTool(Protocol):
     def destructive(self) -> bool:
         """True where it destroys something: such a tool is never run on a guess."""
         ...
+
+
+def check_named(tool: object) -> None:
+    """Refuse what has no name, such as a function of which no tool was made.
+
+    Raises:
+        ConfigError: It is no tool.
+    """
+    if isinstance(tool, type) or not isinstance(getattr(tool, "name", None), str):
+        msg = f"tools are Tools (make one of a function with tool_from_function), not {tool!r:.80}"
+        raise ConfigError(msg)
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jazz_select.errors import DuplicateToolError, ToolError
-from jazz_select.routing.names.words import words
+from jazz_select.routing.names.words import check_named, words
 
 CALL_ID: Final = "call_id"
 """The parameter of a function that gets the id of the call, and of which no model is told."""
@@ -67,6 +67,7 @@ class Toolbox(Mapping[str, Tool]):
 
         Raises:
             DuplicateToolError: Two have one name.
+            ConfigError: One is no tool.
         """
         self._tools: dict[str, Tool] = {}
         for tool in tools:
@@ -77,7 +78,9 @@ class Toolbox(Mapping[str, Tool]):
 
         Raises:
             DuplicateToolError: There is one of its name already.
+            ConfigError: It is none.
         """
+        check_named(tool)
         if tool.name in self._tools:
             raise DuplicateToolError(tool.name, (self._tools[tool.name].id, tool.id))
         self._tools[tool.name] = tool

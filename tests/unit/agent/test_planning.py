@@ -226,7 +226,7 @@ async def test_a_cancelled_call_is_cancelled() -> None:
 
 WRONG: list[Any] = [
     pytest.param({"model": None}, "a planner needs a model", id="no model"),
-    pytest.param({"model": 3}, "a model cannot be 3", id="a number for a model"),
+    pytest.param({"model": 3}, "model cannot be 3", id="a number for a model"),
     pytest.param({"actions": "search"}, "not the one text 'search'", id="a text for actions"),
     pytest.param({"timeout_s": 0}, "timeout_s", id="no time"),
 ]

@@ -1,13 +1,18 @@
 """Tools from functions, models and listings."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel
 
-from jazz_select.errors import ToolError
+from jazz_select.errors import ConfigError, ToolError
+from jazz_select.routing import FlowExecutor, ToolAsker, Toolbox
+from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.tools.sources import tool_from_function, tool_from_models, tools_from_mcp, tools_from_openai
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.testing import ScriptedModel
 
 
 class Order(BaseModel):
@@ -30,6 +35,13 @@ def test_from_a_function() -> None:
     assert tool.output_schema is not None
     assert set(tool.output_schema["properties"]) == {"order_id", "amount"}
     assert (tool.capabilities, tool.destructive, tool.function) == (("order.refund",), True, refund)
+
+
+@pytest.mark.parametrize("given", [refund, Tool, "refund"], ids=["a function", "the class", "a name"])
+@pytest.mark.parametrize("door", [Toolbox, NameIndex, FlowExecutor, partial(ToolAsker, ScriptedModel())])
+def test_what_is_no_tool_is_refused_where_tools_are_wanted(door: Callable[[Any], object], given: object) -> None:
+    with pytest.raises(ConfigError, match="tools are Tools"):
+        door([given])
 
 
 def test_what_is_not_annotated_may_be_anything() -> None:
