@@ -35,13 +35,17 @@ names = st.sampled_from(NAMES)
 arguments = st.dictionaries(st.sampled_from(["key", "amount"]), st.integers(0, 3) | st.text(max_size=3), max_size=2)
 
 
-def call(tool: str, given: dict[str, Any]) -> dict[str, Any]:
-    return {"tool": tool, "arguments": given}
+def single(tool: str, given: dict[str, Any]) -> str:
+    return json.dumps({"tool_call": {"tool": tool, "arguments": given}})
+
+
+def several(tools: list[str], given: dict[str, Any]) -> str:
+    return json.dumps({"tool_calls": [{"tool": tool, "arguments": given} for tool in tools]})
 
 
 replies = st.lists(
-    st.builds(lambda each: json.dumps({"tool_call": each}), st.builds(call, names, arguments))
-    | st.builds(lambda some: json.dumps({"tool_calls": some}), st.lists(st.builds(call, names, arguments), max_size=3))
+    st.builds(single, names, arguments)
+    | st.builds(several, st.lists(names, max_size=3), arguments)
     | st.text(max_size=20),
     min_size=1,
     max_size=6,
@@ -72,7 +76,7 @@ class Shop:
                 self.ran.append((name, json.dumps(given, sort_keys=True)))
             return {"key": name}
 
-        schema = {"type": "object", "properties": {"key": {}, "amount": {}}}
+        schema: dict[str, Any] = {"type": "object", "properties": {"key": {}, "amount": {}}}
         return Tool(name=name, input_schema=schema, function=run, destructive=destructive)
 
     def approve(self, call: ToolCall) -> Any:

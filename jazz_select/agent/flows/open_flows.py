@@ -6,12 +6,12 @@ from typing import Final
 
 import orjson
 
-from jazz_select.agent.approval import TurnApproval
 from jazz_select.agent.chain.loop import run_loop
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.transcript import Chain, ToolResult
 from jazz_select.agent.conversation import Ran
 from jazz_select.agent.flows.runner import FlowRun, output_text
+from jazz_select.agent.gate import TurnApproval
 from jazz_select.agent.turn import FlowStack, TurnRequest
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError

@@ -54,7 +54,8 @@ def selector_of(registry: FlowRegistry, *names: str) -> FlowSelector:
 def agent_of(registry: FlowRegistry, tools: list[Any], *names: str, model: Any = None, **options: Any) -> Agent:
     """An agent that asks nobody: what it asks for is what `test_approving` is about."""
     selector = selector_of(registry, *(names or ("both",)))
-    return Agent(selector, tools, model, **({"approval": "never"} | options))
+    given: dict[str, Any] = {"approval": "never"} | options
+    return Agent(selector, tools, model, **given)
 
 
 def obj(**wanted: str) -> dict[str, Any]:
