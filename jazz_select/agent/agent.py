@@ -5,7 +5,6 @@ from typing import Any, Final, cast
 from unicodedata import normalize
 
 from jazz_select.agent.answer import AnswerWriter
-from jazz_select.agent.approval import AgentApproval
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
@@ -13,7 +12,7 @@ from jazz_select.agent.checks import as_tool, check_agent_parts
 from jazz_select.agent.conversation import SHIFT_ABOVE, Conversation
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
-from jazz_select.agent.gate import DestructionGate
+from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.graph.actions import PRE_CHECK
 from jazz_select.agent.graph.guards import CONTINUE, GUARD_FAILED, Guard, through
 from jazz_select.agent.graph.state import FINISH

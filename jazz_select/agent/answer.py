@@ -7,13 +7,13 @@ from typing import Any, Final, cast
 
 import orjson
 
-from jazz_select.agent.approval import PendingCall
 from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Read
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.flows.turn_flows import TurnFlows
+from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import TurnOutcome, TurnWork
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError

@@ -5,9 +5,9 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from jazz_select.agent.approval import PendingCall
 from jazz_select.agent.flows.slots import folded_message
 from jazz_select.agent.flows.tentative import is_tentative
+from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.text import as_text, cut

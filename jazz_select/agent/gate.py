@@ -1,15 +1,18 @@
-"""The gate before what cannot be undone: when a flow that destroys something waits for the user's yes."""
+"""The gate before what cannot be undone: which flows wait there, and which calls, until the user says yes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.flows.slots import is_hesitant, unused
+from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.routing.approval import checked_policy, needs_yes
 from jazz_select.routing.executor import chain_of
+from jazz_select.routing.tool_call import Allow, Approve, Ask, Deny, ToolCall, Verdict, verdict_of
 from jazz_select.routing.tools.tool import Tool
 
 _MOST_NAMED: Final = 5
@@ -110,3 +113,67 @@ class DestructionGate:
         failed = [record for record in run.steps if record.status == "failed" and record.attempts]
         names = [record.tool for record in failed if self._tools[record.tool].destructive and record.fault != "output"]
         return names[-1] if names else ""
+
+
+class AgentApproval:
+    """What an agent asks for: by its hook where it has one, else by its policy."""
+
+    def __init__(self, policy: object, hook: Approve | None) -> None:
+        """Take both.
+
+        Raises:
+            ConfigError: There is no such policy.
+        """
+        named = checked_policy(policy)
+        self._asks = {destructive: needs_yes(named, destructive=destructive) for destructive in (True, False)}
+        self._hook = hook
+
+    def turn(self, granted: PendingCall | None) -> "TurnApproval":
+        """The approval of one turn, in which the user has said yes to this, if to anything."""
+        return TurnApproval(self, granted)
+
+    async def verdict(self, call: ToolCall) -> Verdict:
+        """What is said of a call before the user is asked."""
+        if self._hook is not None:
+            return await verdict_of(self._hook, call)
+        return Ask() if self._asks[call.destructive] else Allow()
+
+
+class TurnApproval:
+    """What may be called in one turn. Parts of a flow may run side by side, and all of them ask here.
+
+    Attributes:
+        pending: The first call that has to be asked for.
+    """
+
+    def __init__(self, approval: AgentApproval, granted: PendingCall | None) -> None:
+        """Take who decides, and the one call that the user has said yes to: once, and just as it was shown."""
+        self._approval = approval
+        self._granted = granted
+        self.pending: PendingCall | None = None
+
+    def granted_to(self, flow: str, path: str) -> PendingCall | None:
+        """The call of a model's chain at this place that the user has said yes to."""
+        granted = self._granted
+        here = granted is not None and (granted.door, granted.flow, granted.path) == ("chain", flow, path)
+        return granted if here else None
+
+    def at(self, flow: str, path: str) -> Callable[[ToolCall], Awaitable[Verdict]]:
+        """Who is asked before each call of a flow's part."""
+
+        async def approve(call: ToolCall) -> Verdict:
+            return await self._verdict(call, flow, path)
+
+        return approve
+
+    async def _verdict(self, call: ToolCall, flow: str, path: str) -> Verdict:
+        verdict = await self._approval.verdict(call)
+        if isinstance(verdict, Allow | Deny):
+            return verdict
+        wanted = PendingCall.of(call, flow=flow, path=path, reason=verdict.reason)
+        if self._granted is not None and self._granted.is_same(wanted):
+            self._granted = None
+            return Allow()
+        if self.pending is None:
+            self.pending = wanted
+        return verdict

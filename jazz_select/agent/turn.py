@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
-from jazz_select.agent.approval import PendingCall
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.chain.transcript import Chain
 from jazz_select.agent.conversation import Conversation, OpenFlow
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.graph.state import GuardInput
+from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.telemetry import Trace

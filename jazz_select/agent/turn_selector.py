@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from jazz_select.agent.answer import called_off, left_undone
-from jazz_select.agent.approval import PendingCall
 from jazz_select.agent.conversation import OpenFlow, after_selection, is_decisive
 from jazz_select.agent.flows.consent import Consent, consent
 from jazz_select.agent.flows.slots import single_word
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import DestructionGate
+from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, Way
 from jazz_select.errors import JazzSelectError
 from jazz_select.selector.result import FlowSelectionResult

@@ -26,9 +26,9 @@ def checked_policy(approval: object) -> ApprovalPolicy:
     raise ConfigError(msg)
 
 
-def needs_yes(policy: ApprovalPolicy, call: ToolCall) -> bool:
-    """Whether a call needs somebody's yes where no hook decides."""
-    return policy == "always" or (policy == "destructive" and call.destructive)
+def needs_yes(policy: ApprovalPolicy, *, destructive: bool) -> bool:
+    """Whether calls of tools that destroy something, or of the others, need somebody's yes where no hook decides."""
+    return policy == "always" or (policy == "destructive" and destructive)
 
 
 def engine_approver(approval: object, approve: Approve | None) -> Approve | None:

@@ -35,21 +35,17 @@ names = st.sampled_from(NAMES)
 arguments = st.dictionaries(st.sampled_from(["key", "amount"]), st.integers(0, 3) | st.text(max_size=3), max_size=2)
 
 
-def call(tool: str, given: dict[str, Any]) -> dict[str, Any]:
-    return {"tool": tool, "arguments": given}
+def single(tool: str, given: dict[str, Any]) -> str:
+    return json.dumps({"tool_call": {"tool": tool, "arguments": given}})
 
 
-def one(each: dict[str, Any]) -> str:
-    return json.dumps({"tool_call": each})
-
-
-def several(some: list[dict[str, Any]]) -> str:
-    return json.dumps({"tool_calls": some})
+def several(tools: list[str], given: dict[str, Any]) -> str:
+    return json.dumps({"tool_calls": [{"tool": tool, "arguments": given} for tool in tools]})
 
 
 replies = st.lists(
-    st.builds(one, st.builds(call, names, arguments))
-    | st.builds(several, st.lists(st.builds(call, names, arguments), max_size=3))
+    st.builds(single, names, arguments)
+    | st.builds(several, st.lists(names, max_size=3), arguments)
     | st.text(max_size=20),
     min_size=1,
     max_size=6,

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from jazz_select.agent.approval import TurnApproval
 from jazz_select.agent.chain.loop import run_loop
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.transcript import Chain, ToolResult
 from jazz_select.agent.conversation import Conversation, Ran
 from jazz_select.agent.flows.runner import FlowRun, output_text
+from jazz_select.agent.gate import TurnApproval
 from jazz_select.agent.turn import FlowStack, TurnRequest
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError

@@ -4,13 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jazz_select.agent.approval import AgentApproval, TurnApproval
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.branches import branch_of
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of
 from jazz_select.agent.flows.slots import Wanted, from_words, wanted_of
-from jazz_select.agent.gate import DestructionGate, Hold
+from jazz_select.agent.gate import AgentApproval, DestructionGate, Hold, TurnApproval
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import FlowError

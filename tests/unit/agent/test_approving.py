@@ -254,12 +254,12 @@ async def test_a_message_about_another_flow_parks_the_one_that_asks_and_brings_t
 
 async def test_a_hook_may_still_say_no_after_the_yes_and_its_reason_is_for_logs() -> None:
     log: list[Any] = []
-    verdicts: list[Any] = [Deny("the till is closed"), Ask("it costs money")]
+    verdicts = [Deny("the till is closed"), Ask("it costs money")]
 
-    def said(_: object) -> Any:
+    def approve(_: ToolCall) -> Deny | Ask:
         return verdicts.pop()
 
-    agent = at_an_agent(pays(log), approve=said)
+    agent = at_an_agent(pays(log), approve=approve)
     first, denied = await talk(agent, "pays", "yes")
     assert (first.status, first.reason, first.text) == ("confirming", "it costs money", QUESTION)
     assert (denied.status, denied.text, log) == ("failed", "pays could not be done.", [])

@@ -54,8 +54,8 @@ def selector_of(registry: FlowRegistry, *names: str) -> FlowSelector:
 def agent_of(registry: FlowRegistry, tools: list[Any], *names: str, model: Any = None, **options: Any) -> Agent:
     """An agent that asks nobody: what it asks for is what `test_approving` is about."""
     selector = selector_of(registry, *(names or ("both",)))
-    chosen: dict[str, Any] = {"approval": "never", **options}
-    return Agent(selector, tools, model, **chosen)
+    given: dict[str, Any] = {"approval": "never"} | options
+    return Agent(selector, tools, model, **given)
 
 
 def obj(**wanted: str) -> dict[str, Any]:

@@ -1,0 +1,83 @@
+"""A call that waits for the user's yes: how it is kept in a conversation, asked about, and known again."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from jazz_select.json_values import plain, storable
+from jazz_select.routing.tool_call import Door, ToolCall
+from jazz_select.text import as_text, cut
+
+_LONGEST_VALUE: Final = 300
+_LONGEST_REASON: Final = 1_000
+
+
+class PendingCall(BaseModel):
+    """A call that is made when the user says yes, and not before.
+
+    Attributes:
+        tool: The tool.
+        arguments: What it would get, as JSON values: all of them, as the user was shown them.
+        flow: The flow that wants it; empty where a model does, without one.
+        path: Which part of that flow: "0" is the flow itself.
+        door: Whether the flow's steps or a model's chain made it.
+        reason: Why it has to be asked for, in the words of whoever said so: for logs, not for users.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tool: str
+    arguments: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    flow: str = ""
+    path: str = ""
+    door: Door = "executor"
+    reason: str = ""
+
+    @classmethod
+    def of(cls, call: ToolCall, *, flow: str, path: str, reason: str = "") -> "PendingCall":
+        """What is kept of a call that was asked for."""
+        return cls(
+            tool=call.tool,
+            arguments=_kept(call.arguments),
+            flow=flow,
+            path=path,
+            door=call.door,
+            reason=cut(reason, _LONGEST_REASON),
+        )
+
+    def question(self) -> str:
+        """What the user is asked: what would be done, and with which arguments."""
+        given = ", ".join(f"{_spaced(name)}: {_shown(value)}" for name, value in self.arguments.items())
+        return (
+            f"This would be done next: {_spaced(self.tool)}{f' ({given})' if given else ''}. Shall I go on, yes or no?"
+        )
+
+    def is_same(self, other: "PendingCall") -> bool:
+        """Whether the other is this call: the same tool with the same arguments, at the same place."""
+        return (self.tool, self.flow, self.path, self.door, _sorted(self.arguments)) == (
+            other.tool,
+            other.flow,
+            other.path,
+            other.door,
+            _sorted(other.arguments),
+        )
+
+
+def _sorted(arguments: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(_kept(arguments), option=orjson.OPT_SORT_KEYS)
+
+
+def _kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {as_text(name): storable(plain(value)) for name, value in arguments.items()}
+
+
+def _spaced(name: str) -> str:
+    return " ".join(name.replace("_", " ").replace("-", " ").split())
+
+
+def _shown(value: object) -> str:
+    """A value in one line, cut where one can see it."""
+    text = value if isinstance(value, str) else orjson.dumps(plain(value)).decode()
+    return cut(" ".join(text.split()), _LONGEST_VALUE)
