@@ -204,7 +204,9 @@ class Conversation(_Frozen):
         """The conversation after one more turn."""
         answer = (Said(role="assistant", content=bounded(text)),) if text else ()
         said = (*self.messages, Said(role="user", content=bounded(message)), *answer)
-        episode = f"The user said: {_short(message)}" + (f" The agent ran {', '.join(ran)}." if ran else "")
+        # What the user said comes last: then nothing in it can pass for what the agent did.
+        after = f"The agent ran {', '.join(ran)}, after the user said" if ran else "The user said"
+        episode = f"{after}: {_short(message)}"
         return self.model_copy(
             update={
                 "messages": said[-MOST_MESSAGES:],
