@@ -1,18 +1,20 @@
 """A model that goes on where a flow is open: with the flow's prompt, its tools, and what is known."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from inspect import isawaitable
 from typing import Final
 
 from jazz_select.agent.chain.loop import run_loop
 from jazz_select.agent.chain.options import ChainOptions
-from jazz_select.agent.chain.transcript import Chain, ToolResult
+from jazz_select.agent.chain.transcript import Chain, ToolRequest, ToolResult
 from jazz_select.agent.conversation import Conversation, Ran
 from jazz_select.agent.flows.runner import FlowRun, output_text
 from jazz_select.agent.turn import FlowStack, TurnRequest
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.routing.run_context import inputs_lost
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.text import json_line, name_shown
 from jazz_select.values import Message
@@ -71,12 +73,28 @@ class OpenFlows:
         done = Tool(name=FINISHED, description="Say that the procedure is complete.", function=finish)
         tools = [*self._usable(flow), *([done] if flow is not None else [])]
         try:
-            chain = await run_loop(self._model, messages, tools, None, self._options)
+            chain = await run_loop(self._model, messages, tools, None, self._options_for(run))
         except ChainError as error:
             return OpenFlowReply(
                 chain=error.chain, error=error, ran=self._ran(error.chain), final=self._final(error.chain)
             )
         return OpenFlowReply(chain=chain, finished=bool(ended), ran=self._ran(chain), final=self._final(chain))
+
+    def _options_for(self, run: FlowRun) -> ChainOptions:
+        """The options; where something could not be kept, no call that destroys may leave it out."""
+        if not run.lost:
+            return self._options
+        own = self._options.before_call
+
+        async def check(call: ToolRequest) -> bool | str | None:
+            tool = self._tools.get(call.tool)
+            gone = inputs_lost(tool, run.lost, call.arguments) if tool is not None and tool.destructive else []
+            if gone:
+                return f"{call.tool} is not run without {', '.join(gone)}, which was there and could not be kept"
+            said = own(call) if own is not None else None
+            return await said if isawaitable(said) else said
+
+        return replace(self._options, before_call=check)
 
     def _final(self, chain: Chain) -> bool:
         """Whether a call in it was made to a tool that destroys something; one that failed may have, too."""

@@ -1,5 +1,6 @@
 """Where there is too much: what is kept in a prompt and in a conversation, and what is said of the rest."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from jazz_select.agent.chain.formatting import formatting_messages
 from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest, ToolResult
 from jazz_select.agent.flows.open_flows import EARLIER_CHARS
 from jazz_select.json_values import storable_fields
-from jazz_select.routing import FlowExecutor, Tool
+from jazz_select.routing import CHOOSE, FlowExecutor, Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Message
 from tests.unit.agent.turns import agent_of, obj, shop_of
@@ -100,7 +101,9 @@ async def test_a_model_that_goes_on_is_shown_the_end_of_a_long_conversation() ->
 LARGE = ["x" * 100] * 400
 
 
-def erasing(log: list[str], wants: str = "order_ids", **options: Any) -> tuple[Agent, FlowRegistry]:
+def erasing(
+    log: list[str], wants: str = "order_ids", *, destructive: bool = True, **options: Any
+) -> tuple[Agent, FlowRegistry]:
     """Finds orders, waits for a number, and erases those, or all where none are given."""
 
     def find() -> dict[str, Any]:
@@ -116,10 +119,10 @@ def erasing(log: list[str], wants: str = "order_ids", **options: Any) -> tuple[A
     }
     tools = [
         Tool(name="find", function=find),
-        Tool(name="erase", input_schema=schema, function=erase, **{"destructive": True, **options}),
+        Tool(name="erase", input_schema=schema, function=erase, destructive=destructive),
     ]
     registry = shop_of(("both", ("find", "erase")))
-    return agent_of(registry, tools), registry
+    return agent_of(registry, tools, **options), registry
 
 
 @pytest.mark.spec("005.14")
@@ -151,6 +154,30 @@ async def test_a_step_that_destroys_nothing_runs_without_it() -> None:
     first = await agent.turn("both")
     second = await agent.turn("P-1", first.conversation)
     assert (second.status, log) == ("done", ["all"])
+
+
+@pytest.mark.spec("005.14")
+@pytest.mark.parametrize(
+    ("arguments", "erased"), [({"pin": "P-1"}, []), ({"pin": "P-1", "order_ids": ["A1"]}, ["some"])], ids=["out", "in"]
+)
+async def test_a_model_that_goes_on_cannot_leave_out_what_was_dropped(
+    arguments: dict[str, Any], erased: list[str]
+) -> None:
+    log: list[str] = []
+    asked: list[str] = []
+    call = json.dumps({"tool_call": {"tool": "erase", "arguments": arguments}})
+    model = ScriptedModel("none", "Shall I?", call, "Well.")
+    agent, registry = erasing(log, model=model, before_call=lambda call: asked.append(call.tool))
+    both = registry.by_name("both")
+    assert both is not None
+    vars(both).update(chain=("find", CHOOSE))
+    first = await agent.turn("both", context={"pin": "P-0"})
+    assert first.status == "active"
+    assert first.notes
+    second = await agent.turn("yes, erase", first.conversation)
+    assert (second.chain is not None, log) == (True, erased)
+    assert asked == ["erase"] * len(erased)
+    assert "Returned before and no longer known: order_ids." in model.calls[2][0].content
 
 
 @pytest.mark.spec("005.14")
