@@ -46,7 +46,11 @@ def everything(*values: Any) -> str:
 
 async def test_no_prompt_and_nothing_kept_has_what_a_guard_took_out() -> None:
     log: list[dict[str, Any]] = []
-    tool = Tool(name="note", input_schema=obj(text="string", card="string"), function=lambda **given: log.append(given))
+
+    def note(**given: Any) -> None:
+        log.append(given)
+
+    tool = Tool(name="note", input_schema=obj(text="string", card="string"), function=note)
     registry = shop_of(("both", ("note",)))
     chooser, model = ScriptedModel('["both"]', '["both"]'), ScriptedModel('{"text": "card"}', '{"order": "A1"}')
     memory = ListMemory(metadata("both", "first"))
@@ -97,6 +101,8 @@ def test_a_guard_that_is_a_coroutine_is_refused_when_the_agent_is_made(check: An
 
 
 async def test_a_guard_that_turns_out_to_be_one_ends_the_turn() -> None:
-    check: Any = lambda state: waits(state)  # noqa: E731, PLW0108 - hides that it is async
+    def check(state: TurnInput) -> Any:
+        return waits(state)
+
     result = await agent_of(shop("both"), [], guards=[Guard("keeper", check, ())]).turn("both")
     assert (result.status, result.runs) == ("blocked", ())

@@ -167,7 +167,11 @@ async def test_a_model_that_goes_on_cannot_leave_out_what_was_dropped(
     asked: list[str] = []
     call = json.dumps({"tool_call": {"tool": "erase", "arguments": arguments}})
     model = ScriptedModel("none", "Shall I?", call, "Well.")
-    agent, registry = erasing(log, model=model, before_call=lambda call: asked.append(call.tool))
+
+    def hears(call: ToolRequest) -> None:
+        asked.append(call.tool)
+
+    agent, registry = erasing(log, model=model, before_call=hears)
     both = registry.by_name("both")
     assert both is not None
     vars(both).update(chain=("find", CHOOSE))
