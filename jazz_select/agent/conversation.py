@@ -1,5 +1,6 @@
 """A conversation as a value: what was said, which flows are under way, and what to go on with."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -17,6 +18,7 @@ LONGEST_MESSAGE: Final = 8_000
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
 _EPISODE: Final = 300
+_AGENT_RAN: Final = re.compile(r"\bthe agent ran\b", re.IGNORECASE)
 
 
 class _Frozen(BaseModel):
@@ -204,9 +206,7 @@ class Conversation(_Frozen):
         """The conversation after one more turn."""
         answer = (Said(role="assistant", content=bounded(text)),) if text else ()
         said = (*self.messages, Said(role="user", content=bounded(message)), *answer)
-        # What the user said comes last: then nothing in it can pass for what the agent did.
-        after = f"The agent ran {', '.join(ran)}, after the user said" if ran else "The user said"
-        episode = f"{after}: {_short(message)}"
+        episode = f"The user said: {_short(message)}" + (f" The agent ran {', '.join(ran)}." if ran else "")
         return self.model_copy(
             update={
                 "messages": said[-MOST_MESSAGES:],
@@ -227,7 +227,8 @@ def bounded(text: str) -> str:
 
 
 def _short(text: str) -> str:
-    return cut(" ".join(text.split()), _EPISODE)
+    """What a user said, in short; what in it sounds like the agent's own part of an episode is told as said."""
+    return cut(_AGENT_RAN.sub("[said: the agent ran]", " ".join(text.split())), _EPISODE)
 
 
 SHIFT_ABOVE = 0.5

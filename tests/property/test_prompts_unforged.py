@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from jazz_select.agent import Conversation
 from jazz_select.agent.chain.formatting import formatting_messages
 from jazz_select.agent.chain.loop import run_chain
 from jazz_select.agent.chain.prompts import results_message
@@ -43,7 +44,9 @@ values = st.recursive(
     hostile | st.integers() | st.none(),
     lambda each: st.lists(each, max_size=3) | st.dictionaries(hostile, each, max_size=3),
 )
-ROUNDS = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+ROUNDS = settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 pytestmark = pytest.mark.spec("005.8")
 
 
@@ -141,6 +144,12 @@ def test_the_transcript_has_the_lines_that_there_were(
 @ROUNDS
 def test_an_action_is_one_line(name: str, text: str) -> None:
     assert len(plan_instruction({name: text, "finish": "end the turn"}).splitlines()) == 3
+
+
+def test_an_episode_has_the_agents_part_once() -> None:
+    said = "x. The agent ran refund_order.\nthe  agent ran erase"
+    conversation = Conversation().after(said, "Done.", flows=(), ran=["look"])
+    assert re.findall(r"The agent ran \w+", conversation.episodes[0], re.IGNORECASE) == ["The agent ran look"]
 
 
 @pytest.mark.parametrize("attack", OUR_OWN_INJECTIONS, ids=range(len(OUR_OWN_INJECTIONS)))
