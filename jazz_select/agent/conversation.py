@@ -1,5 +1,6 @@
 """A conversation as a value: what was said, which flows are under way, and what to go on with."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -21,6 +22,7 @@ MOST_FLOWS: Final = 8
 _EPISODE: Final = 300
 SHIFT_ABOVE = 0.5
 _UNSURE = (Reason.SEMANTIC, Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR, Reason.SINGLE)
+_AGENT_RAN: Final = re.compile(r"\bthe agent ran\b", re.IGNORECASE)
 
 
 class _Frozen(BaseModel):
@@ -233,7 +235,8 @@ def bounded(text: str) -> str:
 
 
 def _short(text: str) -> str:
-    return cut(" ".join(text.split()), _EPISODE)
+    """What a user said, in short; what in it sounds like the agent's own part of an episode is told as said."""
+    return cut(_AGENT_RAN.sub("[said: the agent ran]", " ".join(text.split())), _EPISODE)
 
 
 def is_decisive(result: FlowSelectionResult, message: str, *, above: float, destroys: bool = False) -> bool:

@@ -25,7 +25,7 @@ class RunContext:
     ) -> None:
         self.context = given
         self._fixed = frozenset(given if fixed is None else fixed)
-        self._lost = {folded_name(name): name for name in lost}
+        self._lost = tuple(lost)
         self.records: list[StepRecord] = []
         self.last_tool = last_tool
         self._last: dict[str, Any] = dict(given)
@@ -48,8 +48,7 @@ class RunContext:
 
     def lost_inputs(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
         """The inputs of a tool that were given before, were not kept, and are not among its arguments."""
-        wanted = [name for name in fields(tool.input_schema) if name not in arguments]
-        return [name for name in wanted if folded_name(name) in self._lost]
+        return inputs_lost(tool, self._lost, arguments)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -70,6 +69,12 @@ class RunContext:
     def ended(self, status: Any, *, pending: tuple[ToolCandidate, ...] = ()) -> RunResult:
         """The result as it stands."""
         return RunResult(status=status, records=tuple(self.records), context=self.context, pending=pending)
+
+
+def inputs_lost(tool: Tool, lost: Iterable[str], arguments: Mapping[str, Any]) -> list[str]:
+    """The inputs of a tool that a call leaves out, and that are among what was there and could not be kept."""
+    gone = {folded_name(name) for name in lost}
+    return [name for name in fields(tool.input_schema) if name not in arguments and folded_name(name) in gone]
 
 
 def arguments_of(tool: Tool, context: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

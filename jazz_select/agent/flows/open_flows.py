@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from inspect import isawaitable
 from typing import Final
 
 from jazz_select.agent.chain.loop import run_loop
 from jazz_select.agent.chain.options import ChainOptions
-from jazz_select.agent.chain.transcript import Chain, ToolResult
+from jazz_select.agent.chain.transcript import Chain, ToolRequest, ToolResult
 from jazz_select.agent.conversation import Conversation, Ran
 from jazz_select.agent.flows.runner import FlowRun, output_text
 from jazz_select.agent.gate import TurnApproval
@@ -15,6 +16,7 @@ from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.plans.plan import PlanStep
+from jazz_select.routing.run_context import inputs_lost
 from jazz_select.routing.tool_call import Allow, ToolCall, Verdict
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.text import json_line, name_shown
@@ -86,7 +88,7 @@ class OpenFlows:
         async def but_for_its_end(call: ToolCall) -> Verdict:
             return Allow() if call.tool == FINISHED else await approve(call)
 
-        options = replace(self._options, approve=but_for_its_end)
+        options = replace(self._options_for(run), approve=but_for_its_end)
         try:
             chain = await run_loop(self._model, messages, tools, None, options, begin_with=begin_with, until_asked=True)
         except ChainError as error:
@@ -98,6 +100,22 @@ class OpenFlows:
         return OpenFlowReply(
             chain=chain, finished=finished, ran=self._ran(chain), final=self._final(chain), asked=asked
         )
+
+    def _options_for(self, run: FlowRun) -> ChainOptions:
+        """The options; where something could not be kept, no call that destroys may leave it out."""
+        if not run.lost:
+            return self._options
+        own = self._options.before_call
+
+        async def check(call: ToolRequest) -> bool | str | None:
+            tool = self._tools.get(call.tool)
+            gone = inputs_lost(tool, run.lost, call.arguments) if tool is not None and tool.destructive else []
+            if gone:
+                return f"{call.tool} is not run without {', '.join(gone)}, which was there and could not be kept"
+            said = own(call) if own is not None else None
+            return await said if isawaitable(said) else said
+
+        return replace(self._options, before_call=check)
 
     def _final(self, chain: Chain) -> bool:
         """Whether a call in it was made to a tool that destroys something; one that failed may have, too."""

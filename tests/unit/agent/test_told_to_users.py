@@ -1,0 +1,56 @@
+"""What tools return is told to a user by a flow's reply, a schema or a model, and by nothing else."""
+
+from typing import Any
+
+import pytest
+
+from jazz_select.agent import TurnResult
+from jazz_select.routing import CHOOSE
+from jazz_select.testing import ScriptedModel
+from tests.unit.agent.turns import agent_of, obj, shop_of
+
+RECORD = {"patient_id": "P-77", "internal_note": "difficult", "api_token": "sk-123", "name": "Ada"}
+REPLY = "Good day, {name}."
+SCHEMA = obj(name="string")
+
+
+def look() -> dict[str, str]:
+    return RECORD
+
+
+async def told(chain: tuple[Any, ...], reply: str, *, model: Any = None, **options: Any) -> TurnResult:
+    registry = shop_of(("look_up", ()))
+    found = registry.by_name("look_up")
+    assert found is not None
+    vars(found).update(tools=("look",), chain=chain, reply=reply)
+    return await agent_of(registry, [look], "look_up", model=model, **options).turn("look up")
+
+
+TOLD = [
+    pytest.param(("look",), "", None, {}, "done", "look up is done.", id="no reply"),
+    pytest.param(("look", CHOOSE), "", None, {}, "open", "", id="no reply, and open"),
+    pytest.param(("look",), "{nothing_of_it}", None, {}, "done", "look up is done.", id="a reply that lacks a fact"),
+    pytest.param(("look",), REPLY, None, {}, "done", "Good day, Ada.", id="a reply"),
+    pytest.param(("look",), "", None, {"schema": SCHEMA}, "done", '{"name":"Ada"}', id="a schema"),
+    pytest.param(
+        (),
+        "",
+        ScriptedModel('{"tool_call": {"tool": "finish_procedure"}}', "You are Ada."),
+        {},
+        "done",
+        "You are Ada.",
+        id="a model",
+    ),
+]
+
+
+@pytest.mark.spec("005.7")
+@pytest.mark.parametrize(("chain", "reply", "model", "options", "status", "text"), TOLD)
+async def test_a_raw_output_is_never_told(
+    chain: tuple[Any, ...], reply: str, model: Any, options: dict[str, Any], status: str, text: str
+) -> None:
+    result = await told(chain, reply, model=model, **options)
+    assert (result.status, result.text) == (status, text)
+    assert not [each for name, each in RECORD.items() if name != "name" and each in result.text]
+    if chain:
+        assert result.runs[0].known == RECORD, "it stays in the result"
