@@ -13,6 +13,8 @@ from jazz_select.text import describe_error
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_GRACE_S = 0.2
+"""How long what was cancelled has to end."""
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -76,12 +78,30 @@ async def called_within(function: Callable[..., object], *args: object, limit_s:
     Raises:
         TimeoutError: It gave nothing in time.
     """
-    async with asyncio.timeout(limit_s):
-        if is_async(function):
-            given = function(*args)
-        else:
-            given = await in_daemon_thread(partial(function, *args), name=name)
-        return await cast("Awaitable[object]", given) if inspect.isawaitable(given) else given
+    if limit_s is None:
+        return await _called(function, args, name)
+    task = asyncio.ensure_future(_called(function, args, name))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=limit_s)
+    except asyncio.CancelledError:
+        await _leave(task)
+        raise
+    if not done:
+        await _leave(task)
+        raise TimeoutError
+    return task.result()
+
+
+async def _called(function: Callable[..., object], args: tuple[object, ...], name: str) -> object:
+    given = function(*args) if is_async(function) else await in_daemon_thread(partial(function, *args), name=name)
+    return await cast("Awaitable[object]", given) if inspect.isawaitable(given) else given
+
+
+async def _leave(task: "asyncio.Task[object]") -> None:
+    """Cancel, and wait a moment: one that swallows it is left behind, and what it says later is nobody's."""
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    task.cancel()
+    await asyncio.wait({task}, timeout=_GRACE_S)
 
 
 def is_async(function: object) -> bool:

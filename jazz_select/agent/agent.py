@@ -29,11 +29,10 @@ from jazz_select.agent.turn import (
 from jazz_select.agent.turn_selector import TurnSelector
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.models import ModelLike
-from jazz_select.routing.approval import ApprovalPolicy
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import DecisionCallback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
-from jazz_select.routing.tool_call import Approve
+from jazz_select.routing.tool_call import ApprovalPolicy, Approve
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span

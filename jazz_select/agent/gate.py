@@ -10,9 +10,18 @@ from jazz_select.agent.flows.slots import is_hesitant, unused
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.routing.approval import checked_policy, needs_yes
 from jazz_select.routing.executor import chain_of
-from jazz_select.routing.tool_call import Allow, Approve, Ask, Deny, ToolCall, Verdict, verdict_of
+from jazz_select.routing.tool_call import (
+    Allow,
+    Approve,
+    Ask,
+    Deny,
+    ToolCall,
+    Verdict,
+    checked_policy,
+    needs_yes,
+    verdict_of,
+)
 from jazz_select.routing.tools.tool import Tool
 
 _MOST_NAMED: Final = 5

@@ -10,13 +10,12 @@ from typing import Any, Protocol, cast
 from tenacity import AsyncRetrying
 
 from jazz_select.errors import DecisionCallbackError, FlowValidationError, ToolError
-from jazz_select.routing.approval import ApprovalPolicy, engine_approver
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate, decision_prompt
 from jazz_select.routing.records import RunResult, StepRecord, note_step
 from jazz_select.routing.run_context import RunContext, arguments_of
 from jazz_select.routing.schemas.compatibility import inputs, outputs
-from jazz_select.routing.tool_call import Approve, CallOutcome, call_tool, may_repeat
+from jazz_select.routing.tool_call import ApprovalPolicy, Approve, CallOutcome, call_tool, engine_approver, may_repeat
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error

@@ -1,6 +1,7 @@
 """One call of one tool, the same at every door: prepared, approved, called within a time limit, recorded.
 
 Whatever goes wrong is data; only a cancellation of the caller passes. Nobody else calls a tool's function.
+The policy of approval has one name and the same three values at every door.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol, cast
 from uuid import uuid4
 
+from jazz_select.errors import ConfigError
 from jazz_select.json_values import output_json
 from jazz_select.routing.names.words import NamedTool
 from jazz_select.routing.records import Fault, StepError
@@ -334,3 +336,45 @@ def _failed(
 ) -> CallOutcome:
     error = StepError(fault=fault, message=message, cause=cause, unknown=unknown)
     return CallOutcome(call=call, status="unknown" if unknown else "failed", error=error, called=unknown)
+
+
+ApprovalPolicy = Literal["destructive", "always", "never"]
+"""Which calls need a yes: of those tools that destroy something, each one, or none."""
+APPROVAL_POLICIES: Final = ("destructive", "always", "never")
+
+
+def checked_policy(approval: object) -> ApprovalPolicy:
+    """The policy that a caller names.
+
+    Raises:
+        ConfigError: There is none of this name.
+    """
+    for policy in APPROVAL_POLICIES:
+        if approval == policy:
+            return policy
+    msg = f"approval is one of {', '.join(APPROVAL_POLICIES)}, not {approval!r:.80}"
+    raise ConfigError(msg)
+
+
+def needs_yes(policy: ApprovalPolicy, *, destructive: bool) -> bool:
+    """Whether calls of tools that destroy something, or of the others, need somebody's yes where no hook decides."""
+    return policy == "always" or (policy == "destructive" and destructive)
+
+
+def engine_approver(approval: object, approve: Approve | None) -> Approve | None:
+    """Who is asked before each call of an engine that its caller runs directly; None where nobody is.
+
+    A hook decides about every call, whatever the policy. Without one nobody can be asked here: whoever lists steps by
+    name has decided about them, so `destructive` lets them pass as `never` does, and `always` lets nothing pass.
+
+    Raises:
+        ConfigError: There is no such policy.
+    """
+    policy = checked_policy(approval)
+    if approve is not None:
+        return approve
+    return _asks if policy == "always" else None
+
+
+def _asks(_: ToolCall) -> Verdict:
+    return Ask()

@@ -25,11 +25,10 @@ from jazz_select.chat.json_reader import BROKEN, decoded
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
 from jazz_select.json_values import storable_text
-from jazz_select.routing.approval import ApprovalPolicy, engine_approver
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
-from jazz_select.routing.tool_call import Approve
+from jazz_select.routing.tool_call import ApprovalPolicy, Approve, engine_approver
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error, in_one_line

@@ -10,13 +10,20 @@ from time import perf_counter
 from typing import Any, Final, Generic, TypeVar, cast
 
 from jazz_select.errors import ConfigError
-from jazz_select.routing.approval import ApprovalPolicy, engine_approver
 from jazz_select.routing.names.resolution import NameIndex, Resolution
 from jazz_select.routing.plans.plan import Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcome, note_plan
 from jazz_select.routing.schemas.compatibility import FOLDED, Field, field_score, schema_of
 from jazz_select.routing.schemas.fields import RESULT, fields
-from jazz_select.routing.tool_call import Approve, RunnableTool, call_tool, copied, left_out
+from jazz_select.routing.tool_call import (
+    ApprovalPolicy,
+    Approve,
+    RunnableTool,
+    call_tool,
+    copied,
+    engine_approver,
+    left_out,
+)
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error

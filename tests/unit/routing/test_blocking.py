@@ -52,6 +52,23 @@ async def test_a_callback_that_blocks_or_exits_is_a_failed_choice(exits: bool) -
 
 
 @pytest.mark.spec("005.6")
+async def test_a_callback_that_swallows_its_cancellation_is_left_behind() -> None:
+    class Stubborn:
+        async def decide(self, context: dict[str, Any], candidates: list[Any], prompt: str) -> str | None:
+            for _ in range(3):
+                try:
+                    await asyncio.sleep(30)
+                except asyncio.CancelledError:
+                    continue
+            return None
+
+    executor = FlowExecutor(tools(), Stubborn(), decision_timeout_s=0.1)
+    began = time.perf_counter()
+    result = await executor.run(["find_order", CHOOSE], {"order_id": "A1"})
+    assert (result.status, time.perf_counter() - began < 2) == ("failed", True)
+
+
+@pytest.mark.spec("005.6")
 async def test_a_hook_that_blocks_holds_up_nobody_else() -> None:
     def slow(_: ToolCall) -> Allow:
         time.sleep(0.4)
