@@ -91,7 +91,7 @@ RUNS: list[tuple[str, dict[str, Any], str, list[tuple[str, Tier]]]] = [
             ("lookup_order", Tier.DETERMINISTIC),
             ("check_return_window", Tier.DETERMINISTIC),
             ("create_return", Tier.GUIDED),
-            ("issue_refund", Tier.DETERMINISTIC),
+            ("issue_refund", Tier.GUIDED),
         ],
     ),
     (
