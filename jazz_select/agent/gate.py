@@ -7,6 +7,7 @@ from typing import Any, Final
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.flows.slots import is_hesitant, unused
+from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
@@ -46,7 +47,7 @@ class DestructionGate:
     A flow destroys something where its chain, or that of a part, may run a tool that is `destructive`; where that
     cannot be told, it does. Such a flow is held, and the user asked for a yes,
 
-    - where the answer that would let it go on has a word that may take it back (`lets_through`);
+    - where the answer that would let it go on has a word that may take it back, or only asks (`lets_through`);
     - where a tool that destroys something failed in it, and may have been done all the same (`held_by_doubt`);
     - where the user named one thing in particular, such as an order's number, and no input takes it (`held_by_name`):
       a message that names order 60105 must not end in a refund of another one.
@@ -81,7 +82,7 @@ class DestructionGate:
 
     def lets_through(self, flow: BaseFlow | None, message: str) -> bool:
         """Whether an answer lets a flow that waits go on."""
-        return not (is_hesitant(message) and self.destroys(flow))
+        return not ((is_hesitant(message) or is_tentative(message)) and self.destroys(flow))
 
     def held_by_doubt(self, waiting: OpenFlow) -> Hold | None:
         """Why it is held, where a tool of it may have been done already."""

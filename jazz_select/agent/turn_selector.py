@@ -8,6 +8,7 @@ from jazz_select.agent.answer import called_off, left_undone
 from jazz_select.agent.conversation import OpenFlow, after_selection, is_decisive
 from jazz_select.agent.flows.consent import Consent, consent
 from jazz_select.agent.flows.slots import single_word
+from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import DestructionGate
 from jazz_select.agent.pending_call import PendingCall
@@ -66,7 +67,7 @@ class TurnSelector:
             return replace(begun, way="run", stack=_with(begun.stack, found.names, request))
         if active is not None:
             return replace(begun, way="run")
-        return replace(begun, way="open", reason=begun.reason or why_open(found))
+        return replace(begun, way="open", reason=begun.reason or self._why_open(found, request.message))
 
     def _without_gone(self, request: TurnRequest) -> SelectedFlows:
         """The flows under way, without those that are not live any more."""
@@ -107,8 +108,15 @@ class TurnSelector:
         return replace(begun, way="ask", stack=stack, text=called_off(active), resumed=resumed)
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
-        destroys = any(self._gate.destroys(self._running.flow(name)) for name in found.names)
-        return is_decisive(found, message, above=self._shift_above, destroys=destroys)
+        return is_decisive(found, message, above=self._shift_above, destroys=self._destroys(found))
+
+    def _why_open(self, found: FlowSelectionResult, message: str) -> str:
+        if self._destroys(found) and is_tentative(message):
+            return f"the request denies, supposes or only asks about what {found.names[0]} does"
+        return why_open(found)
+
+    def _destroys(self, found: FlowSelectionResult) -> bool:
+        return any(self._gate.destroys(self._running.flow(name)) for name in found.names)
 
     async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
         """Whether a message that is about nothing else lets a flow that waits go on."""

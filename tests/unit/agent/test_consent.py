@@ -120,6 +120,7 @@ async def test_what_is_denied_supposed_or_asked_about_is_never_sure_where_it_wou
     )
     result = await agent.turn(message)
     assert (result.status, result.flows, result.conversation.flows, log) == ("open", [], (), [])
+    assert result.reason == "the request denies, supposes or only asks about what cancel_it does"
 
 
 @pytest.mark.spec("005.3")

@@ -49,7 +49,9 @@ def test_a_flow_destroys_where_its_chain_may_or_cannot_be_told(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", CHAINS)
-@pytest.mark.parametrize(("message", "plain"), [("A-17", True), ("A-17, but wait", False)])
+@pytest.mark.parametrize(
+    ("message", "plain"), [("A-17", True), ("A-17, but wait", False), ("what happens if it is A-17?", False)]
+)
 def test_an_answer_that_may_take_itself_back_lets_nothing_through_that_destroys(
     name: str, message: str, *, plain: bool
 ) -> None:
