@@ -48,7 +48,6 @@ REPLIES = [
 ]
 
 
-@pytest.mark.spec("005.3")
 @pytest.mark.parametrize(("reply", "runs"), REPLIES)
 async def test_a_destructive_call_counts_only_where_it_is_the_whole_reply(reply: str, runs: bool) -> None:
     disks = Disks()
@@ -76,7 +75,6 @@ async def test_what_destroys_nothing_is_called_amid_prose_as_ever() -> None:
     assert disks.done == ["look a"]
 
 
-@pytest.mark.spec("005.4")
 @pytest.mark.parametrize(
     ("calls", "done"),
     [
