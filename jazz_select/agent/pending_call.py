@@ -1,5 +1,6 @@
 """A call that waits for the user's yes: how it is kept in a conversation, asked about, and known again."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -8,9 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jazz_select.json_values import plain, storable
 from jazz_select.routing.tool_call import Door, ToolCall
-from jazz_select.text import as_text, cut
+from jazz_select.text import as_text, cut, json_line
 
 _LONGEST_VALUE: Final = 300
+_WORD: Final = re.compile(r"[\w@.+:/-]{1,100}")
 _LONGEST_REASON: Final = 1_000
 
 
@@ -78,6 +80,7 @@ def _spaced(name: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value in one line, cut where one can see it."""
-    text = value if isinstance(value, str) else orjson.dumps(plain(value)).decode()
-    return cut(" ".join(text.split()), _LONGEST_VALUE)
+    """A value in one line, cut where one can see it; a text of several words in quotes, which nothing in it ends."""
+    if isinstance(value, str) and _WORD.fullmatch(value):
+        return value
+    return cut(json_line(value), _LONGEST_VALUE)

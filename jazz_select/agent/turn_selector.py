@@ -162,6 +162,8 @@ def _with(stack: FlowStack, names: list[str], request: TurnRequest) -> FlowStack
 
 def why_open(found: FlowSelectionResult) -> str:
     """Why nothing is run of what was found."""
+    if found.names and found.decision.raw_reply is not None:
+        return "no flow fits, as the model says"
     if found.names:
         decision = found.decision
         unknown = decision.confidence is None or decision.in_scope is None

@@ -361,11 +361,12 @@ def needs_yes(policy: ApprovalPolicy, *, destructive: bool) -> bool:
     return policy == "always" or (policy == "destructive" and destructive)
 
 
-def engine_approver(approval: object, approve: Approve | None) -> Approve | None:
+def engine_approver(approval: object, approve: Approve | None, *, by_model: bool = False) -> Approve | None:
     """Who is asked before each call of an engine that its caller runs directly; None where nobody is.
 
     A hook decides about every call, whatever the policy. Without one nobody can be asked here: whoever lists steps by
-    name has decided about them, so `destructive` lets them pass as `never` does, and `always` lets nothing pass.
+    name has decided about them, so `destructive` lets them pass as `never` does, and `always` lets nothing pass. Where
+    calls are made `by_model`, nobody has decided, so what destroys is asked for.
 
     Raises:
         ConfigError: There is no such policy.
@@ -373,8 +374,14 @@ def engine_approver(approval: object, approve: Approve | None) -> Approve | None
     policy = checked_policy(approval)
     if approve is not None:
         return approve
+    if policy == "destructive" and by_model:
+        return _asks_before_it_destroys
     return _asks if policy == "always" else None
 
 
 def _asks(_: ToolCall) -> Verdict:
     return Ask()
+
+
+def _asks_before_it_destroys(call: ToolCall) -> Verdict:
+    return Ask() if call.destructive else Allow()

@@ -135,7 +135,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     runner = ToolRunner(
         index=NameIndex(toolbox.values()),
         before_call=options.before_call,
-        approve=engine_approver(options.approval, options.approve),
+        approve=engine_approver(options.approval, options.approve, by_model=True),
         after_call=options.after_call,
         on_event=options.on_event,
         timeout_s=options.tool_timeout_s,

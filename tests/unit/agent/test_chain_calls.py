@@ -82,7 +82,7 @@ async def test_a_misspelt_name_is_never_a_guess_at_what_destroys() -> None:
     guess, exact = call("delete_orders"), call("delete_all_orders")
     chain = await run_chain(ScriptedModel(guess, SAID), ASK, [wipe])
     assert (ran, results(chain)[0].ok) == ([], False)
-    await run_chain(ScriptedModel(exact, SAID), ASK, [wipe])
+    await run_chain(ScriptedModel(exact, SAID), ASK, [wipe], approval="never")
     assert ran == ["wiped"]
 
 
@@ -117,7 +117,7 @@ async def test_calls_run_side_by_side_but_what_destroys_runs_alone_and_in_its_pl
 
     shop = [made("a"), made("b"), made("wipe", destructive=True), made("c")]
     reply = json.dumps({"tool_calls": [{"tool": tool.name} for tool in shop]})
-    chain = await run_chain(ScriptedModel(reply, SAID), ASK, shop, at_once=4)
+    chain = await run_chain(ScriptedModel(reply, SAID), ASK, shop, at_once=4, approval="never")
     assert seen == [("a", "b"), ("b",), ("wipe",), ("c",)]
     assert [result.tool for result in results(chain)] == ["a", "b", "wipe", "c"]
 

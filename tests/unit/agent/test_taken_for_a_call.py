@@ -51,7 +51,7 @@ REPLIES = [
 @pytest.mark.parametrize(("reply", "runs"), REPLIES)
 async def test_a_destructive_call_counts_only_where_it_is_the_whole_reply(reply: str, runs: bool) -> None:
     disks = Disks()
-    chain = await run_chain(ScriptedModel(reply, "Done."), ASKED, disks.tools)
+    chain = await run_chain(ScriptedModel(reply, "Done."), ASKED, disks.tools, approval="never")
     assert disks.done == (["wipe a"] if runs else [])
     assert (
         runs
@@ -71,7 +71,7 @@ async def test_a_plan_that_a_model_only_mentions_is_not_run(reply: str, runs: bo
 
 async def test_what_destroys_nothing_is_called_amid_prose_as_ever() -> None:
     disks = Disks()
-    await run_chain(ScriptedModel(f"Let me see. {LOOK}", "Fine."), ASKED, disks.tools)
+    await run_chain(ScriptedModel(f"Let me see. {LOOK}", "Fine."), ASKED, disks.tools, approval="never")
     assert disks.done == ["look a"]
 
 
@@ -87,5 +87,5 @@ async def test_what_destroys_nothing_is_called_amid_prose_as_ever() -> None:
 async def test_the_same_destructive_call_in_one_reply_runs_once(calls: list[tuple[str, Any]], done: list[str]) -> None:
     disks = Disks()
     reply = json.dumps({"tool_calls": [{"tool": tool, "arguments": arguments} for tool, arguments in calls]})
-    await run_chain(ScriptedModel(reply, "Done."), ASKED, disks.tools)
+    await run_chain(ScriptedModel(reply, "Done."), ASKED, disks.tools, approval="never")
     assert disks.done == done
