@@ -1,4 +1,4 @@
-"""Blocking functions in threads: one kind is waited for to its end, the other is left behind where it hangs."""
+"""Waiting for what may block or hang: functions in threads, and tasks that are left behind where they do not end."""
 
 import asyncio
 import contextvars
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from jazz_select.text import describe_error
 
@@ -81,13 +81,7 @@ async def called_within(function: Callable[..., object], *args: object, limit_s:
     if limit_s is None:
         return await _called(function, args, name)
     task = asyncio.ensure_future(_called(function, args, name))
-    try:
-        done, _ = await asyncio.wait({task}, timeout=limit_s)
-    except asyncio.CancelledError:
-        await _leave(task)
-        raise
-    if not done:
-        await _leave(task)
+    if not await ends_within(task, limit_s):
         raise TimeoutError
     return task.result()
 
@@ -97,7 +91,19 @@ async def _called(function: Callable[..., object], args: tuple[object, ...], nam
     return await cast("Awaitable[object]", given) if inspect.isawaitable(given) else given
 
 
-async def _leave(task: "asyncio.Task[object]") -> None:
+async def ends_within(task: "asyncio.Task[Any]", limit_s: float | None) -> bool:
+    """Wait for a task as long as it may take; one that takes longer, or whose caller is cancelled, is left."""
+    try:
+        done, _ = await asyncio.wait({task}, timeout=limit_s)
+    except asyncio.CancelledError:
+        await leave(task)
+        raise
+    if not done:
+        await leave(task)
+    return bool(done)
+
+
+async def leave(task: "asyncio.Task[Any]") -> None:
     """Cancel, and wait a moment: one that swallows it is left behind, and what it says later is nobody's."""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     task.cancel()

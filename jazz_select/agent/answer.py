@@ -22,6 +22,7 @@ from jazz_select.json_values import as_json, storable, storable_text
 from jazz_select.routing.schemas.compatibility import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.telemetry import span
+from jazz_select.text import beginning
 from jazz_select.values import Message, Tier
 
 _LONGEST_VALUE: Final = 300
@@ -129,7 +130,7 @@ def _replied(flow: BaseFlow | None, run: FlowRun) -> str:
 
 def _shown(value: object) -> str:
     text = str(value) if isinstance(value, str | int | float | bool) or value is None else storable_text(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+    return beginning(text, _LONGEST_VALUE)
 
 
 class AnswerWriter:

@@ -6,7 +6,7 @@ from typing import cast
 from jazz_select.agent.flows.open_flows import FINISHED
 from jazz_select.agent.graph.guards import Guard
 from jazz_select.errors import ConfigError
-from jazz_select.routing.names.words import words
+from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.tools.sources import tool_from_function
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import is_async
@@ -33,7 +33,7 @@ def check_agent_parts(tools: Iterable[str], guards: Sequence[object], callback: 
         ConfigError: One is not.
     """
     for name in tools:
-        if "".join(words(name)) == "".join(words(FINISHED)):
+        if folded_name(name) == folded_name(FINISHED):
             msg = f"a tool is called {name!r}, which is what an agent's model calls to end a procedure; rename it"
             raise ConfigError(msg)
     for each in guards:

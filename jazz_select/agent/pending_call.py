@@ -4,10 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from jazz_select.json_values import plain, storable
+from jazz_select.json_values import plain, plain_bytes, storable
 from jazz_select.routing.tool_call import Door, ToolCall
 from jazz_select.text import as_text, cut, json_line
 
@@ -68,7 +67,7 @@ class PendingCall(BaseModel):
 
 
 def _sorted(arguments: Mapping[str, Any]) -> bytes:
-    return orjson.dumps(_kept(arguments), option=orjson.OPT_SORT_KEYS)
+    return plain_bytes(_kept(arguments))
 
 
 def _kept(arguments: Mapping[str, Any]) -> dict[str, Any]:

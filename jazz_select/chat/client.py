@@ -20,13 +20,12 @@ from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
 from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema
 from jazz_select.telemetry import Span, span
 from jazz_select.text import as_text, describe_error
+from jazz_select.threads import leave
 from jazz_select.values import Message, Reply
 
 _log = logging.getLogger(__name__)
 _BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)
 """Full jitter, a random time up to .2, .4, .8 … seconds: those who failed together do not come back together."""
-_GRACE_S = 0.2
-"""How long a stream has to end that nobody reads any more; one that does not is left behind."""
 T = TypeVar("T")
 
 
@@ -201,9 +200,7 @@ class ChatClient:
                 return task.result()
             finally:
                 call.left = True
-                task.add_done_callback(lambda done: done.cancelled() or done.exception())
-                task.cancel()
-                await asyncio.wait({task}, timeout=_GRACE_S)
+                await leave(task)
         raise AssertionError  # pragma: no cover - the block above returns or raises
 
     async def _read(

@@ -21,10 +21,7 @@ from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import CALL_ID
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error
-from jazz_select.threads import called_within
-
-GRACE_S: Final = 0.2
-"""How long a tool that was cancelled has to end; one that does not is left behind."""
+from jazz_select.threads import called_within, ends_within
 
 Door = Literal["executor", "plan", "chain"]
 """Who calls: a flow's steps, a plan, or the chain of a model."""
@@ -296,13 +293,7 @@ def _wants_id(tool: RunnableTool, function: Callable[..., object]) -> bool:
 
 async def _within(call: ToolCall, function: "partial[Any]", timeout_s: float | None) -> CallOutcome:
     task = asyncio.ensure_future(_called(function))
-    try:
-        done, _ = await asyncio.wait({task}, timeout=timeout_s)
-    except asyncio.CancelledError:
-        await _end(task)
-        raise
-    if not done:
-        await _end(task)
+    if not await ends_within(task, timeout_s):
         return _failed(call, "timeout", f"{call.tool} gave no answer within {timeout_s:g} s", unknown=True)
     if task.cancelled():
         return _failed(call, "tool", f"{call.tool} was cancelled from within", unknown=True)
@@ -322,13 +313,6 @@ async def _called(function: "partial[Any]") -> object:
         return await called_within(function, limit_s=None, name="jazz-select-tool")
     except SystemExit as left:  # it would end the event loop, and everything else that runs in it
         raise RuntimeError(describe_error(left)) from left
-
-
-async def _end(task: "asyncio.Task[object]") -> None:
-    """Cancel, and wait a moment for it; an error that comes later is nobody's."""
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    task.cancel()
-    await asyncio.wait({task}, timeout=GRACE_S)
 
 
 def _failed(

@@ -9,7 +9,6 @@ from jazz_select.agent.chain.transcript import CallRecord, Purpose, ToolResult
 from jazz_select.chat.client import ChatClient, Deadline, client_for
 from jazz_select.chat.exchange import ChatReply, Question
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ConfigError
 from jazz_select.routing.plans.tool_asker import listed
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, cut, json_line
@@ -47,16 +46,7 @@ class Asker:
     def __init__(
         self, model: ModelLike | ChatClient, conversation_id: str, *, timeout_s: float | None, max_retries: int
     ) -> None:
-        """Take whom to ask, and the bounds of each call.
-
-        Raises:
-            ConfigError: A bound cannot work.
-        """
-        if (timeout_s is not None and not timeout_s > 0) or max_retries < 0:
-            msg = (
-                f"model_timeout_s is above 0 or None, and max_retries at least 0, not {timeout_s!r} and {max_retries!r}"
-            )
-            raise ConfigError(msg)
+        """Take whom to ask, and the bounds of each call, which `ChainOptions` has checked."""
         self.client = client_for(model, max_retries=max_retries, max_concurrency=1)
         self._shared = isinstance(model, ChatClient)
         self.conversation_id = as_text(conversation_id)

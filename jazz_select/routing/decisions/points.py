@@ -9,7 +9,7 @@ import orjson
 
 from jazz_select.errors import ToolError
 from jazz_select.routing.schemas.fields import Schema, fields, type_text
-from jazz_select.text import in_one_line, name_shown
+from jazz_select.text import beginning, in_one_line, name_shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +94,7 @@ def decision_prompt(previous: str, fields_given: Sequence[str], candidates: Sequ
     for number, each in enumerate(candidates, start=1):
         summary = each.input_schema_summary.items()
         wanted = _listed(f"{name_shown(name[:_LONGEST])}: {in_one_line(kind)}" for name, kind in summary)
-        text = " ".join(each.description.split())
-        text = in_one_line(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+        text = in_one_line(beginning(" ".join(each.description.split()), _LONGEST))
         lines.append(f"{number}. {name_shown(each.name)} — {text or 'no description'} ({wanted or 'no arguments'})")
     lines.append('Answer with the name of one of them, or with "none" if none should come next.')
     return "\n".join(lines)
