@@ -220,3 +220,32 @@ class FlowStore(Protocol):
     async def close(self) -> None:
         """Release the index; a second call does nothing."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What is known of a call that somebody has claimed before.
+
+    Attributes:
+        fingerprint: Of the tool and its arguments, as it was claimed.
+        outcome: What became of it, as it was settled; None where nobody has told: it is under way, or its process is
+            gone, and it may have had its effect.
+    """
+
+    fingerprint: str
+    outcome: str | None = None
+
+
+class ClaimStore(Protocol):
+    """Who may make a call that several processes might make: the first that claims it. It outlives all of them."""
+
+    async def claim(self, call_id: str, fingerprint: str) -> Claim | None:
+        """Claim a call before it is made: None where nobody has before, for the first of any number of callers alone.
+
+        What it gave is on disk, or wherever it survives this process, before it returns.
+        """
+        ...
+
+    async def settle(self, call_id: str, outcome: str) -> None:
+        """Keep what became of a call that was claimed; the first outcome stays."""
+        ...

@@ -29,6 +29,7 @@ from jazz_select.agent.turn import (
 from jazz_select.agent.turn_selector import TurnSelector
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.models import ModelLike
+from jazz_select.ports import ClaimStore
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import DecisionCallback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
@@ -68,6 +69,7 @@ class Agent:
         before_call: BeforeCall | None = None,
         approval: ApprovalPolicy = "destructive",
         approve: Approve | None = None,
+        claims: ClaimStore | None = None,
         after_call: AfterCall | None = None,
         shift_above: float = SHIFT_ABOVE,
         model_timeout_s: float | None = 30.0,
@@ -94,6 +96,9 @@ class Agent:
                 something, "always", or "never". A turn that asks ends as `confirming`.
             approve: Asked before each call of a tool, whoever chose it and whatever the policy: `Allow()`,
                 `Deny(reason)`, or `Ask(reason)` for the user's yes.
+            claims: Where calls that destroy something are claimed before they are made, such as `SqliteClaims(path)`:
+                then of two processes that go on with one conversation, one makes a call, and the other hears what
+                became of it. Without it nobody keeps them apart.
             after_call: Told after each call that a model makes.
             shift_above: How sure recall has to be, without a model, that some flow is meant, and that it is this one,
                 for it to be run. 0, for tests, runs the nearest flow whatever is said, but for what would destroy
@@ -116,7 +121,7 @@ class Agent:
         chat = None if model is None else client_for(model)  # one for all parts: they share its breaker and its places
         if decision_callback is None and chat is not None:
             decision_callback = ModelDecision(chat)
-        executor = FlowExecutor(self._tools.values(), decision_callback, open_router)
+        executor = FlowExecutor(self._tools.values(), decision_callback, open_router, claims=claims)
         options = ChainOptions(
             chain_limit=chain_limit,
             before_call=before_call,
@@ -127,7 +132,7 @@ class Agent:
         if chat is not None:
             loops = OpenFlows(chat, self._tools, system, options)
         gate = DestructionGate(executor.tools)
-        self._running = TurnFlows(selector, executor, gate, chat, loops, AgentApproval(approval, approve))
+        self._running = TurnFlows(selector, executor, gate, chat, loops, AgentApproval(approval, approve, claims))
         self._selecting = TurnSelector(
             selector, self._running, gate, shift_above=shift_above, has_model=chat is not None
         )
@@ -144,6 +149,7 @@ class Agent:
         *,
         context: Mapping[str, Any] | None = None,
         schema: SchemaLike | None = None,
+        conversation_id: str = "",
     ) -> TurnResult:
         """Answer one message.
 
@@ -153,19 +159,22 @@ class Agent:
             context: What is known beside, in this turn: guards and tools see it, models what tools return of it.
                 It is not kept: send it with each turn. None counts as not known.
             schema: What the answer is to have, instead of the agent's own.
+            conversation_id: What a new conversation is to be known by; by default a new id. It is kept in it.
 
         Returns:
             What to say and what to go on with. What fails on the way is in it, as data.
 
         Raises:
-            ConfigError: An argument is of the wrong kind, or the schema cannot be used; nothing was done.
+            ConfigError: An argument is of the wrong kind, the schema cannot be used, or the conversation has another
+                id; nothing was done.
             CancelledError: The caller was cancelled.
         """
         known = checked_input(message, context)
         wanted = OutputSchema(schema) if schema is not None else self._schema
-        conversation = Conversation.of(history)
+        conversation = Conversation.of(history).named(conversation_id)
+        said = normalize("NFKC", as_text(message))
         request = TurnRequest(
-            message=normalize("NFKC", as_text(message)), conversation=conversation, context=known, schema=wanted
+            message=said, conversation=conversation, context=known, schema=wanted, key=conversation.next_turn(said)
         )
         with Trace(self._hooks, redact=self._redact) as trace, span(self.name, "turn") as traced:
             _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._passed)

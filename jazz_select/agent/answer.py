@@ -70,7 +70,7 @@ def repeated_question(flow: OpenFlow, known: Container[str]) -> str:
     left = [name for name in flow.asks if name not in known and name not in flow.answers]
     if left:
         return asked_for(left)
-    doubt = f"{spaced(flow.doubt)} may have been done already. " if flow.doubt else ""
+    doubt = f"{', '.join(map(spaced, flow.doubt))} may have been done already. " if flow.doubt else ""
     named = f"{', '.join(flow.named)} will not be used. " if flow.named else ""
     return f"{doubt}{named}Shall I go on with: {spaced(flow.name)}?"
 

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final, Literal
+from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -10,6 +12,7 @@ from jazz_select.agent.flows.slots import folded_message
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import ConfigError, SnapshotError
+from jazz_select.json_values import plain_bytes
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.text import as_text, cut
 from jazz_select.values import Message, Reason
@@ -41,11 +44,21 @@ class Said(_Frozen):
 
 
 class Ran(_Frozen):
-    """A tool that was run, as a model is told of it."""
+    """A tool that was run, as a model is told of it.
+
+    Attributes:
+        tool: Its name.
+        output: What it returned, or why it failed.
+        final: Whether it destroys something.
+        failed: Whether it failed.
+        call: The fingerprint of the call, where it is not to be made again unasked.
+    """
 
     tool: str
     output: str
     final: bool = False
+    failed: bool = False
+    call: str = ""
 
 
 class Part(_Frozen):
@@ -53,7 +66,8 @@ class Part(_Frozen):
 
     Attributes:
         status: As of `FlowRun`.
-        steps: How many steps of its own chain are done, and never run again.
+        done: The steps of its own chain that are done, and never run again.
+        left: Those that were still to come.
         branch: Which branch a conditional flow took.
         tool: The tool that a choice fell on and that still waits; the choice is not made again.
         last: The tool that ran last.
@@ -64,7 +78,8 @@ class Part(_Frozen):
     """
 
     status: Literal["done", "active", "open", "waiting", "failed"]
-    steps: int = 0
+    done: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     branch: int | None = None
     tool: str = ""
     last: str = ""
@@ -84,7 +99,9 @@ class OpenFlow(_Frozen):
         asks: What it waits for: names of facts; none where it waits for a yes.
         named: What the user named and nothing takes, as the last question said.
         agreed: What of that the user has agreed to leave out.
-        doubt: A tool that destroys something and failed: it may have been done all the same.
+        doubt: Tools that destroy something and failed: they may have been done all the same.
+        changed: The steps to come, as the last question said, where they are not those of when it was begun.
+        taken: Such steps to come that the user has agreed to.
         answers: What the user said when it asked.
         parts: How far each part has come, by its place: "0" is the flow itself, "0.1" its second part.
         request: What the user wanted when it was chosen.
@@ -98,7 +115,9 @@ class OpenFlow(_Frozen):
     parts: Mapping[str, Part] = Field(default_factory=dict[str, Part])
     named: tuple[str, ...] = ()
     agreed: tuple[str, ...] = ()
-    doubt: str = ""
+    doubt: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
     request: str = ""
     turn: int = 0
 
@@ -122,6 +141,7 @@ class Conversation(_Frozen):
     """A conversation so far. Who can write it can make an agent go on with anything: keep it where you keep sessions.
 
     Attributes:
+        id: What it is known by, from its first turn on.
         messages: What was said; the last forty.
         flows: The flows that are open, the active one last: a stack, so that what was parked comes back.
         failed: Flows that failed after something was destroyed: asked for again, they go on where they failed.
@@ -132,6 +152,7 @@ class Conversation(_Frozen):
         version: Of this format.
     """
 
+    id: str = ""
     messages: tuple[Said, ...] = ()
     flows: tuple[OpenFlow, ...] = ()
     failed: tuple[OpenFlow, ...] = ()
@@ -192,7 +213,26 @@ class Conversation(_Frozen):
             if each.role in ("user", "assistant")
         )
         earlier = [f"The user said: {_short(each.content)}" for each in said if each.role == "user"]
-        return cls(messages=said[-MOST_MESSAGES:], episodes=tuple(earlier[-MOST_EPISODES:]))
+        return cls(messages=said[-MOST_MESSAGES:], episodes=tuple(earlier[-MOST_EPISODES:]), turns=len(earlier))
+
+    def named(self, conversation_id: str) -> "Conversation":
+        """With an id: its own, else this one, else a new one.
+
+        Raises:
+            ConfigError: It has another.
+        """
+        if self.id and conversation_id and self.id != conversation_id:
+            msg = f"the conversation is {self.id!r:.80}, not {conversation_id!r:.80}: leave conversation_id out"
+            raise ConfigError(msg)
+        return self if self.id else self.model_copy(update={"id": conversation_id or uuid4().hex})
+
+    def next_turn(self, message: str) -> str:
+        """What the next turn is known by: the same wherever the conversation is gone on with from here.
+
+        The message counts only where nothing was said before: then nothing else tells two turns apart.
+        """
+        said = [[each.role, each.content] for each in self.messages]
+        return sha256(plain_bytes([self.id, self.turns, said or message])).hexdigest()
 
     def since(self, turn: int) -> tuple[str, ...]:
         """What the user has said from that turn on, as far as it is kept."""

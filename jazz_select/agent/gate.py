@@ -1,25 +1,32 @@
 """The gate before what cannot be undone: which flows wait there, and which calls, until the user says yes."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final
 
-from jazz_select.agent.conversation import OpenFlow
-from jazz_select.agent.flows.runner import FlowRun
+from jazz_select.agent.conversation import OpenFlow, Ran
+from jazz_select.agent.flows.runner import FlowRun, steps_left
 from jazz_select.agent.flows.slots import is_hesitant, unused
 from jazz_select.agent.flows.tentative import is_tentative
-from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.pending_call import Before, PendingCall
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.routing.executor import chain_of
+from jazz_select.json_values import plain_bytes
+from jazz_select.ports import ClaimStore
+from jazz_select.routing.decisions.points import GuidedDecisionPoint
+from jazz_select.routing.executor import Step, chain_of
 from jazz_select.routing.tool_call import (
     Allow,
     Approve,
     Ask,
     Deny,
+    Door,
     ToolCall,
     Verdict,
     checked_policy,
+    fingerprint,
     needs_yes,
     verdict_of,
 )
@@ -35,10 +42,12 @@ class Hold:
     Attributes:
         problem: In words.
         named: What the user named and nothing takes.
+        changed: The steps to come, where they are not those of when the flow was begun.
     """
 
     problem: str
     named: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 class DestructionGate:
@@ -49,6 +58,7 @@ class DestructionGate:
 
     - where the answer that would let it go on has a word that may take it back, or only asks (`lets_through`);
     - where a tool that destroys something failed in it, and may have been done all the same (`held_by_doubt`);
+    - where its steps are not those of when it was begun, since its author changed them meanwhile (`held_by_change`);
     - where the user named one thing in particular, such as an order's number, and no input takes it (`held_by_name`):
       a message that names order 60105 must not end in a refund of another one.
 
@@ -68,10 +78,18 @@ class DestructionGate:
             FlowError: A chain cannot be run.
         """
         for step in chain_of(flow):
-            names = [step] if isinstance(step, str) else getattr(step, "candidate_tools", list(self._tools))
-            yield from (self._tools[name] for name in names if name in self._tools)
+            yield from (self._tools[name] for name in self._runnable(step) if name in self._tools)
         for part in flow.subflows:
             yield from self.chained(part)
+
+    def _runnable(self, step: Step) -> list[str]:
+        """The tools that a step may run: of a decision point, what it falls back to as well."""
+        if isinstance(step, str):
+            return [step]
+        if not isinstance(step, GuidedDecisionPoint):
+            return list(self._tools)
+        fallback = step.fallback_tool
+        return [*step.candidate_tools, *([fallback] if fallback and fallback not in step.candidate_tools else [])]
 
     def destroys(self, flow: BaseFlow | None) -> bool:
         """Whether a tool of this flow destroys something."""
@@ -88,7 +106,16 @@ class DestructionGate:
         """Why it is held, where a tool of it may have been done already."""
         if not waiting.doubt:
             return None
-        return Hold(problem=f"{waiting.doubt} failed, and may have been done all the same")
+        return Hold(problem=f"{', '.join(waiting.doubt)} failed, and may have been done all the same")
+
+    def held_by_change(self, waiting: OpenFlow, flow: BaseFlow) -> Hold | None:
+        """Why it is held, where its steps have changed since some of them were done, and it destroys something."""
+        if not (waiting.is_final or self.destroys(flow)):
+            return None
+        changed = tuple(_changed(waiting, flow, "0"))
+        if not changed or changed == waiting.taken:
+            return None
+        return Hold(problem="its steps have changed since it was begun", changed=changed)
 
     def overlooks(self, flow: BaseFlow, said: Sequence[str], known: Mapping[str, Any]) -> bool:
         """Whether what was said names something that it does not know, and it destroys something."""
@@ -109,7 +136,8 @@ class DestructionGate:
 
     def agreed(self, waiting: OpenFlow) -> OpenFlow:
         """A flow that was held, once the user says yes to what was asked."""
-        return waiting.model_copy(update={"agreed": (*waiting.agreed, *waiting.named), "named": (), "doubt": ""})
+        agreed = {"agreed": (*waiting.agreed, *waiting.named), "named": (), "doubt": ()}
+        return waiting.model_copy(update={**agreed, "taken": waiting.changed or waiting.taken, "changed": ()})
 
     def kept(self, ended: OpenFlow, run: FlowRun | None = None) -> tuple[OpenFlow, ...]:
         """What is kept of a flow that ended before it was done: itself, where something was destroyed in it."""
@@ -118,18 +146,29 @@ class DestructionGate:
         doubt = {} if run is None else {"doubt": self._doubt(run)}
         return (ended.model_copy(update={"status": "failed", **doubt}),)
 
-    def _doubt(self, run: FlowRun) -> str:
-        """The tool that destroys something, was called and failed last: whether it was done, nobody knows."""
+    def _doubt(self, run: FlowRun) -> tuple[str, ...]:
+        """The tools that destroy something, were called and failed: whether they were done, nobody knows."""
         failed = [record for record in run.steps if record.status == "failed" and record.attempts]
         names = [record.tool for record in failed if self._tools[record.tool].destructive and record.fault != "output"]
-        return names[-1] if names else ""
+        return tuple(dict.fromkeys(names))
+
+
+def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
+    """The steps to come of each part that has begun and has others to come than it had."""
+    part = waiting.parts.get(path)
+    if part is not None and part.done:
+        left = [name for name, _ in steps_left(chain_of(flow), part.done)]
+        if left != list(part.left):
+            yield from left or ("nothing more",)
+    for place, each in enumerate(flow.subflows):
+        yield from _changed(waiting, each, f"{path}.{place}")
 
 
 class AgentApproval:
     """What an agent asks for: by its hook where it has one, else by its policy."""
 
-    def __init__(self, policy: object, hook: Approve | None) -> None:
-        """Take both.
+    def __init__(self, policy: object, hook: Approve | None, claims: ClaimStore | None = None) -> None:
+        """Take both, and where calls are claimed that two processes might make.
 
         Raises:
             ConfigError: There is no such policy.
@@ -137,10 +176,11 @@ class AgentApproval:
         named = checked_policy(policy)
         self._asks = {destructive: needs_yes(named, destructive=destructive) for destructive in (True, False)}
         self._hook = hook
+        self.claims = claims
 
-    def turn(self, granted: PendingCall | None) -> "TurnApproval":
-        """The approval of one turn, in which the user has said yes to this, if to anything."""
-        return TurnApproval(self, granted)
+    def turn(self, key: str, granted: PendingCall | None) -> "TurnApproval":
+        """The approval of the turn that is known by this, in which the user has said yes to this, if to anything."""
+        return TurnApproval(self, key, granted)
 
     async def verdict(self, call: ToolCall) -> Verdict:
         """What is said of a call before the user is asked."""
@@ -150,39 +190,67 @@ class AgentApproval:
 
 
 class TurnApproval:
-    """What may be called in one turn. Parts of a flow may run side by side, and all of them ask here.
+    """What may be called in one turn, and by which id. Parts of a flow may run side by side, and all of them ask here.
 
     Attributes:
+        claims: Where calls are claimed that two processes might make; None where nobody keeps that.
         pending: The first call that has to be asked for.
+        granted: The call that the user has said yes to.
     """
 
-    def __init__(self, approval: AgentApproval, granted: PendingCall | None) -> None:
+    def __init__(self, approval: AgentApproval, key: str, granted: PendingCall | None) -> None:
         """Take who decides, and the one call that the user has said yes to: once, and just as it was shown."""
         self._approval = approval
-        self._granted = granted
+        self._key = key
+        self._left = granted
+        self._named: Counter[tuple[str, ...]] = Counter()
+        self.claims = approval.claims
+        self.granted = granted
         self.pending: PendingCall | None = None
 
     def granted_to(self, flow: str, path: str) -> PendingCall | None:
         """The call of a model's chain at this place that the user has said yes to."""
-        granted = self._granted
+        granted = self.granted
         here = granted is not None and (granted.door, granted.flow, granted.path) == ("chain", flow, path)
         return granted if here else None
 
-    def at(self, flow: str, path: str) -> Callable[[ToolCall], Awaitable[Verdict]]:
-        """Who is asked before each call of a flow's part."""
+    def names_at(self, flow: str, path: str, door: Door) -> Callable[[str], str]:
+        """Ids for the calls of a flow's part, the same in every process that goes on from the same conversation.
+
+        A call is known by its place: the turn, the part, the tool, and which of the tool's calls there it is. One that
+        was asked for keeps the id that it was asked for by.
+        """
+
+        def name(tool: str) -> str:
+            place = (flow, path, door, tool)
+            number = self._named[place]
+            self._named[place] += 1
+            asked = self.granted
+            if asked is not None and not number and place == (asked.flow, asked.path, asked.door, asked.tool):
+                return asked.id
+            return sha256(plain_bytes([self._key, *place, number])).hexdigest()[:32]
+
+        return name
+
+    def at(self, flow: str, path: str, ran: Sequence[Ran] = ()) -> Callable[[ToolCall], Awaitable[Verdict]]:
+        """Who is asked before each call of a flow's part; whatever was run there before is always asked about."""
+        before: dict[str, Before] = {each.call: "unknown" if each.failed else "done" for each in ran if each.call}
 
         async def approve(call: ToolCall) -> Verdict:
-            return await self._verdict(call, flow, path)
+            known = before.get(fingerprint(call.tool, call.arguments), "") if before and call.destructive else ""
+            return await self._verdict(call, flow, path, known)
 
         return approve
 
-    async def _verdict(self, call: ToolCall, flow: str, path: str) -> Verdict:
+    async def _verdict(self, call: ToolCall, flow: str, path: str, before: Before) -> Verdict:
         verdict = await self._approval.verdict(call)
-        if isinstance(verdict, Allow | Deny):
+        if isinstance(verdict, Deny) or (isinstance(verdict, Allow) and not before):
             return verdict
-        wanted = PendingCall.of(call, flow=flow, path=path, reason=verdict.reason)
-        if self._granted is not None and self._granted.is_same(wanted):
-            self._granted = None
+        if isinstance(verdict, Allow):
+            verdict = Ask("the same call was made before in this flow")
+        wanted = PendingCall.of(call, flow=flow, path=path, reason=verdict.reason, before=before)
+        if self._left is not None and self._left.is_same(wanted):
+            self._left = None
             return Allow()
         if self.pending is None:
             self.pending = wanted

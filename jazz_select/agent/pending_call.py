@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,6 +10,12 @@ from jazz_select.json_values import plain, plain_bytes, storable
 from jazz_select.routing.tool_call import Door, ToolCall
 from jazz_select.text import as_text, cut, json_line
 
+Before = Literal["", "done", "unknown"]
+_BEFORE: Final = {
+    "": "This would be done next:",
+    "done": "This was done already, and would be done once more:",
+    "unknown": "This failed before, may have been done all the same, and would be tried once more:",
+}
 _LONGEST_VALUE: Final = 300
 _WORD: Final = re.compile(r"[\w@.+:/-]{1,100}")
 _LONGEST_REASON: Final = 1_000
@@ -19,41 +25,50 @@ class PendingCall(BaseModel):
     """A call that is made when the user says yes, and not before.
 
     Attributes:
+        id: What the call is known by, from the question to the call that is made, in whatever process.
         tool: The tool.
         arguments: What it would get, as JSON values: all of them, as the user was shown them.
+        destructive: Whether it destroys something.
         flow: The flow that wants it; empty where a model does, without one.
         path: Which part of that flow: "0" is the flow itself.
         door: Whether the flow's steps or a model's chain made it.
         reason: Why it has to be asked for, in the words of whoever said so: for logs, not for users.
+        before: Whether the same call was made before in this flow: it was `done`, or failed and may have been
+            (`unknown`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    id: str = ""
     tool: str
     arguments: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    destructive: bool = False
     flow: str = ""
     path: str = ""
     door: Door = "executor"
     reason: str = ""
+    before: Before = ""
 
     @classmethod
-    def of(cls, call: ToolCall, *, flow: str, path: str, reason: str = "") -> "PendingCall":
+    def of(cls, call: ToolCall, *, flow: str, path: str, reason: str = "", before: Before = "") -> "PendingCall":
         """What is kept of a call that was asked for."""
         return cls(
+            id=call.id,
             tool=call.tool,
             arguments=_kept(call.arguments),
+            destructive=call.destructive,
             flow=flow,
             path=path,
             door=call.door,
             reason=cut(reason, _LONGEST_REASON),
+            before=before,
         )
 
     def question(self) -> str:
         """What the user is asked: what would be done, and with which arguments."""
         given = ", ".join(f"{_spaced(name)}: {_shown(value)}" for name, value in self.arguments.items())
-        return (
-            f"This would be done next: {_spaced(self.tool)}{f' ({given})' if given else ''}. Shall I go on, yes or no?"
-        )
+        call = f"{_spaced(self.tool)}{f' ({given})' if given else ''}"
+        return f"{_BEFORE[self.before]} {call}. Shall I go on, yes or no?"
 
     def is_same(self, other: "PendingCall") -> bool:
         """Whether the other is this call: the same tool with the same arguments, at the same place."""

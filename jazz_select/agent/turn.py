@@ -54,7 +54,8 @@ class TurnResult:
         resumed: The flow that was parked and is under way again.
         incomplete: Whether a limit cut the answer short.
         reason: Why it came out so, where that is not plain: for logs, not for users.
-        notes: What was degraded: each fact of a flow under way that could not be kept in `conversation`, by name.
+        notes: What was degraded: each fact of a flow under way that could not be kept in `conversation`, by name; that
+            nobody keeps two processes apart that both go on with a call which the user agreed to.
         chain: What a model and its tools did, if one did.
         error: What went wrong; a FormatError keeps the chain, so that formatting alone can be tried again.
         trace: Every narrowing, decision and call.
@@ -104,18 +105,22 @@ class TurnRequest:
         conversation: What was before.
         context: What the caller knows.
         schema: What the answer is to have; None for prose.
+        key: What the turn is known by, wherever it is taken once more.
     """
 
     message: str
     conversation: Conversation
     context: Mapping[str, Any]
     schema: OutputSchema | None = None
+    key: str = ""
 
     def guarded(self, updates: Mapping[str, Any], *, withheld: bool) -> "TurnRequest":
         """As guards left it; without the message where one failed that might have had to take something out of it."""
         known = {name: updates[name] for name in ("message", "conversation", "context") if name in updates}
         if "context" in known:
             known["context"] = checked_input("", known["context"])
+        if "conversation" in known:  # a guard may make another one, but not of another conversation
+            known["conversation"] = known["conversation"].model_copy(update={"id": self.conversation.id})
         if withheld:
             known["message"] = _WITHHELD
         return replace(self, **known) if known else self
@@ -196,6 +201,7 @@ class TurnWork:
         resumed: The flow that is under way again.
         incomplete: Whether a limit cut it short.
         reason: Why it came out so.
+        notes: What was degraded.
         error: What went wrong.
     """
 
@@ -209,6 +215,7 @@ class TurnWork:
     resumed: str = ""
     incomplete: bool = False
     reason: str = ""
+    notes: tuple[str, ...] = ()
     error: JazzSelectError | None = None
 
     @classmethod
@@ -273,7 +280,7 @@ class TurnOutcome:
             resumed=work.resumed,
             incomplete=self.incomplete,
             reason=self.reason,
-            notes=tuple(_lost(flow) for flow in (*work.stack.flows, *work.stack.failed) if flow.lost),
+            notes=(*work.notes, *(_lost(flow) for flow in (*work.stack.flows, *work.stack.failed) if flow.lost)),
             chain=work.chain,
             error=self.error,
             trace=trace,

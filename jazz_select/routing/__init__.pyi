@@ -1,4 +1,5 @@
 # The public names, each with its home: they stand here and nowhere else.
+from jazz_select.routing.claims import SqliteClaims as SqliteClaims
 from jazz_select.routing.decisions.analyzer import ChainAnalyzer as ChainAnalyzer
 from jazz_select.routing.decisions.model_decision import ModelDecision as ModelDecision
 from jazz_select.routing.decisions.points import DecisionCallback as DecisionCallback

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from time import perf_counter
 from typing import Any, Protocol, cast
@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 from tenacity import AsyncRetrying
 
 from jazz_select.errors import DecisionCallbackError, FlowValidationError, ToolError
+from jazz_select.ports import ClaimStore
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate, decision_prompt
 from jazz_select.routing.records import RunResult, StepRecord, note_step
@@ -34,6 +35,18 @@ CHOOSE = Choose()
 Step = str | GuidedDecisionPoint | Choose
 
 
+@dataclass(frozen=True, slots=True)
+class _Doorkeeper:
+    """Who lets the calls of one run pass, and names them."""
+
+    approve: Approve | None
+    call_id: Callable[[str], str]
+
+
+def _unnamed(_: str) -> str:
+    return ""
+
+
 class FlowExecutor:
     """Runs flows of tools. One executor may run many at once."""
 
@@ -48,6 +61,7 @@ class FlowExecutor:
         retry: AsyncRetrying | None = None,
         approval: ApprovalPolicy = "destructive",
         approve: Approve | None = None,
+        claims: ClaimStore | None = None,
         max_candidates: int = 10,
         min_compatibility: float = MIN_COMPATIBILITY,
     ) -> None:
@@ -65,6 +79,7 @@ class FlowExecutor:
             approval: What needs a yes where there is no `approve`: "destructive" lets steps that are named by their
                 caller pass, and no tool that schemas alone leave; "always" lets nothing pass, "never" all of it.
             approve: Asked before each call of a tool is made, once however often it is tried, whatever the policy.
+            claims: Where calls that destroy something are claimed before they are made, for runs that name their calls.
             max_candidates: The most that one who chooses is shown.
             min_compatibility: How well a tool must fit what is there to be shown.
 
@@ -80,6 +95,7 @@ class FlowExecutor:
         self._decision_timeout_s = decision_timeout_s
         self._step_timeout_s = step_timeout_s
         self._retry = retry
+        self._claims = claims
         self._max_candidates = max_candidates
         self._min_compatibility = min_compatibility
 
@@ -88,7 +104,7 @@ class FlowExecutor:
         """What there is, by name."""
         return self._tools
 
-    async def run(
+    async def run(  # noqa: PLR0913 - options with a name
         self,
         steps: Sequence[Step],
         inputs: Mapping[str, Any] | None = None,
@@ -97,6 +113,7 @@ class FlowExecutor:
         fixed: Collection[str] | None = None,
         lost: Sequence[str] = (),
         approve: Approve | None = None,
+        call_id: Callable[[str], str] | None = None,
     ) -> RunResult:
         """Run the steps in order.
 
@@ -108,6 +125,8 @@ class FlowExecutor:
             lost: What was there before them and could not be kept, by name: a tool that destroys something and takes
                 one of these fails rather than run without it.
             approve: Who is asked in this run, instead of who else would be.
+            call_id: Names the next call of this tool, the same in every run that may be this one once more; else each
+                call is new.
 
         Returns:
             How it ended. Errors of tools and of those who choose are data.
@@ -117,17 +136,17 @@ class FlowExecutor:
         """
         self._check(steps, inputs or {})
         run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost)
-        approve = approve or self._approve
+        doorkeeper = _Doorkeeper(approve or self._approve, call_id or _unnamed)
         for step in steps:
             with span("step", "decision") as traced:
-                ended = await self._step(run, step, approve)
+                ended = await self._step(run, step, doorkeeper)
                 if traced is not None:
                     note_step(traced, run.records[-1])
             if ended is not None:
                 return ended
         return run.ended("ok")
 
-    async def _step(self, run: RunContext, step: Step, approve: Approve | None) -> RunResult | None:
+    async def _step(self, run: RunContext, step: Step, keeper: "_Doorkeeper") -> RunResult | None:
         """One step; a result where the run ends with it."""
         began = perf_counter()
         chosen = await self._chosen(run, step)
@@ -137,7 +156,7 @@ class FlowExecutor:
             run.records.append(replace(chosen, duration_s=perf_counter() - began))
             pending = self._all() if chosen.status == "open" else ()
             return run.ended(chosen.status, pending=tuple(pending))
-        record = await self._called(run, chosen, approve)
+        record = await self._called(run, chosen, keeper)
         run.records.append(replace(record, duration_s=perf_counter() - began))
         return None if record.status == "ok" else run.ended("failed")
 
@@ -235,7 +254,7 @@ class FlowExecutor:
     def _all(self) -> list[ToolCandidate]:
         return [ToolCandidate(name=name, description=tool.description) for name, tool in self._tools.items()]
 
-    async def _called(self, run: RunContext, record: StepRecord, approve: Approve | None) -> StepRecord:
+    async def _called(self, run: RunContext, record: StepRecord, keeper: "_Doorkeeper") -> StepRecord:
         tool = self._tools[record.tool]
         arguments, missing = arguments_of(tool, run.context)
         if missing:
@@ -250,7 +269,7 @@ class FlowExecutor:
         if tool.function is None:
             told = _joined(record.error, f"{tool.name} is only described")
             return replace(record, status="failed", error=told, fault="tool")
-        made, attempts = await self._tried(tool, arguments, approve)
+        made, attempts = await self._tried(tool, arguments, keeper)
         if made.error is not None:
             return replace(
                 record,
@@ -264,19 +283,17 @@ class FlowExecutor:
         run.keep(tool, made.output)
         return replace(record, output=made.output, attempts=attempts)
 
-    async def _tried(
-        self, tool: Tool, arguments: Mapping[str, Any], approve: Approve | None
-    ) -> tuple[CallOutcome, int]:
+    async def _tried(self, tool: Tool, arguments: Mapping[str, Any], keeper: "_Doorkeeper") -> tuple[CallOutcome, int]:
         """Call it, again as the policy says; what became of the last call, and how many there were."""
         if self._retry is None:
-            made = await self._once(tool, arguments, approve)
+            made = await self._once(tool, arguments, keeper)
             return made, int(made.called)
         tried: list[CallOutcome] = []
         cancelled: asyncio.CancelledError | None = None
         try:
             async for attempt in self._retry.copy():
                 with attempt:
-                    cancelled = await self._tried_once(tool, arguments, approve, tried)
+                    cancelled = await self._tried_once(tool, arguments, keeper, tried)
                 if cancelled is not None:
                     break
         except Exception:  # a policy may raise the last error; it is in the outcome already
@@ -287,7 +304,7 @@ class FlowExecutor:
         return tried[-1], sum(each.called for each in tried)
 
     async def _tried_once(
-        self, tool: Tool, arguments: Mapping[str, Any], approve: Approve | None, tried: list[CallOutcome]
+        self, tool: Tool, arguments: Mapping[str, Any], keeper: "_Doorkeeper", tried: list[CallOutcome]
     ) -> asyncio.CancelledError | None:
         """One more call, whose failure is raised where it may be made again: a policy goes by exceptions.
 
@@ -295,7 +312,7 @@ class FlowExecutor:
         """
         earlier = tried[-1] if tried else None
         try:
-            made = await self._once(tool, arguments, approve, earlier)
+            made = await self._once(tool, arguments, keeper, earlier)
         except asyncio.CancelledError as error:
             return error
         if made is not earlier:
@@ -305,14 +322,16 @@ class FlowExecutor:
         return None
 
     async def _once(
-        self, tool: Tool, arguments: Mapping[str, Any], approve: Approve | None, earlier: CallOutcome | None = None
+        self, tool: Tool, arguments: Mapping[str, Any], keeper: "_Doorkeeper", earlier: CallOutcome | None = None
     ) -> CallOutcome:
         return await call_tool(
             tool,
             arguments,
             door="executor",
             timeout_s=self._step_timeout_s,
-            approve=approve,
+            approve=keeper.approve,
+            call_id="" if earlier else keeper.call_id(tool.name),
+            claims=self._claims,
             earlier=earlier,
             vouched=True,  # by whoever gave a policy
         )

@@ -11,7 +11,9 @@ from jazz_select.telemetry import Span
 from jazz_select.values import Tier
 
 OutcomeStatus = Literal["ok", "failed", "skipped"]
-Fault = Literal["name", "arguments", "reference", "tool", "timeout", "output", "dependency", "denied", "asked"]
+Fault = Literal[
+    "name", "arguments", "reference", "tool", "timeout", "output", "dependency", "denied", "asked", "claim", "repeated"
+]
 StepStatus = Literal["ok", "failed", "open"]
 
 
@@ -22,7 +24,8 @@ class StepError:
     Attributes:
         fault: What is at fault: the `name` that was asked for, the `arguments`, a `reference` that leads nowhere,
             the `tool`, its `timeout`, its `output`, or a step that this one depends on (`dependency`); or nothing
-            but that whoever approves calls `denied` this one, or wants it to be `asked` for first.
+            but that whoever approves calls `denied` this one, or wants it to be `asked` for first; that it was begun
+            before by somebody else, or could not be claimed (`claim`); or that it is `repeated` word for word.
         message: In words, with the tool's name.
         details: The structured error of a name, for the model; else empty.
         cause: The exception that the tool raised, if it did.

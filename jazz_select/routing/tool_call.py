@@ -6,15 +6,20 @@ The policy of approval has one name and the same three values at every door.
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, cast
 from uuid import uuid4
 
+import orjson
+
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import output_json
+from jazz_select.json_values import output_json, plain_bytes
+from jazz_select.ports import Claim, ClaimStore
 from jazz_select.routing.names.words import NamedTool
 from jazz_select.routing.records import Fault, StepError
 from jazz_select.routing.schemas.validity import invalid
@@ -23,6 +28,7 @@ from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error
 from jazz_select.threads import called_within, ends_within
 
+_log = logging.getLogger(__name__)
 Door = Literal["executor", "plan", "chain"]
 """Who calls: a flow's steps, a plan, or the chain of a model."""
 CallStatus = Literal["ok", "failed", "denied", "asked", "unknown"]
@@ -96,7 +102,8 @@ class CallOutcome:
         error: Why there is no output.
         reason: Why it was denied or is to be asked for, in the words of whoever said so.
         missing: The required inputs that were not given.
-        called: Whether the tool was called.
+        called: Whether the tool was called, now or before.
+        replayed: Whether this is what became of the call when it was made before, by this id: it was not made again.
     """
 
     call: ToolCall
@@ -106,6 +113,7 @@ class CallOutcome:
     reason: str = ""
     missing: tuple[str, ...] = ()
     called: bool = False
+    replayed: bool = False
 
 
 async def call_tool(  # noqa: PLR0913 - options with a name
@@ -116,6 +124,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     timeout_s: float | None,
     approve: Approve | None = None,
     call_id: str = "",
+    claims: ClaimStore | None = None,
     earlier: CallOutcome | None = None,
     vouched: bool = False,
 ) -> CallOutcome:
@@ -124,13 +133,17 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     A plain function runs in a thread of its own and so holds up nobody. Nothing can end it: after the time limit it
     goes on unheard.
 
+    A call that destroys something is claimed by its id before it is made, where there is a store of claims: whoever
+    comes second, in whatever process, gets what became of it, or hears that nobody knows.
+
     Args:
         tool: What to call.
         arguments: By name, references replaced. The tool gets copies; what cannot be copied it gets as it is.
         door: Who calls.
         timeout_s: The most that the tool may take; None for no limit.
         approve: Asked before the call is made; without it every call may be.
-        call_id: What the call is known by; by default a new id.
+        call_id: What the call is known by, the same wherever the same call may be made again; by default a new id.
+        claims: Who says whether a call was made before. Where it fails, nothing is called.
         earlier: What became of this call when it was tried before. It keeps its id and is not approved twice; where
             it may not be tried again (see `may_repeat`), nothing is called and this is the outcome.
         vouched: Whether the caller says that a tool which destroys nothing may be called twice.
@@ -141,7 +154,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     if earlier is not None:
         if not may_repeat(tool, earlier, vouched=vouched):
             return earlier
-        return await _made(tool, earlier.call, arguments, timeout_s)
+        return await _made(tool, earlier.call, arguments, timeout_s, claims)
     call = ToolCall(
         id=call_id or _new_id(),
         tool=tool.name,
@@ -149,8 +162,8 @@ async def call_tool(  # noqa: PLR0913 - options with a name
         destructive=tool.destructive,
         door=door,
     )
-    refused = _unprepared(tool, call) or await _unapproved(approve, call)
-    return refused or await _made(tool, call, arguments, timeout_s)
+    refused = _unprepared(tool, call) or await _unapproved(approve, call) or await _claimed(claims, tool, call)
+    return refused or await _made(tool, call, arguments, timeout_s, claims)
 
 
 def may_repeat(tool: RunnableTool, earlier: CallOutcome, *, vouched: bool = False) -> bool:
@@ -254,11 +267,81 @@ async def _unapproved(approve: Approve | None, call: ToolCall) -> CallOutcome | 
     return replace(_failed(call, status, f"{call.tool} was not run: {reason}"), status=status, reason=reason)
 
 
+# --- claim ---------------------------------------------------------------------
+
+
+def fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Equal for calls of one tool with the same arguments, in whatever order they are named."""
+    return sha256(plain_bytes([tool, arguments])).hexdigest()
+
+
+_CLAIM_S: Final = 15.0
+"""How long a store of claims may take."""
+_CLAIMS: Final = "jazz-select-claims"
+
+
+async def _claimed(claims: ClaimStore | None, tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
+    """What became of a call that was claimed before; None where it is this caller's to make."""
+    if claims is None or not call.destructive:
+        return None
+    own = fingerprint(call.tool, call.arguments)
+    try:
+        claim = cast("Claim | None", await called_within(claims.claim, call.id, own, limit_s=_CLAIM_S, name=_CLAIMS))
+    except Exception as error:  # noqa: BLE001 - a full disk, a file that is locked, whatever a store fails with
+        return _failed(call, "claim", f"{call.tool} was not run: it could not be claimed: {describe_error(error)}")
+    if claim is None:
+        return None
+    if claim.fingerprint != own:
+        problem = f"{call.tool} was not run: in its place it was called before with other arguments, in another process"
+        return _failed(call, "claim", problem)
+    if claim.outcome is None and getattr(tool, "idempotent", False) is True:
+        return None
+    return _replayed(call, claim)
+
+
+def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
+    """What became of a call when it was made before."""
+    unheard = f"{call.tool} was begun before, and nobody heard of its end: it may have been done"
+    unknown = replace(_failed(call, "claim", unheard, unknown=True), replayed=True)
+    if claim.outcome is None:
+        return unknown
+    try:
+        kept = orjson.loads(claim.outcome)
+        if kept["ok"]:
+            return CallOutcome(call=call, status="ok", output=kept["output"], called=True, replayed=True)
+        return replace(_failed(call, kept["fault"], str(kept["error"])), called=True, replayed=True)
+    except Exception:  # noqa: BLE001 - whatever stands there, it was settled
+        return unknown
+
+
+async def _settled(claims: ClaimStore | None, outcome: CallOutcome) -> None:
+    """Keep what became of a call that was claimed. One whose end nobody knows stays as it is: claimed."""
+    if claims is None or not outcome.call.destructive or outcome.status == "unknown":
+        return
+    error = outcome.error
+    kept = {
+        "ok": error is None,
+        "output": outcome.output,
+        "fault": error.fault if error else "",
+        "error": error.message if error else "",
+    }
+    try:
+        text = orjson.dumps(kept).decode()
+        await called_within(claims.settle, outcome.call.id, text, limit_s=_CLAIM_S, name=_CLAIMS)
+    except Exception as failure:  # noqa: BLE001 - what was done is done, and is told
+        kind = type(failure).__name__
+        _log.warning("tool=<%s>, error=<%s> | what became of a call could not be kept", outcome.call.tool, kind)
+
+
 # --- call and record -----------------------------------------------------------
 
 
 async def _made(
-    tool: RunnableTool, call: ToolCall, arguments: Mapping[str, Any], timeout_s: float | None
+    tool: RunnableTool,
+    call: ToolCall,
+    arguments: Mapping[str, Any],
+    timeout_s: float | None,
+    claims: ClaimStore | None,
 ) -> CallOutcome:
     function = cast("Callable[..., object]", tool.function)
     given = copied(arguments)
@@ -269,6 +352,7 @@ async def _made(
             traced.note({CALL_ID: call.id, "door": call.door, "status": "unknown"})
             traced.hold({"arguments": dict(arguments)})
         outcome = await _within(call, partial(function, **given), timeout_s)
+        await _settled(claims, outcome)
         if traced is not None:
             traced.note({"status": outcome.status})
             if outcome.error is None:

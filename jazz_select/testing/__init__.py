@@ -6,7 +6,9 @@
 | `ListMemory` | a procedural memory that recalls the candidates it was given |
 | `HashEmbedder` | a deterministic embedder without a model: shared words and word parts are near |
 | `FailingEmbedder` | an embedder that fails while it is told to |
+| `MemoryClaims` | a store of claims that is gone with its process |
 | `check_chat_model` | the contract of `jazz_select.ports.ChatModel`, to run on your own adapter |
+| `check_claim_store` | the contract of `jazz_select.ports.ClaimStore`, to run on your own |
 | `check_embedder` | the contract of `jazz_select.ports.Embedder`, to run on your own adapter |
 | `check_flow_store` | the contract of `jazz_select.ports.FlowStore`, to run on your own adapter |
 | `check_layouts` | that a store keeps vectors of different embedders apart |

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from jazz_select.ports import ChatModel, Embedder, StructuredChatModel, Vectors, takes_schema
+from jazz_select.ports import ChatModel, Claim, ClaimStore, Embedder, StructuredChatModel, Vectors, takes_schema
 from jazz_select.values import Message, Reply, Usage
 
 _CONVERSATION = (
@@ -126,6 +126,27 @@ def check_embedder(embedder: Embedder) -> None:
         f"{_TEXTS[0]!r} must be nearer to {_TEXTS[1]!r} than to {_TEXTS[2]!r}",
     )
     require(embedder.identity == identity and embedder.dim == dim, "identity and dim must not change with use")
+
+
+async def check_claim_store(store: ClaimStore) -> None:
+    """Check that a store of claims, with nothing in it, lets one of all who claim a call have it, and forgets nothing.
+
+    Raises:
+        AssertionError: It does not keep the contract.
+    """
+    found = await asyncio.gather(*(store.claim("a", str(number)) for number in range(20)))
+    first = [number for number, each in enumerate(found) if each is None]
+    require(len(first) == 1, f"{len(first)} of 20 callers were told that the call is theirs, not 1")
+    unsettled = Claim(fingerprint=str(first[0]))
+    require(all(each in (None, unsettled) for each in found), "who came later is not told of the first one's claim")
+    require(await store.claim("b", "x") is None, "another call was taken for this one")
+    await store.settle("a", "done 退")
+    await store.settle("a", "done otherwise")
+    settled = Claim(fingerprint=str(first[0]), outcome="done 退")
+    require(await store.claim("a", "x") == settled, "the first outcome of the call did not stay as it was settled")
+    require(await store.claim("b", "x") == Claim(fingerprint="x"), "what became of one call is told of another")
+    await store.settle("never claimed", "done")
+    require(await store.claim("never claimed", "x") in (None, Claim(fingerprint="x")), "an outcome made a claim")
 
 
 async def _check_schema(model: StructuredChatModel) -> None:

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from jazz_select.ports import Claim
 from jazz_select.values import Message, RecallResult, Reply
 
 ScriptedReply = str | Reply | BaseException | Callable[[Sequence[Message]], str | Reply]
@@ -126,3 +127,27 @@ class ListMemory:
             raise self._error
         left = [dict(candidate) for candidate in self.candidates if candidate.get("flow_id") not in call.exclude]
         return RecallResult(left[:top_k], notes=self._notes)
+
+
+class MemoryClaims:
+    """A `ClaimStore` for the tests of one process. Its claims go with it, so it protects nothing in production.
+
+    Attributes:
+        claims: What was claimed, by the id of the call.
+    """
+
+    def __init__(self) -> None:
+        """Begin without claims."""
+        self.claims: dict[str, Claim] = {}
+
+    async def claim(self, call_id: str, fingerprint: str) -> Claim | None:
+        """None for the first who asks."""
+        known = self.claims.get(call_id)
+        self.claims.setdefault(call_id, Claim(fingerprint=fingerprint))
+        return known
+
+    async def settle(self, call_id: str, outcome: str) -> None:
+        """The first outcome stays."""
+        known = self.claims.get(call_id)
+        if known is not None and known.outcome is None:
+            self.claims[call_id] = replace(known, outcome=outcome)

@@ -1,6 +1,6 @@
 """The loop of a chain: the model calls tools, hears what became of it, and goes on until it has its answer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from jazz_select.agent.chain.options import ChainOptions, Strategy
@@ -25,6 +25,7 @@ from jazz_select.chat.json_reader import BROKEN, decoded
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
 from jazz_select.json_values import storable_text
+from jazz_select.ports import ClaimStore
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
@@ -112,6 +113,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     *,
     begin_with: Sequence[PlanStep] = (),
     until_asked: bool = False,
+    claims: ClaimStore | None = None,
+    call_id: Callable[[str], str] | None = None,
 ) -> Chain:
     """What `run_chain` does, with its options as one value.
 
@@ -123,6 +126,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         options: How.
         begin_with: Calls that are made before the model is asked: it asked for them before, and they were agreed to.
         until_asked: Whether the chain ends where a call has to be approved first, rather than that the model is told.
+        claims: Where calls that destroy something are claimed before they are made.
+        call_id: Names the next call of a tool, where the chain may be run once more; else each is new.
     """
     if not messages:
         msg = "messages is empty: a chain begins with a request"
@@ -140,6 +145,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         on_event=options.on_event,
         timeout_s=options.tool_timeout_s,
         at_once=options.at_once,
+        claims=claims,
+        call_id=call_id,
     )
     loop = _Loop(asker, runner, ending, given, options.chain_limit, tuple(begin_with), until_asked)
     async with asker:

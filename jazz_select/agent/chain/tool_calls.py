@@ -3,17 +3,28 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
 
 from jazz_select.agent.chain.transcript import OnEvent, ToolCalled, ToolRequest, ToolResult, ToolReturned, tell
-from jazz_select.json_values import as_json, shown_json, storable
+from jazz_select.json_values import as_json, shown_json, storable, storable_text
+from jazz_select.ports import ClaimStore
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.plans.runner import in_order
 from jazz_select.routing.records import Fault
-from jazz_select.routing.tool_call import Allow, Approve, Deny, ToolCall, Verdict, call_tool, verdict_of
+from jazz_select.routing.tool_call import (
+    Allow,
+    Approve,
+    CallOutcome,
+    Deny,
+    ToolCall,
+    Verdict,
+    call_tool,
+    fingerprint,
+    verdict_of,
+)
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, beginning, describe_error
 
@@ -37,6 +48,10 @@ class ToolRunner:
         on_event: Hears of calls and results.
         timeout_s: The most that one tool may take; hooks may take as long as they want.
         at_once: The most calls at one time. A tool that destroys something always runs alone.
+        claims: Where calls that destroy something are claimed before they are made.
+        call_id: Names the next call of a tool, where that is the same once more; else each is new.
+        made: The calls that destroy something and were made in this chain, by fingerprint, with what became of each:
+            none of them is made again.
     """
 
     index: NameIndex[Tool]
@@ -46,6 +61,9 @@ class ToolRunner:
     on_event: OnEvent | None = None
     timeout_s: float | None = 30.0
     at_once: int = 1
+    claims: ClaimStore | None = None
+    call_id: Callable[[str], str] | None = None
+    made: dict[str, CallOutcome] = field(default_factory=dict[str, CallOutcome])
 
     async def run(self, steps: Iterable[PlanStep], round_: int) -> list[Made]:
         """Make these calls, in planned order but for those that wait for another, and say what became of each."""
@@ -112,9 +130,20 @@ class ToolRunner:
         if lost:
             return call, _failure(call, "reference", f"{tool.name}: {'; '.join(lost)}")
         call = replace(call, arguments=shown)
+        own = fingerprint(tool.name, arguments) if tool.destructive else ""
+        if own in self.made:
+            return call, _failure(call, "repeated", _not_again(self.made[own]))
         outcome = await call_tool(
-            tool, arguments, door="chain", timeout_s=self.timeout_s, approve=partial(self._approved, call)
+            tool,
+            arguments,
+            door="chain",
+            timeout_s=self.timeout_s,
+            approve=partial(self._approved, call),
+            call_id=self.call_id(tool.name) if self.call_id else "",
+            claims=self.claims,
         )
+        if own and outcome.called and not tool.idempotent:
+            self.made[own] = outcome
         if outcome.error is None:
             output = storable(outcome.output)
             return call, ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=output)
@@ -218,6 +247,16 @@ def _failure(
         fault=fault,
         unknown=unknown,
     )
+
+
+def _not_again(before: CallOutcome) -> str:
+    """Why a call is not made again, as a model is told."""
+    tool, error = before.call.tool, before.error
+    if error is None:
+        became = f"returned {storable_text(before.output)}"
+    else:
+        became = f"came to this, and may have been done all the same: {error.message}"
+    return f"not run again: {tool} was run just now with these arguments, and {became}"
 
 
 def _short(text: str) -> str:

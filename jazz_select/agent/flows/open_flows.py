@@ -1,9 +1,9 @@
 """A model that goes on where a flow is open: with the flow's prompt, its tools, and what is known."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from inspect import isawaitable
-from typing import Final
+from typing import Any, Final
 
 from jazz_select.agent.chain.loop import run_loop
 from jazz_select.agent.chain.options import ChainOptions
@@ -17,7 +17,7 @@ from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.run_context import inputs_lost
-from jazz_select.routing.tool_call import Allow, ToolCall, Verdict
+from jazz_select.routing.tool_call import Allow, ToolCall, Verdict, fingerprint
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.text import json_line, name_shown
 from jazz_select.values import Message
@@ -26,7 +26,7 @@ EARLIER_CHARS: Final = 24_000
 """How many characters of the conversation before this request a model is shown."""
 FINISHED = "finish_procedure"
 """The tool by which a model says that a flow is done."""
-_UNMADE: Final = ("asked", "denied")
+_UNMADE: Final = ("asked", "denied", "repeated", "name", "arguments", "reference")
 _ENDING = f"When the procedure is complete, call {FINISHED}, then tell the user."
 
 
@@ -83,14 +83,24 @@ class OpenFlows:
         within = stack.top.name if flow is not None and stack.top is not None else ""
         granted = approval.granted_to(within, run.path)
         begin_with = [] if granted is None else [PlanStep(tool=granted.tool, arguments=granted.arguments)]
-        approve = approval.at(within, run.path)
+        approve = approval.at(within, run.path, run.ran)
 
         async def but_for_its_end(call: ToolCall) -> Verdict:
             return Allow() if call.tool == FINISHED else await approve(call)
 
         options = replace(self._options_for(run), approve=but_for_its_end)
         try:
-            chain = await run_loop(self._model, messages, tools, None, options, begin_with=begin_with, until_asked=True)
+            chain = await run_loop(
+                self._model,
+                messages,
+                tools,
+                None,
+                options,
+                begin_with=begin_with,
+                until_asked=True,
+                claims=approval.claims,
+                call_id=approval.names_at(within, run.path, "chain"),
+            )
         except ChainError as error:
             return OpenFlowReply(
                 chain=error.chain, error=error, ran=self._ran(error.chain), final=self._final(error.chain)
@@ -123,18 +133,22 @@ class OpenFlows:
         return any(name in self._tools and self._tools[name].destructive for name in called)
 
     def _ran(self, chain: Chain) -> tuple[Ran, ...]:
-        results = [
-            each
+        asked = {(each.round, each.id): each.arguments for each in chain.entries if isinstance(each, ToolRequest)}
+        return tuple(
+            self._told(each, asked.get((each.round, each.id), {}))
             for each in chain.entries
             if isinstance(each, ToolResult) and each.tool in self._tools and each.fault not in _UNMADE
-        ]
-        return tuple(
-            Ran(
-                tool=each.tool,
-                output=output_text(each.output) if each.ok else f"failed: {each.error}",
-                final=self._tools[each.tool].destructive,
-            )
-            for each in results
+        )
+
+    def _told(self, result: ToolResult, arguments: Mapping[str, Any]) -> Ran:
+        tool = self._tools[result.tool]
+        once = tool.destructive and not tool.idempotent
+        return Ran(
+            tool=tool.name,
+            output=output_text(result.output) if result.ok else f"failed: {result.error}",
+            final=tool.destructive,
+            failed=not result.ok,
+            call=fingerprint(tool.name, arguments) if once else "",
         )
 
     def _usable(self, flow: BaseFlow | None) -> list[Tool]:

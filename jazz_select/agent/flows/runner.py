@@ -5,6 +5,7 @@ and not done again. What became of a flow is a value, a `FlowRun`.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
@@ -13,6 +14,7 @@ from jazz_select.agent.conversation import Part, Ran
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields, storable_text
+from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.executor import FlowExecutor, Step, chain_of
 from jazz_select.routing.records import StepRecord
 from jazz_select.routing.run_context import arguments_of
@@ -52,7 +54,8 @@ class FlowRun:
         lost: Names of what was known before and could not be kept until this turn.
         ran: The tools that were run, as a model is told of them.
         parts: Those of a composite.
-        steps_done: How many steps of its own chain are done.
+        done: The steps of its own chain that are done, by name.
+        left: Those that are still to come.
         branch: Which branch a conditional flow took.
         tool: The tool that a choice fell on and that waits.
         last: The tool that ran last.
@@ -61,6 +64,7 @@ class FlowRun:
         problem: What is open, or went wrong, in words.
         final: Whether a tool of its own was run that destroys something.
         named: What the user named and nothing takes, where it waits for a yes to leave that out.
+        changed: The steps to come, where it waits for a yes since they are not those of when it was begun.
         begun: False where it was not even begun: nothing of it is to be kept.
     """
 
@@ -74,7 +78,8 @@ class FlowRun:
     lost: tuple[str, ...] = ()
     ran: tuple[Ran, ...] = ()
     parts: tuple["FlowRun", ...] = ()
-    steps_done: int = 0
+    done: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     branch: int | None = None
     tool: str = ""
     last: str = ""
@@ -83,6 +88,7 @@ class FlowRun:
     problem: str = ""
     final: bool = False
     named: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     begun: bool = True
 
     @property
@@ -111,7 +117,8 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
         earlier = before[each.path].lost if each.path in before else ()
         found[each.path] = Part(
             status=each.status,
-            steps=each.steps_done,
+            done=each.done,
+            left=each.left,
             branch=each.branch,
             tool=each.tool,
             last=each.last,
@@ -121,6 +128,25 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
             final=each.final,
         )
     return found
+
+
+def steps_left(chain: Sequence[Step], done: Sequence[str]) -> list[tuple[str, Step]]:
+    """The steps of a chain that are still to come, each with its name, whatever was put between them since."""
+    gone = Counter(done)
+    left: list[tuple[str, Step]] = []
+    for step in chain:
+        name = _step_name(step)
+        if gone[name]:
+            gone[name] -= 1
+        else:
+            left.append((name, step))
+    return left
+
+
+def _step_name(step: Step) -> str:
+    if isinstance(step, str):
+        return step
+    return f"one of {', '.join(step.candidate_tools)}" if isinstance(step, GuidedDecisionPoint) else "whatever fits"
 
 
 def output_text(output: object) -> str:
@@ -162,8 +188,9 @@ class FlowRunner:
         fill: FindInputs | None = None,
         fixed: Mapping[str, Any] | None = None,
         approve: Callable[[str], Approve] | None = None,
+        call_id: Callable[[str], Callable[[str], str]] | None = None,
     ) -> None:
-        """Take who runs chains, what is done, and who chooses branches, goes on, finds facts and approves calls.
+        """Take who runs chains, what is done, and who chooses branches, goes on, finds facts, approves and names calls.
 
         What is `fixed`, the caller's own context, is what it is: nothing that tools returned takes its place.
         """
@@ -174,6 +201,7 @@ class FlowRunner:
         self._go_on = go_on
         self._fill = fill
         self._approve = approve
+        self._call_id = call_id
 
     async def run(
         self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0", *, lost: Sequence[str] = ()
@@ -185,7 +213,8 @@ class FlowRunner:
             known = {**facts, **before.facts, **self._fixed}
             begun = replace(begun, facts=known, own=before.facts, ran=before.ran, final=before.final)
             begun = replace(begun, lost=_still((*lost, *before.lost), known))
-            begun = replace(begun, steps_done=before.steps, branch=before.branch, tool=before.tool, last=before.last)
+            begun = replace(begun, done=before.done, left=before.left, branch=before.branch)
+            begun = replace(begun, tool=before.tool, last=before.last)
             if before.status == "done" and not _has_parts(flow, before):
                 return begun
         with span(flow.name, "node") as traced:
@@ -208,8 +237,8 @@ class FlowRunner:
         chain = chain_of(flow)
         if before is not None and before.status in {"open", "active"} and not flow.composite:
             run = replace(begun, status="open", problem=_OPEN)  # its chain has ended and must not run again
-        elif chain[begun.steps_done :]:
-            run = await self._chained(begun, chain[begun.steps_done :])
+        elif left := steps_left(chain, begun.done):
+            run = await self._chained(begun, left)
         elif chain or flow.composite:
             run = begun
         else:
@@ -220,16 +249,24 @@ class FlowRunner:
             run = await self._go_on(flow, run)
         return run
 
-    async def _chained(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
+    async def _chained(self, begun: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
         """The flow's own chain, from where it stands."""
-        if begun.tool:  # a choice was made, and what it fell on has waited since
-            chain = (begun.tool, *chain[1:])
+        names, chain = [name for name, _ in left], [step for _, step in left]
+        if begun.tool and begun.left[:1] == tuple(names[:1]):  # a choice was made, and what it fell on has waited since
+            chain = [begun.tool, *chain[1:]]
+        begun = replace(begun, left=tuple(names))
         begun = await self._filled(begun, chain)
         if begun.status != "done":
             return begun
         approve = self._approve(begun.path) if self._approve else None
         ran = await self._executor.run(
-            chain, begun.facts, after=begun.last, fixed=self._fixed, lost=begun.lost, approve=approve
+            chain,
+            begun.facts,
+            after=begun.last,
+            fixed=self._fixed,
+            lost=begun.lost,
+            approve=approve,
+            call_id=self._call_id(begun.path) if self._call_id else None,
         )
         good = [record for record in ran.records if record.status == "ok"]
         tried = [record for record in ran.records if record.attempts]
@@ -242,7 +279,8 @@ class FlowRunner:
             lost=_still(begun.lost, ran.context),
             own=own,
             ran=(*begun.ran, *(self._told(each) for each in called)),
-            steps_done=begun.steps_done + len(called),
+            done=(*begun.done, *names[: len(called)]),
+            left=tuple(names[len(called) :]),
             tool="",
             last=good[-1].tool if good else begun.last,
             final=begun.final or any(self._executor.tools[each.tool].destructive for each in tried),

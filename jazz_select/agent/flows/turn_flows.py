@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.branches import branch_of
@@ -24,6 +24,8 @@ from jazz_select.selector.availability import Availability
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error
 from jazz_select.values import flow_id
+
+_CLAIMS: Final = "give the agent a store of claims, such as SqliteClaims(path)"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,8 +93,8 @@ class TurnFlows:
 
     async def run(self, selected: SelectedFlows) -> TurnWork:
         """Run what is on top, and what was queued below it once that is done."""
-        work = TurnWork.of(selected)
-        approval = self._approval.turn(selected.granted)
+        work = replace(TurnWork.of(selected), notes=self._unclaimed(selected))
+        approval = self._approval.turn(work.request.key, selected.granted)
         while (top := work.stack.top) is not None:
             attempt = FlowAttempt(request=work.request, stack=work.stack, open_flow=top, approval=approval)
             try:
@@ -109,10 +111,10 @@ class TurnFlows:
 
     async def converse(self, selected: SelectedFlows) -> TurnWork:
         """No flow fits: a model with every tool, or nobody."""
-        work = TurnWork.of(selected)
+        work = replace(TurnWork.of(selected), notes=self._unclaimed(selected))
         if self._loops is None:
             return replace(work, status="open", reason=work.reason or "no flow fits")
-        approval = self._approval.turn(selected.granted)
+        approval = self._approval.turn(work.request.key, selected.granted)
         talked = await self._loops.talk(work.request, work.stack, None, FlowRun(flow="", path=""), approval)
         if talked.asked:
             return replace(work, status="confirming", pending=approval.pending, chain=talked.chain)
@@ -126,11 +128,19 @@ class TurnFlows:
             error=talked.error or work.error,
         )
 
+    def _unclaimed(self, selected: SelectedFlows) -> tuple[str, ...]:
+        """That nobody sees to it that a call which the user agreed to is made by one process alone."""
+        granted = selected.granted
+        if granted is None or self._approval.claims is not None or not granted.destructive:
+            return ()
+        return (f"{granted.tool}: where another process goes on with this conversation too, both call it: {_CLAIMS}",)
+
     def _after(self, work: TurnWork, attempt: FlowAttempt, run: FlowRun) -> TurnWork:
         """What was done, with this flow."""
         top = attempt.open_flow
         answers = {**top.answers, **storable_fields(attempt.answers)[0]}
         progress = top.model_copy(update={"answers": answers, "asks": run.asks, "named": run.named})
+        progress = progress.model_copy(update={"changed": run.changed})
         if run.begun:
             progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
         stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.name != top.name))
@@ -164,9 +174,10 @@ class TurnFlows:
         if closed.ids:
             return replace(begun, problem="; ".join(closed.notes))
         _check_chains(flow)
-        hold = self._gate.held_by_doubt(top) or await self._held_by_name(attempt, flow)
+        hold = self._gate.held_by_doubt(top) or self._gate.held_by_change(top, flow)
+        hold = hold or await self._held_by_name(attempt, flow)
         if hold is not None:
-            return replace(begun, status="waiting", problem=hold.problem, named=hold.named)
+            return replace(begun, status="waiting", problem=hold.problem, named=hold.named, changed=hold.changed)
 
         async def go_on(part: BaseFlow, run: FlowRun) -> FlowRun:
             return await self._gone_on(attempt, part, run)
@@ -187,6 +198,7 @@ class TurnFlows:
             fill=fill if self._model else None,
             fixed=context,
             approve=lambda path: attempt.approval.at(top.name, path),
+            call_id=lambda path: attempt.approval.names_at(top.name, path, "executor"),
         )
         return await runner.run(flow, {**top.answers, **context, **attempt.answers})
 

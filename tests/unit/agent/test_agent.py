@@ -209,9 +209,9 @@ async def test_guards_see_what_is_asked_and_what_those_before_them_changed(made:
     def sees(state: TurnInput) -> None:
         seen.append(state)
 
-    await made(guards=[marks, sees]).turn(REFUND, context=ADA)
+    await made(guards=[marks, sees]).turn(REFUND, context=ADA, conversation_id="c")
     assert [vars(each) for each in seen] == [
-        {"message": REFUND, "conversation": Conversation(), "context": {**ADA, "marked": True}}
+        {"message": REFUND, "conversation": Conversation(id="c"), "context": {**ADA, "marked": True}}
     ]
 
 

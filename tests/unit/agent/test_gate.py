@@ -74,7 +74,7 @@ def test_what_was_named_and_nothing_takes_holds(name: str, agreed: Any, known: A
 
 
 def test_what_may_have_been_done_holds_until_it_is_agreed_to() -> None:
-    doubted = WAITING.model_copy(update={"doubt": "pay", "named": ("A-17",)})
+    doubted = WAITING.model_copy(update={"doubt": ("pay",), "named": ("A-17",)})
     assert GATE.held_by_doubt(doubted) == Hold(problem="pay failed, and may have been done all the same")
     agreed = GATE.agreed(doubted)
     assert (GATE.held_by_doubt(agreed), agreed.named, agreed.agreed) == (None, (), ("A-17",))
@@ -82,10 +82,12 @@ def test_what_may_have_been_done_holds_until_it_is_agreed_to() -> None:
 
 @pytest.mark.parametrize(
     ("tool", "fault", "attempts", "doubt"),
-    [("pay", "tool", 1, "pay"), ("pay", "output", 1, ""), ("pay", "tool", 0, ""), ("look", "tool", 1, "")],
+    [("pay", "tool", 1, ("pay",)), ("pay", "output", 1, ()), ("pay", "tool", 0, ()), ("look", "tool", 1, ())],
     ids=["it failed", "it ran and gave nonsense", "it was not called", "it destroys nothing"],
 )
-def test_what_is_kept_says_what_may_have_been_done(tool: str, fault: Any, attempts: int, doubt: str) -> None:
+def test_what_is_kept_says_what_may_have_been_done(
+    tool: str, fault: Any, attempts: int, doubt: tuple[str, ...]
+) -> None:
     how: dict[str, Any] = {"step": 1, "tier": Tier.DETERMINISTIC, "reason": "planned", "status": "failed"}
     record = StepRecord(tool=tool, fault=fault, attempts=attempts, **how)
     (kept,) = GATE.kept(SPENT, FlowRun(flow="pays", status="failed", records=(record,)))

@@ -1,0 +1,102 @@
+"""Claims of calls in an SQLite file: of all processes that would make one call, one does."""
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from time import time
+from typing import Any, Final, cast
+
+from jazz_select.errors import ConfigError
+from jazz_select.ports import Claim
+from jazz_select.text import describe_error
+from jazz_select.threads import in_thread
+
+_BUSY_S: Final = 10.0
+_TABLE: Final = (
+    "CREATE TABLE IF NOT EXISTS claims (call_id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL,"
+    " claimed_at REAL NOT NULL, outcome TEXT) WITHOUT ROWID"
+)
+
+
+class SqliteClaims:
+    """A `ClaimStore` in one file, for the processes of one machine; it needs no server, and no closing.
+
+    Each claim is on disk before it is answered, so that it survives a process that is killed at any moment, and a
+    machine that loses its power as far as its disk keeps what it says that it wrote. The file holds what tools
+    returned: keep it where you keep conversations. A file on a network's disk locks nothing for sure.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        """Open the file, or make it.
+
+        Raises:
+            ConfigError: It cannot be used.
+        """
+        self._path = Path(path)
+        try:
+            with self._opened() as database:
+                database.execute(_TABLE)
+                database.execute("SELECT call_id, fingerprint, claimed_at, outcome FROM claims LIMIT 0")
+        except sqlite3.Error as error:
+            msg = (
+                f"claims cannot be kept in {self._path}: {describe_error(error)}; "
+                "name a file that is a database of claims or not there yet, in a folder that can be written"
+            )
+            raise ConfigError(msg) from error
+
+    async def claim(self, call_id: str, fingerprint: str) -> Claim | None:
+        """Claim a call before it is made: None where nobody has before.
+
+        Raises:
+            sqlite3.Error: The file could not be written; the call must not be made.
+        """
+        return await in_thread(self._claim, call_id, fingerprint)
+
+    async def settle(self, call_id: str, outcome: str) -> None:
+        """Keep what became of a call that was claimed; the first outcome stays.
+
+        Raises:
+            sqlite3.Error: The file could not be written.
+        """
+        await in_thread(self._settle, call_id, outcome)
+
+    async def forget(self, older_than_s: float) -> int:
+        """Drop claims that are older than this many seconds, and say how many.
+
+        A conversation that was saved before then may make its calls again: keep claims as long as conversations.
+        """
+        return await in_thread(self._forget, time() - older_than_s)
+
+    def _claim(self, call_id: str, fingerprint: str) -> Claim | None:
+        with self._opened() as database:
+            made = database.execute(
+                "INSERT INTO claims (call_id, fingerprint, claimed_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                (call_id, fingerprint, time()),
+            )
+            if made.rowcount:
+                return None
+            found = database.execute("SELECT fingerprint, outcome FROM claims WHERE call_id = ?", (call_id,)).fetchone()
+        kept, outcome = cast("tuple[str, str | None]", found)
+        return Claim(fingerprint=kept, outcome=outcome)
+
+    def _settle(self, call_id: str, outcome: str) -> None:
+        with self._opened() as database:
+            database.execute("UPDATE claims SET outcome = ? WHERE call_id = ? AND outcome IS NULL", (outcome, call_id))
+
+    def _forget(self, before: float) -> int:
+        with self._opened() as database:
+            return database.execute("DELETE FROM claims WHERE claimed_at < ?", (before,)).rowcount
+
+    @contextmanager
+    def _opened(self) -> Generator[Any]:
+        """One transaction of a connection of its own, so that threads and forked processes share none."""
+        database = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
+        try:
+            database.execute("PRAGMA synchronous = FULL")
+            database.execute("BEGIN IMMEDIATE")
+            yield database
+            database.execute("COMMIT")
+        finally:
+            database.close()

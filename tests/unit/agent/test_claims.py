@@ -1,0 +1,238 @@
+"""At most once: what several processes make of one saved conversation, with a store of claims and without one."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazz_select.agent import Agent, Conversation
+from jazz_select.agent.turn import TurnResult
+from jazz_select.errors import ConfigError
+from jazz_select.ports import Claim
+from jazz_select.routing import SqliteClaims, Tool
+from jazz_select.testing import MemoryClaims, ScriptedModel
+from jazz_select.values import Message
+from tests.unit.agent.turns import obj, selector_of, shop_of
+
+KNOWN = {"amount": 5}
+CALL = '{"tool_call": {"tool": "pay", "arguments": {"amount": 5}}}'
+OTHER = CALL.replace("5", "6")
+
+
+class Till:
+    """Where money goes: it keeps what was paid, and by which call."""
+
+    def __init__(self, *, wait: asyncio.Event | None = None, fail: BaseException | None = None) -> None:
+        self.paid: list[int] = []
+        self.ids: list[str] = []
+        self.began = asyncio.Event()
+        self._wait = wait
+        self._fail = fail
+
+    async def pay(self, amount: int, call_id: str) -> dict[str, Any]:
+        self.paid.append(amount)
+        self.ids.append(call_id)
+        self.began.set()
+        if self._wait is not None:
+            await self._wait.wait()
+        if self._fail is not None:
+            raise self._fail
+        return {"receipt": len(self.paid)}
+
+    def tool(self, *, idempotent: bool = False) -> Tool:
+        return Tool(
+            name="pay", input_schema=obj(amount="integer"), function=self.pay, destructive=True, idempotent=idempotent
+        )
+
+
+def worker(
+    tool: Tool, claims: Any, *, steps: bool = True, replies: tuple[str, ...] = (CALL, "Paid."), **more: Any
+) -> Agent:
+    """A process: an agent of its own."""
+    registry = shop_of(("pays", ("pay",) if steps else ()))
+    if not steps:
+        flow = registry.by_name("pays")
+        assert flow is not None
+        vars(flow).update(tools=("pay",))
+    model = None if steps else ScriptedModel(*replies)
+    return Agent(selector_of(registry, "pays"), [tool], model, claims=claims, **more)
+
+
+def loaded(result: TurnResult) -> Conversation:
+    return Conversation.from_json(result.conversation.to_json())
+
+
+def ran(result: TurnResult) -> Any:
+    """What the tool returned, as the turn has it."""
+    if result.runs and result.runs[-1].records:
+        return result.runs[-1].records[-1].output
+    return result.chain.entries[1].output if result.chain else None  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Callable[[], SqliteClaims]:
+    """The store as each process opens it."""
+    return lambda: SqliteClaims(tmp_path / "claims")
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize("steps", [True, False], ids=["a flow's steps", "a model"])
+@pytest.mark.parametrize("approval", ["destructive", "never"])
+async def test_two_that_go_on_with_one_conversation_call_once_and_hear_the_same(
+    shared: Callable[[], SqliteClaims], approval: Any, *, steps: bool
+) -> None:
+    till = Till()
+    saved = Conversation(id="c", turns=3)
+    if approval == "destructive":
+        asked = await worker(till.tool(), shared(), steps=steps).turn("pays", saved, context=KNOWN)
+        assert asked.status == "confirming"
+        saved = loaded(asked)
+        replies, message = ("Paid.",), "yes"
+    else:
+        replies, message = (CALL, "Paid."), "pays"
+    results = [
+        await worker(till.tool(), shared(), steps=steps, replies=replies, approval=approval).turn(
+            message, saved, context=KNOWN
+        )
+        for _ in range(3)
+    ]
+    assert (till.paid, [ran(each) for each in results]) == ([5], [{"receipt": 1}] * 3)
+    assert len({(each.status, each.text) for each in results}) == 1
+    if saved.pending is not None:
+        assert till.ids == [saved.pending.id]
+
+
+@pytest.mark.spec("005.4")
+async def test_who_comes_while_the_call_is_under_way_hears_that_nobody_knows(
+    shared: Callable[[], SqliteClaims],
+) -> None:
+    gate = asyncio.Event()
+    till = Till(wait=gate)
+    asked = await worker(till.tool(), shared()).turn("pays", context=KNOWN)
+    first = asyncio.create_task(worker(till.tool(), shared()).turn("yes", loaded(asked), context=KNOWN))
+    await till.began.wait()
+    second = await worker(till.tool(), shared()).turn("yes", loaded(asked), context=KNOWN)
+    gate.set()
+    assert (await first).status == "done"
+    assert (second.status, second.runs[0].records[-1].unknown, till.paid) == ("failed", True, [5])
+    assert "it may have been done" in second.reason
+    (kept,) = second.conversation.failed
+    assert kept.doubt == ("pay",)
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize("steps", [True, False], ids=["a flow's steps", "a model"])
+async def test_without_a_store_each_calls_and_the_turn_says_so(*, steps: bool) -> None:
+    till = Till()
+    asked = await worker(till.tool(), None, steps=steps).turn("pays", context=KNOWN)
+    results = [
+        await worker(till.tool(), None, steps=steps, replies=("Paid.",)).turn("yes", loaded(asked), context=KNOWN)
+        for _ in range(2)
+    ]
+    assert till.paid == [5, 5]
+    note = (
+        "pay: where another process goes on with this conversation too, both call it: give the agent a store of claims,"
+        " such as SqliteClaims(path)"
+    )
+    assert [each.notes for each in results] == [(note,)] * 2
+    assert asked.notes == ()
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize("steps", [True, False], ids=["a flow's steps", "a model"])
+async def test_in_the_place_of_a_call_no_other_one_is_made(shared: Callable[[], SqliteClaims], *, steps: bool) -> None:
+    till = Till()
+    saved = Conversation(id="c")
+    for amount, reply in ((5, CALL), (6, OTHER)):
+        agent = worker(till.tool(), shared(), steps=steps, replies=(reply, "Well."), approval="never")
+        last = await agent.turn("pays", saved, context={"amount": amount})
+    assert till.paid == [5]
+    told = last.reason if steps else last.chain.entries[1].error  # type: ignore[union-attr]
+    assert "was called before with other arguments, in another process" in told
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize("history", ["a conversation", "messages", "nothing"])
+async def test_what_is_said_later_is_another_turn(shared: Callable[[], SqliteClaims], history: str) -> None:
+    """Whatever a caller keeps of a conversation: two wishes are two calls."""
+    till = Till()
+    agent = worker(till.tool(), shared(), approval="never", shift_above=0.0)
+    first = await agent.turn("pays", context=KNOWN, conversation_id="c")
+    said = [Message(role="user", content="pays"), Message(role="assistant", content=first.text)]
+    kept: Any = {"a conversation": first.conversation, "messages": said, "nothing": None}[history]
+    message = "pays please" if history == "nothing" else "pays"
+    second = await agent.turn(message, kept, context=KNOWN, conversation_id="c")
+    assert (second.status, till.paid) == ("done", [5, 5])
+    assert len(set(till.ids)) == 2
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize(
+    ("fail", "idempotent", "status", "paid"),
+    [
+        pytest.param(ValueError("no line"), False, "failed", [5], id="it raised"),
+        pytest.param(asyncio.CancelledError(), False, "failed", [5], id="nobody heard of its end"),
+        pytest.param(asyncio.CancelledError(), True, "failed", [5, 5], id="it may be called twice"),
+    ],
+)
+async def test_what_did_not_return_is_not_tried_by_another(
+    shared: Callable[[], SqliteClaims], fail: BaseException, status: str, paid: list[int], *, idempotent: bool
+) -> None:
+    till = Till(fail=fail)
+    saved = Conversation(id="c")
+    tool = till.tool(idempotent=idempotent)
+    first, second = [
+        await worker(tool, shared(), approval="never").turn("pays", saved, context=KNOWN) for _ in range(2)
+    ]
+    assert (till.paid, first.status, second.status) == (paid, status, status)
+    assert (
+        first.runs[0].records[-1].unknown
+        == second.runs[0].records[-1].unknown
+        == isinstance(fail, asyncio.CancelledError)
+    )
+    assert first.conversation.failed[0].doubt == second.conversation.failed[0].doubt == ("pay",)
+
+
+class Broken(MemoryClaims):
+    def __init__(self, *, claims: bool) -> None:
+        super().__init__()
+        self._claims = claims
+
+    async def claim(self, call_id: str, fingerprint: str) -> Claim | None:
+        if self._claims:
+            return await super().claim(call_id, fingerprint)
+        msg = "database is locked"
+        raise OSError(msg)
+
+    async def settle(self, call_id: str, outcome: str) -> None:
+        msg = "disk full"
+        raise OSError(msg)
+
+
+@pytest.mark.spec("005.4")
+async def test_what_cannot_be_claimed_is_not_called_and_what_cannot_be_settled_stands() -> None:
+    till = Till()
+    refused = await worker(till.tool(), Broken(claims=False), approval="never").turn("pays", context=KNOWN)
+    assert (refused.status, till.paid) == ("failed", [])
+    assert "pay was not run: it could not be claimed: OSError: database is locked" in refused.reason
+    done = await worker(till.tool(), Broken(claims=True), approval="never").turn("pays", context=KNOWN)
+    assert (done.status, till.paid) == ("done", [5])
+
+
+async def test_what_destroys_nothing_is_claimed_by_nobody() -> None:
+    claims, till = MemoryClaims(), Till()
+    harmless = Tool(name="pay", input_schema=obj(amount="integer"), function=till.pay)
+    assert (await worker(harmless, claims).turn("pays", context=KNOWN)).status == "done"
+    assert claims.claims == {}
+
+
+async def test_a_conversation_keeps_its_id() -> None:
+    agent = worker(Till().tool(), None)
+    first = await agent.turn("pays", conversation_id="c-1")
+    second = await agent.turn("5", loaded(first))
+    fresh = await agent.turn("pays")
+    assert (first.conversation.id, second.conversation.id, len(fresh.conversation.id)) == ("c-1", "c-1", 32)
+    with pytest.raises(ConfigError, match="the conversation is 'c-1', not 'c-2': leave conversation_id out"):
+        await agent.turn("5", loaded(first), conversation_id="c-2")
