@@ -72,7 +72,14 @@ def repeated_question(flow: OpenFlow, known: Container[str]) -> str:
         return asked_for(left)
     doubt = f"{', '.join(map(spaced, flow.doubt))} may have been done already. " if flow.doubt else ""
     named = f"{', '.join(flow.named)} will not be used. " if flow.named else ""
-    return f"{doubt}{named}Shall I go on with: {spaced(flow.name)}?"
+    return f"{doubt}{named}{_changed(flow)}Shall I go on with: {spaced(flow.name)}?"
+
+
+def _changed(flow: OpenFlow) -> str:
+    if not flow.changed:
+        return ""
+    done = f" Done already: {', '.join(map(spaced, flow.final))}." if flow.final else ""
+    return f"Its steps have changed since it was begun.{done} To come: {', '.join(map(spaced, flow.changed))}. "
 
 
 def spaced(name: str) -> str:
