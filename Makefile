@@ -33,6 +33,10 @@ demo: $(VENV)/.base.done ## Index flows/ and route a dozen requests (no key, no 
 test: $(VENV)/.test.done ## Run the tests that need nothing but this machine (PYTEST_ARGS="-k recall -x")
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not live" $(PYTEST_ARGS)
 
+.PHONY: kills
+kills: $(VENV)/.test.done ## Kill processes in the middle of turns, 200 dialogues, and see that nothing is destroyed twice
+	@$(BIN)/python -m tests.kills --trials 200
+
 # --- to work on it -----------------------------------------------------------
 
 .PHONY: check
