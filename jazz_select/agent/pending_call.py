@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from jazz_select.json_values import plain, plain_bytes, storable
-from jazz_select.routing.tool_call import Door, ToolCall
+from jazz_select.routing.records import Door, ToolCall
 from jazz_select.text import as_text, cut, json_line
 
 Before = Literal["", "done", "unknown"]

@@ -14,12 +14,12 @@ from jazz_select.routing.plans.runner import fill_from_outputs as fill_from_outp
 from jazz_select.routing.plans.runner import run_plan as run_plan
 from jazz_select.routing.plans.tool_asker import ToolAsker as ToolAsker
 from jazz_select.routing.records import StepRecord as StepRecord
+from jazz_select.routing.records import ToolCall as ToolCall
 from jazz_select.routing.records import promotions as promotions
 from jazz_select.routing.schemas.assignability import assignable as assignable
 from jazz_select.routing.tool_call import Allow as Allow
 from jazz_select.routing.tool_call import Ask as Ask
 from jazz_select.routing.tool_call import Deny as Deny
-from jazz_select.routing.tool_call import ToolCall as ToolCall
 from jazz_select.routing.tools.loading import load_tools as load_tools
 from jazz_select.routing.tools.retrieval import RecalledTools as RecalledTools
 from jazz_select.routing.tools.retrieval import ToolRecall as ToolRecall

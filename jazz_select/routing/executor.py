@@ -9,14 +9,23 @@ from typing import Any, Protocol, cast
 
 from tenacity import AsyncRetrying
 
-from jazz_select.errors import DecisionCallbackError, FlowValidationError, ToolError
+from jazz_select.errors import ConfigError, DecisionCallbackError, FlowValidationError, ToolError
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate, decision_prompt
 from jazz_select.routing.records import RunResult, StepRecord, note_step
 from jazz_select.routing.run_context import RunContext, arguments_of
 from jazz_select.routing.schemas.compatibility import inputs, outputs
-from jazz_select.routing.tool_call import ApprovalPolicy, Approve, CallOutcome, call_tool, engine_approver, may_repeat
+from jazz_select.routing.tool_call import (
+    Answer,
+    ApprovalPolicy,
+    Approve,
+    CallOutcome,
+    answered,
+    call_tool,
+    engine_approver,
+    may_repeat,
+)
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
@@ -136,12 +145,46 @@ class FlowExecutor:
         """
         self._check(steps, inputs or {})
         run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost)
-        doorkeeper = _Doorkeeper(approve or self._approve, call_id or _unnamed)
-        for step in steps:
+        return await self._passed(run, steps, _Doorkeeper(approve or self._approve, call_id or _unnamed))
+
+    async def resume(self, result: RunResult, answer: Answer) -> RunResult:
+        """Go on with a run that ended since a call has to be approved first.
+
+        Args:
+            result: The run as it ended.
+            answer: `Allow()`, and the call is made, once and just as it was asked about, by the id that it was asked
+                about with; or `Deny(reason)`, and the run fails there.
+
+        Returns:
+            The whole run, with the records of what was done before.
+
+        Raises:
+            ConfigError: The run does not wait for an answer, or this is none.
+        """
+        asked = result.asked
+        if asked is None:
+            msg = "this run does not wait for an answer: its `asked` is None"
+            raise ConfigError(msg)
+        ids = [asked.id]
+        keeper = _Doorkeeper(
+            answered([asked], answer, self._approve), lambda tool: ids.pop() if ids and tool == asked.tool else ""
+        )
+        done = result.records[:-1]
+        run = RunContext(dict(result.context), last_tool=done[-1].tool if done else "", fixed=result.fixed)
+        run.records += done
+        return await self._passed(run, result.rest, keeper)
+
+    async def _passed(self, run: RunContext, steps: Sequence[Step], keeper: "_Doorkeeper") -> RunResult:
+        """Pass these steps, as far as that goes."""
+        for place, step in enumerate(steps):
             with span("step", "decision") as traced:
-                ended = await self._step(run, step, doorkeeper)
+                ended = await self._step(run, step, keeper)
                 if traced is not None:
                     note_step(traced, run.records[-1])
+            if ended is not None and run.asked is not None:
+                return replace(
+                    ended, asked=run.asked, rest=(run.asked.tool, *steps[place + 1 :]), fixed=frozenset(run.fixed)
+                )
             if ended is not None:
                 return ended
         return run.ended("ok")
@@ -270,6 +313,8 @@ class FlowExecutor:
             told = _joined(record.error, f"{tool.name} is only described")
             return replace(record, status="failed", error=told, fault="tool")
         made, attempts = await self._tried(tool, arguments, keeper)
+        if made.status == "asked":
+            run.asked = made.call
         if made.error is not None:
             return replace(
                 record,

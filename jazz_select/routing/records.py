@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from uuid import uuid4
 
 from jazz_select.routing.decisions.points import ToolCandidate
 from jazz_select.routing.names.resolution import Stage
@@ -15,6 +16,31 @@ Fault = Literal[
     "name", "arguments", "reference", "tool", "timeout", "output", "dependency", "denied", "asked", "claim", "repeated"
 ]
 StepStatus = Literal["ok", "failed", "open"]
+Door = Literal["executor", "plan", "chain"]
+"""Who calls: a flow's steps, a plan, or the chain of a model."""
+
+
+def _new_id() -> str:
+    return uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call that is about to be made, as whoever approves it sees it.
+
+    Attributes:
+        id: Unique, and the same whenever this call is tried again.
+        tool: The tool's name.
+        arguments: What it gets, as copies: what is changed in them changes nothing.
+        destructive: True where the tool destroys something.
+        door: Who calls.
+    """
+
+    id: str = field(default_factory=_new_id)
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    destructive: bool = False
+    door: Door
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +78,7 @@ class StepOutcome:
         arguments: What the tool was called with, references replaced.
         output: What it returned, as JSON values.
         error: Why there is no output.
+        asked: The call, where it has to be approved first.
         started_s: When it began, in seconds after the plan did.
         duration_s: How long it took.
     """
@@ -64,6 +91,7 @@ class StepOutcome:
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     output: Any = None
     error: StepError | None = None
+    asked: ToolCall | None = None
     started_s: float = 0.0
     duration_s: float = 0.0
 
@@ -86,6 +114,11 @@ class PlanResult:
     def ok(self) -> bool:
         """True where every step has its output."""
         return not self.problems and all(step.status == "ok" for step in self.steps)
+
+    @property
+    def asked(self) -> tuple[ToolCall, ...]:
+        """The calls that have to be approved first: `run_plan(…, after=this, answer=Allow())` makes them."""
+        return tuple(step.asked for step in self.steps if step.asked is not None)
 
     @property
     def outputs(self) -> dict[str, Any]:
@@ -144,12 +177,18 @@ class RunResult:
         records: One for each step.
         context: All that is there: the input and every output, the later ones over the earlier.
         pending: Where open: the tools to choose from, which are all of them.
+        asked: The call that has to be approved first, where that is why it ended: `FlowExecutor.resume` goes on.
+        rest: The steps from that one on.
+        fixed: The names that no output takes the place of.
     """
 
     status: StepStatus
     records: tuple[StepRecord, ...] = ()
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
     pending: tuple[ToolCandidate, ...] = ()
+    asked: ToolCall | None = None
+    rest: tuple[Any, ...] = ()
+    fixed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

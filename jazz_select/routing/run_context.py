@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.names.words import folded_name
-from jazz_select.routing.records import RunResult, StepRecord
+from jazz_select.routing.records import RunResult, StepRecord, ToolCall
 from jazz_select.routing.schemas.compatibility import Field, available_fields, outputs
 from jazz_select.routing.schemas.fields import RESULT, alternatives, fields
 from jazz_select.routing.tools.tool import Tool
@@ -24,10 +24,11 @@ class RunContext:
         lost: Iterable[str] = (),
     ) -> None:
         self.context = given
-        self._fixed = frozenset(given if fixed is None else fixed)
+        self.fixed = frozenset(given if fixed is None else fixed)
         self._lost = tuple(lost)
         self.records: list[StepRecord] = []
         self.last_tool = last_tool
+        self.asked: ToolCall | None = None
         self._last: dict[str, Any] = dict(given)
         self._declared: dict[str, Field] = {}
 
@@ -39,7 +40,7 @@ class RunContext:
         """
         given = dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}
         declared = {each.name: each for each in outputs(tool)}
-        fed = {name for name in given if name not in self._fixed and (not declared or name in declared)}
+        fed = {name for name in given if name not in self.fixed and (not declared or name in declared)}
         self.context.update({name: given[name] for name in fed})
         self._declared.update({name: replace(declared[name], certain=True) for name in fed if name in declared})
         # A value that is null feeds nothing, whatever was declared.

@@ -7,9 +7,10 @@ The policy of approval has one name and the same three values at every door.
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, cast
@@ -21,7 +22,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.json_values import output_json, plain_bytes
 from jazz_select.ports import Claim, ClaimStore
 from jazz_select.routing.names.words import NamedTool
-from jazz_select.routing.records import Fault, StepError
+from jazz_select.routing.records import Door, Fault, StepError, ToolCall
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import CALL_ID
 from jazz_select.telemetry import span
@@ -29,8 +30,6 @@ from jazz_select.text import as_text, describe_error
 from jazz_select.threads import called_within, ends_within
 
 _log = logging.getLogger(__name__)
-Door = Literal["executor", "plan", "chain"]
-"""Who calls: a flow's steps, a plan, or the chain of a model."""
 CallStatus = Literal["ok", "failed", "denied", "asked", "unknown"]
 """What became of a call. `denied` and `asked` were not made; of one that is `unknown` nobody knows whether it was."""
 
@@ -42,29 +41,6 @@ class RunnableTool(NamedTool, Protocol):
     def function(self) -> Callable[..., object] | None:
         """Takes the arguments by name; sync or async. None for a tool that only was described."""
         ...
-
-
-def _new_id() -> str:
-    return uuid4().hex
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    """One call that is about to be made, as whoever approves it sees it.
-
-    Attributes:
-        id: Unique, and the same whenever this call is tried again.
-        tool: The tool's name.
-        arguments: What it gets, as copies: what is changed in them changes nothing.
-        destructive: True where the tool destroys something.
-        door: Who calls.
-    """
-
-    id: str = field(default_factory=_new_id)
-    tool: str
-    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    destructive: bool = False
-    door: Door
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +63,8 @@ class Ask:
 
 
 Verdict = Allow | Deny | Ask
+Answer = Allow | Deny
+"""What somebody says who was asked."""
 Approve = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
 """Says whether a call may be made. One that fails, or says anything else, lets nothing pass; it may take its time."""
 
@@ -156,7 +134,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
             return earlier
         return await _made(tool, earlier.call, arguments, timeout_s, claims)
     call = ToolCall(
-        id=call_id or _new_id(),
+        id=call_id or uuid4().hex,
         tool=tool.name,
         arguments=copied(arguments),
         destructive=tool.destructive,
@@ -445,6 +423,27 @@ def engine_approver(approval: object, approve: Approve | None, *, by_model: bool
     if policy == "destructive" and by_model:
         return _asks_before_it_destroys
     return _asks if policy == "always" else None
+
+
+def answered(asked: Sequence[ToolCall], answer: Answer, approve: Approve | None) -> Approve:
+    """Who lets calls pass once somebody has answered: each that was asked about once, and just as it was.
+
+    Raises:
+        ConfigError: The answer is neither Allow nor Deny.
+    """
+    if not isinstance(answer, Allow | Deny):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+        msg = f"the answer is Allow() or Deny(reason), not {answer!r:.80}"
+        raise ConfigError(msg)
+    left = Counter(fingerprint(each.tool, each.arguments) for each in asked)
+
+    async def decide(call: ToolCall) -> Verdict:
+        own = fingerprint(call.tool, call.arguments)
+        if left[own]:
+            left[own] -= 1
+            return answer
+        return await verdict_of(approve, call)
+
+    return decide
 
 
 def _asks(_: ToolCall) -> Verdict:

@@ -13,13 +13,12 @@ from jazz_select.ports import ClaimStore
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.plans.runner import in_order
-from jazz_select.routing.records import Fault
+from jazz_select.routing.records import Fault, ToolCall
 from jazz_select.routing.tool_call import (
     Allow,
     Approve,
     CallOutcome,
     Deny,
-    ToolCall,
     Verdict,
     call_tool,
     fingerprint,

@@ -16,8 +16,9 @@ from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.plans.plan import PlanStep
+from jazz_select.routing.records import ToolCall
 from jazz_select.routing.run_context import inputs_lost
-from jazz_select.routing.tool_call import Allow, ToolCall, Verdict, fingerprint
+from jazz_select.routing.tool_call import Allow, Verdict, fingerprint
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.text import json_line, name_shown
 from jazz_select.values import Message

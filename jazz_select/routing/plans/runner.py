@@ -16,9 +16,11 @@ from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcom
 from jazz_select.routing.schemas.compatibility import FOLDED, Field, field_score, schema_of
 from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import (
+    Answer,
     ApprovalPolicy,
     Approve,
     RunnableTool,
+    answered,
     call_tool,
     copied,
     engine_approver,
@@ -66,6 +68,8 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     at_once: int = AT_ONCE,
     approval: ApprovalPolicy = "destructive",
     approve: Approve | None = None,
+    after: PlanResult | None = None,
+    answer: Answer | None = None,
 ) -> PlanResult:
     """Run every step that can be run, and say what became of each.
 
@@ -83,15 +87,20 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         approval: What needs a yes where there is no `approve`: "always" lets none pass, "destructive" and "never"
             let pass what the plan names.
         approve: Asked before each call is made, whatever the policy.
+        after: What became of this plan before: what has its output keeps it, and what failed stays as it is; what was
+            asked for, or skipped since something else had no output, is run.
+        answer: `Allow()` or `Deny(reason)` to all that was asked for before, each once and just as it was.
 
     Raises:
-        ConfigError: `timeout_s`, `at_once` or `approval` cannot work.
+        ConfigError: `timeout_s`, `at_once`, `approval` or `answer` cannot work, or `after` is of another plan.
         CancelledError: The caller was cancelled; the running steps were, too.
     """
     if at_once < 1 or (timeout_s is not None and not timeout_s > 0):
         msg = f"at_once is a number from 1 and timeout_s one above 0, or None, not {at_once!r} and {timeout_s!r}"
         raise ConfigError(msg)
     approve = engine_approver(approval, approve)
+    if after is not None and answer is not None:
+        approve = answered(after.asked, answer, approve)
     started = perf_counter()
     checked = plan if plan.problems else Plan.of(plan.steps)  # one that was not built by `of` has not been checked
     if checked.problems:
@@ -99,7 +108,8 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     index = tools if isinstance(tools, NameIndex) else NameIndex(tools)
     if problems := dangling_references(checked, index):
         return PlanResult(problems=problems)
-    running = _Running(checked, index, fill=fill, timeout_s=timeout_s, at_once=at_once, approve=approve)
+    before = _kept(checked, after)
+    running = _Running(checked, index, fill=fill, timeout_s=timeout_s, at_once=at_once, approve=approve, before=before)
     with span("run_plan", "node") as traced:
         async with asyncio.TaskGroup() as group:
             for step in running.order:
@@ -109,6 +119,21 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         if traced is not None:
             note_plan(traced, result)
         return result
+
+
+def _kept(plan: Plan, after: PlanResult | None) -> dict[str, StepOutcome]:
+    """What became of each step before, where there was a run before.
+
+    Raises:
+        ConfigError: That was of another plan.
+    """
+    before = {step.id: step for step in after.steps} if after is not None else {}
+    if before and [(step.id, before[step.id].requested) for step in plan.steps if step.id in before] != [
+        (step.id, step.tool) for step in plan.steps
+    ]:
+        msg = "`after` is what became of another plan: its steps are not those of this one"
+        raise ConfigError(msg)
+    return before
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +149,7 @@ class _Call(Generic[RunnableT]):
 class _Running(Generic[RunnableT]):
     """One run of one plan."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what `run_plan` takes
         self,
         plan: Plan,
         index: NameIndex[RunnableT],
@@ -133,7 +158,9 @@ class _Running(Generic[RunnableT]):
         timeout_s: float | None,
         at_once: int,
         approve: Approve | None,
+        before: Mapping[str, StepOutcome],
     ) -> None:
+        self._before = before
         self.order = in_order(plan)
         self.outcomes: dict[str, StepOutcome] = {}
         self._needs = plan.needs
@@ -177,6 +204,10 @@ class _Running(Generic[RunnableT]):
         )
         if before:
             await asyncio.wait(before)
+        known = self._before.get(step.id)
+        if known is not None and known.status != "skipped" and known.asked is None:
+            self.outcomes[step.id] = known
+            return
         self.outcomes[step.id] = self._refused(began, call) or self._blocked(began) or began
         if tool is None or self.outcomes[step.id].error:
             return
@@ -226,11 +257,19 @@ class _Running(Generic[RunnableT]):
                 message = f"{tool.name}: the missing inputs could not be filled: {describe_error(error)}"
                 return _failed(began, "arguments", message, cause=error)
         began = replace(began, arguments=arguments)
-        made = await call_tool(tool, arguments, door="plan", timeout_s=self._timeout_s, approve=self._approve)
+        known = self._before.get(began.id)
+        made = await call_tool(
+            tool,
+            arguments,
+            door="plan",
+            timeout_s=self._timeout_s,
+            approve=self._approve,
+            call_id=known.asked.id if known and known.asked else "",
+        )
         if made.missing:
             return _failed(began, "arguments", f"{tool.name} needs {' and '.join(map(repr, made.missing))}")
         if made.error is not None:
-            return replace(began, error=made.error)
+            return replace(began, error=made.error, asked=made.call if made.status == "asked" else None)
         return replace(began, status="ok", output=made.output)
 
 
