@@ -1,7 +1,7 @@
 """Running a flow of tools: what is certain runs, what is a choice is asked, what is open is handed back."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from time import perf_counter
@@ -16,6 +16,7 @@ from jazz_select.routing.records import RunResult, StepRecord, note_step
 from jazz_select.routing.run_context import RunContext, arguments_of
 from jazz_select.routing.schemas.compatibility import inputs, outputs
 from jazz_select.routing.tool_call import ApprovalPolicy, Approve, CallOutcome, call_tool, engine_approver, may_repeat
+from jazz_select.routing.tools.sources import ToolsLike
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
@@ -39,7 +40,7 @@ class FlowExecutor:
 
     def __init__(  # noqa: PLR0913 - options with a name
         self,
-        tools: Iterable[Tool],
+        tools: ToolsLike,
         decision_callback: DecisionCallback | None = None,
         open_router: OpenRouter | None = None,
         *,
@@ -54,7 +55,7 @@ class FlowExecutor:
         """Put an executor together.
 
         Args:
-            tools: What there is.
+            tools: What there is: tools and functions, or what `load_tools` returns.
             decision_callback: Who chooses at guided points; without one they are open.
             open_router: Who chooses among all tools where nothing narrows them; without one the run is handed back.
             decision_timeout_s: How long a choice may take.
