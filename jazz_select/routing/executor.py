@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 from tenacity import AsyncRetrying
 
 from jazz_select.errors import DecisionCallbackError, FlowValidationError, ToolError
+from jazz_select.json_values import plain, storable
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate, decision_prompt
 from jazz_select.routing.records import RunResult, StepRecord, note_step
@@ -251,6 +252,7 @@ class FlowExecutor:
         if tool.function is None:
             told = _joined(record.error, f"{tool.name} is only described")
             return replace(record, status="failed", error=told, fault="tool")
+        record = replace(record, arguments={name: storable(plain(each)) for name, each in arguments.items()})
         made, attempts = await self._tried(tool, arguments, approve)
         if made.error is not None:
             return replace(
