@@ -214,12 +214,9 @@ def _transcript(outcome: TurnOutcome) -> Chain:
                 continue
             own, ok = f"{run.flow}-{number}", step.status == "ok"
             output = storable(as_json(step.output)) if ok else None
-            arguments = {name: each for name, each in step.arguments.items() if folded_name(name) not in hidden}
-            entries.append(
-                ToolRequest(
-                    id=own, round=0, tool=step.tool, requested=step.tool, arguments=storable_fields(arguments)[0]
-                )
-            )
+            shown = {name: each for name, each in step.arguments.items() if folded_name(name) not in hidden}
+            arguments, _ = storable_fields(shown)
+            entries.append(ToolRequest(id=own, round=0, tool=step.tool, requested=step.tool, arguments=arguments))
             entries.append(ToolResult(id=own, round=0, tool=step.tool, ok=ok, output=output, error=step.error))
     if work.chain is not None:
         return replace(work.chain, entries=(*entries, *work.chain.entries))

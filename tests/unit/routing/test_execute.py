@@ -16,7 +16,7 @@ from jazz_select.routing.tools.sources import tool_from_function
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Tier
-from tests.unit.routing.shop import tools
+from tests.unit.routing.shop import obj, tools
 
 ORDER = {"order_id": "A1"}
 POINT = GuidedDecisionPoint(after_step="find_order", candidate_tools=["send_mail", "check_refund", "weigh_parcel"])
@@ -395,7 +395,7 @@ async def test_a_step_says_what_its_tool_was_called_with_in_a_copy_that_can_be_s
     def spoils(order_id: str, lines: list[int], **rest: object) -> None:
         lines.append(2)
 
-    tool = Tool(name="spoils", input_schema={"type": "object", "properties": dict.fromkeys(given, {})}, function=spoils)
+    tool = Tool(name="spoils", input_schema=obj({}, **dict.fromkeys(given, True)), function=spoils)
     found = await FlowExecutor([tool, *tools()]).run(["find_order", "spoils"], given)
     first, second = (record.arguments for record in found.records)
     assert first == {"order_id": "A1"}
