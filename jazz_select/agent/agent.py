@@ -8,7 +8,7 @@ from jazz_select.agent.answer import AnswerWriter
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
-from jazz_select.agent.checks import as_tool, check_agent_parts
+from jazz_select.agent.checks import check_agent_parts
 from jazz_select.agent.conversation import SHIFT_ABOVE, Conversation
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
@@ -34,7 +34,7 @@ from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import DecisionCallback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
 from jazz_select.routing.tool_call import ApprovalPolicy, Approve
-from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
 from jazz_select.text import as_text
@@ -57,7 +57,7 @@ class Agent:
     def __init__(  # noqa: PLR0913 - what an agent is made of
         self,
         selector: FlowSelector,
-        tools: Iterable[Tool | Callable[..., object]] = (),
+        tools: ToolsLike = (),
         model: ModelLike | ChatClient | None = None,
         guards: Sequence[Guard[TurnInput]] = (),
         *,
@@ -81,7 +81,8 @@ class Agent:
 
         Args:
             selector: Finds flows, with a model of its own or without one.
-            tools: What is connected; of a function, a tool is made (`tool_from_function`).
+            tools: What is connected: tools, functions, of each of which a tool is made (`tool_from_function`), or what
+                `load_tools` returns.
             model: Goes on where flows are open, chooses between tools, finds facts in what the user says, and puts
                 answers into a schema; as `FlowSelector` takes it. Without one, all of that is the caller's.
             guards: Checked first, in this order, without a model; whatever tag one answers with ends the turn. What
@@ -113,7 +114,7 @@ class Agent:
             DuplicateToolError: Two tools have one name.
         """
         self.name = name
-        self._tools = Toolbox(as_tool(each) for each in tools)
+        self._tools = toolbox_of(tools)
         self._guards = tuple(guards)
         check_agent_parts(self._tools, self._guards, decision_callback)
         self._schema = OutputSchema(schema) if schema is not None else None

@@ -18,7 +18,7 @@ from jazz_select.agent.turn import TurnOutcome, TurnWork
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import as_json, storable, storable_text
+from jazz_select.json_values import as_json, storable, storable_fields, storable_text
 from jazz_select.routing.schemas.compatibility import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.telemetry import span
@@ -213,13 +213,17 @@ class AnswerWriter:
 def _transcript(outcome: TurnOutcome) -> Chain:
     """What tools did in this turn, with what a model and its tools did after them, as one chain."""
     work, entries = outcome.work, list[Entry]()
+    # Of what the caller knows, models see what tools return of it, and nothing else.
+    hidden = {folded_name(name) for name in work.request.context}
     for run in work.runs:
         for number, step in enumerate(run.steps, start=1):
             if not step.tool:
                 continue
             own, ok = f"{run.flow}-{number}", step.status == "ok"
             output = storable(as_json(step.output)) if ok else None
-            entries.append(ToolRequest(id=own, round=0, tool=step.tool, requested=step.tool))
+            shown = {name: each for name, each in step.arguments.items() if folded_name(name) not in hidden}
+            arguments, _ = storable_fields(shown)
+            entries.append(ToolRequest(id=own, round=0, tool=step.tool, requested=step.tool, arguments=arguments))
             entries.append(ToolResult(id=own, round=0, tool=step.tool, ok=ok, output=output, error=step.error))
     if work.chain is not None:
         return replace(work.chain, entries=(*entries, *work.chain.entries))

@@ -1,29 +1,13 @@
 """What an agent is given, checked: tools, guards and callback, each refused by its name where it is no such thing."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from jazz_select.agent.flows.open_flows import FINISHED
 from jazz_select.agent.graph.guards import Guard
 from jazz_select.errors import ConfigError
 from jazz_select.routing.names.words import folded_name
-from jazz_select.routing.tools.sources import tool_from_function
-from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import is_async
-
-
-def as_tool(given: Tool | Callable[..., object]) -> Tool:
-    """A tool from whatever a caller has as one.
-
-    Raises:
-        ConfigError: It is none.
-    """
-    if isinstance(given, Tool):
-        return given
-    if callable(given):
-        return tool_from_function(given)
-    msg = f"tools are Tools or functions, not {given!r:.80}"
-    raise ConfigError(msg)
 
 
 def check_agent_parts(tools: Iterable[str], guards: Sequence[object], callback: object) -> None:

@@ -1,7 +1,7 @@
 """Running a flow of tools: what is certain runs, what is a choice is asked, what is open is handed back."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from time import perf_counter
@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 from tenacity import AsyncRetrying
 
 from jazz_select.errors import ConfigError, DecisionCallbackError, FlowValidationError, ToolError
+from jazz_select.json_values import plain, storable
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate, decision_prompt
@@ -26,6 +27,7 @@ from jazz_select.routing.tool_call import (
     engine_approver,
     may_repeat,
 )
+from jazz_select.routing.tools.sources import ToolsLike
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
@@ -61,7 +63,7 @@ class FlowExecutor:
 
     def __init__(  # noqa: PLR0913 - options with a name
         self,
-        tools: Iterable[Tool],
+        tools: ToolsLike,
         decision_callback: DecisionCallback | None = None,
         open_router: OpenRouter | None = None,
         *,
@@ -77,7 +79,7 @@ class FlowExecutor:
         """Put an executor together.
 
         Args:
-            tools: What there is.
+            tools: What there is: tools and functions, or what `load_tools` returns.
             decision_callback: Who chooses at guided points; without one they are open.
             open_router: Who chooses among all tools where nothing narrows them; without one the run is handed back.
             decision_timeout_s: How long a choice may take.
@@ -312,6 +314,7 @@ class FlowExecutor:
         if tool.function is None:
             told = _joined(record.error, f"{tool.name} is only described")
             return replace(record, status="failed", error=told, fault="tool")
+        record = replace(record, arguments={name: storable(plain(each)) for name, each in arguments.items()})
         made, attempts = await self._tried(tool, arguments, keeper)
         if made.status == "asked":
             run.asked = made.call

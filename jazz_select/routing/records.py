@@ -141,6 +141,8 @@ class StepRecord:
         tier: deterministic, guided or open.
         reason: Why it came out so: planned, single, callback, fallback, none, no_callback, unknown, open_router.
         candidates: Among what, with scores; empty where the step was planned.
+        arguments: What the tool was called with, or would have been where the call was refused: a copy, as JSON values
+            that can be stored anywhere; of what is none, its text.
         output: What the tool returned.
         status: ok, failed or open.
         error: What went wrong, in words; kept beside a fallback that ran in its stead.
@@ -157,6 +159,7 @@ class StepRecord:
     tier: Tier
     reason: str
     candidates: tuple[ToolCandidate, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     output: Any = None
     status: StepStatus = "ok"
     error: str = ""

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt, formatting_messages
 from jazz_select.agent.chain.options import ChainOptions, OnLimit, Strategy
 from jazz_select.agent.chain.output_schema import OutputSchema, Read, SchemaLike
-from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, RecordedReply
+from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, RecordedReply, as_messages
 from jazz_select.agent.chain.transcript import (
     CallRecord,
     Chain,
@@ -23,7 +23,7 @@ from jazz_select.agent.chain.transcript import (
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ChainError, FormatError, ModelError
+from jazz_select.errors import ChainError, ConfigError, FormatError, ModelError
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error, in_one_line
 from jazz_select.values import Message, Usage
@@ -71,7 +71,7 @@ class Formatted:
 
 async def finalize(  # noqa: PLR0913 - options with a name
     model: ModelLike | ChatClient,
-    chain: Chain,
+    chain: Chain | str,
     schema: SchemaLike,
     *,
     strategy: Strategy = "deferred",
@@ -87,7 +87,7 @@ async def finalize(  # noqa: PLR0913 - options with a name
 
     Args:
         model: Whom to ask: the model of the chain, with its options, in any form that `FlowSelector` takes.
-        chain: What `run_chain` returned, or what `FormatError.chain` kept.
+        chain: What `run_chain` returned, or what `FormatError.chain` kept; a text, for what a user says.
         schema: A JSON Schema or a pydantic class.
         strategy: That of the chain: where the loop gave the answer itself, no call is made. Where it did not, and for
             `deferred` in any case, one is.
@@ -114,7 +114,21 @@ async def finalize(  # noqa: PLR0913 - options with a name
         model_timeout_s=model_timeout_s,
         max_retries=max_retries,
     )
-    return await put_in_schema(model, chain, schema, options)
+    return await put_in_schema(model, as_chain(chain), schema, options)
+
+
+def as_chain(given: object) -> Chain:
+    """What is to be put into a schema: a chain, or one of nothing but what a user says.
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    if isinstance(given, Chain):
+        return given
+    if isinstance(given, str):
+        return Chain(messages=as_messages(given))
+    msg = f"chain is a Chain, as run_chain returns it, or a text, not {given!r:.80}"
+    raise ConfigError(msg)
 
 
 async def put_in_schema(

@@ -1,11 +1,13 @@
 """The loop of a chain: the model calls tools, hears what became of it, and goes on until it has its answer."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import cast
 
 from jazz_select.agent.chain.options import ChainOptions, Strategy
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
-from jazz_select.agent.chain.prompts import LONGEST_REPLY, UNREADABLE, Asker, opening, results_message
+from jazz_select.agent.chain.prompts import LONGEST_REPLY, UNREADABLE, Asker, as_messages, opening, results_message
 from jazz_select.agent.chain.schema_in_loop import SchemaInLoop, schema_in_loop
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall, Made, ToolRunner
 from jazz_select.agent.chain.transcript import (
@@ -23,14 +25,14 @@ from jazz_select.agent.chain.transcript import (
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.json_reader import BROKEN, decoded
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ChainError, ConfigError
+from jazz_select.errors import ChainError
 from jazz_select.json_values import storable_text
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.names.resolution import NameIndex
-from jazz_select.routing.plans.plan import PlanStep
+from jazz_select.routing.plans.plan import MOST_STEPS, PlanStep
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
 from jazz_select.routing.tool_call import ApprovalPolicy, Approve, engine_approver
-from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error, in_one_line
 from jazz_select.values import Message
@@ -38,8 +40,8 @@ from jazz_select.values import Message
 
 async def run_chain(  # noqa: PLR0913 - options with a name
     model: ModelLike | ChatClient,
-    messages: Sequence[Message],
-    tools: Iterable[Tool] = (),
+    messages: str | Sequence[Message],
+    tools: ToolsLike = (),
     *,
     chain_limit: int = 8,
     before_call: BeforeCall | None = None,
@@ -62,8 +64,9 @@ async def run_chain(  # noqa: PLR0913 - options with a name
 
     Args:
         model: Whom to ask, in any form that `FlowSelector` takes.
-        messages: What it is asked; a system message comes first.
-        tools: What it may call; without any, it is asked once, for its answer.
+        messages: What it is asked: what the user says, or messages, of which a system message comes first.
+        tools: What it may call, tools and functions, or what `load_tools` returns; without any, it is asked once,
+            for its answer.
         chain_limit: How often the model may be asked.
         before_call: Asked before each call; may say no, and why.
         approval: What needs a yes where there is no `approve`: "always" lets none pass, "destructive" and "never" let
@@ -106,8 +109,8 @@ async def run_chain(  # noqa: PLR0913 - options with a name
 
 async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins and ends
     model: ModelLike | ChatClient,
-    messages: Sequence[Message],
-    tools: Iterable[Tool],
+    messages: str | Sequence[Message],
+    tools: ToolsLike,
     schema: SchemaLike | None,
     options: ChainOptions,
     *,
@@ -129,11 +132,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         claims: Where calls that destroy something are claimed before they are made.
         call_id: Names the next call of a tool, where the chain may be run once more; else each is new.
     """
-    if not messages:
-        msg = "messages is empty: a chain begins with a request"
-        raise ConfigError(msg)
-    given = tuple(replace(each, content=as_text(each.content)) for each in messages)
-    toolbox = Toolbox(tools)
+    given = as_messages(messages)
+    toolbox = toolbox_of(tools)
     asker = options.asker(model)
     output = OutputSchema(schema) if schema is not None else None
     ending = schema_in_loop(asker.client, output, options.strategy, toolbox)
@@ -212,7 +212,7 @@ class _Loop:
         final = self.ending.final_of(text)
         if final is not None:
             return await self._answered(final, final=final), nothing
-        read = read_tool_reply(text).trusted(self.runner.is_destructive)
+        read = self._read(text)
         if read.kind == "unreadable":
             return await self._unread(text, read, number)
         if not read.calls:
@@ -234,6 +234,32 @@ class _Loop:
         results = self._kept(made)
         more = self.ending.last if number + 1 >= self.limit else ""
         return None, results_message(results, more)
+
+    def _read(self, text: str) -> ToolReply:
+        """What a reply says.
+
+        JSON of its own is an answer, but where the schema has another way to answer in JSON, or where it names a tool
+        and so may be a call in a shape of the model's own.
+        """
+        read = read_tool_reply(text).trusted(self.runner.is_destructive)
+        if read.is_data and self.ending.output is not None:
+            return replace(read, kind="unreadable", note="the reply is JSON, but none of the three shapes")
+        named = self._named(decoded(read.text)) if read.is_data else ""
+        if named:
+            return replace(read, kind="unreadable", note=f"the reply is JSON that names {named}, but no call of it")
+        return read
+
+    def _named(self, value: object) -> str:
+        """The first tool that a JSON value of an object, or of objects, has as a key or as a text of its own."""
+        objects = cast("list[object]", value) if isinstance(value, list) else [value]
+        for each in islice(objects, MOST_STEPS):
+            if isinstance(each, Mapping):
+                fields = cast("Mapping[str, object]", each)
+                texts = {text for text in (*fields, *fields.values()) if isinstance(text, str)}
+                found = next((tool.name for tool in self.ending.offered if tool.name in texts), "")
+                if found:
+                    return found
+        return ""
 
     def _kept(self, made: Iterable[Made]) -> list[ToolResult]:
         """What became of calls, told."""

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from jazz_select.agent.chain.transcript import CallRecord, Purpose, ToolResult
 from jazz_select.chat.client import ChatClient, Deadline, client_for
 from jazz_select.chat.exchange import ChatReply, Question
 from jazz_select.chat.models import ModelLike
+from jazz_select.errors import ConfigError
 from jazz_select.routing.plans.tool_asker import listed
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, cut, json_line
@@ -38,6 +39,26 @@ class RecordedReply:
     text: str | None
     record: CallRecord
     truncated: bool = False
+
+
+def as_messages(given: object) -> tuple[Message, ...]:
+    """What a model is asked, of whatever a caller has as that: a text is what the user says.
+
+    Raises:
+        ConfigError: It is neither a text nor a list of messages, or there is nothing in it.
+    """
+    if isinstance(given, str):
+        given = (Message(role="user", content=given),) if given.strip() else ()
+    if isinstance(given, Message):
+        given = (given,)
+    if not isinstance(given, Sequence) or not all(isinstance(each, Message) for each in cast("Sequence[Any]", given)):
+        msg = f"messages are a text, which is what the user says, or a list of Messages, not {given!r:.80}"
+        raise ConfigError(msg)
+    if not given:
+        msg = "messages is empty: there is no request"
+        raise ConfigError(msg)
+    messages = cast("Sequence[Message]", given)
+    return tuple(replace(each, content=as_text(each.content)) for each in messages)
 
 
 class Asker:

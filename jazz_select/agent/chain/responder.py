@@ -1,7 +1,7 @@
 """An answer to a request: a chain of tool calls, then the answer in a schema; awaited, streamed, or without async."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import signature
@@ -12,7 +12,7 @@ from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt
 from jazz_select.agent.chain.loop import run_chain, run_loop
 from jazz_select.agent.chain.options import ChainOptions, OnLimit, Strategy
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
-from jazz_select.agent.chain.prompts import with_system
+from jazz_select.agent.chain.prompts import as_messages, with_system
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import (
     AssistantText,
@@ -30,8 +30,8 @@ from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
 from jazz_select.routing.tool_call import ApprovalPolicy, Approve
+from jazz_select.routing.tools.sources import ToolsLike, tools_of
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import as_text
 from jazz_select.values import Message, Usage
 
 _IN_SCHEMA: Final = "Answer with one JSON value that is valid against this JSON Schema, and with nothing else: {}"
@@ -78,8 +78,8 @@ class Answer:
 
 async def respond(  # noqa: PLR0913 - options with a name
     model: ModelLike | ChatClient,
-    messages: Sequence[Message],
-    tools: Iterable[Tool] = (),
+    messages: str | Sequence[Message],
+    tools: ToolsLike = (),
     schema: SchemaLike | None = None,
     *,
     strategy: Strategy = "deferred",
@@ -106,8 +106,8 @@ async def respond(  # noqa: PLR0913 - options with a name
 
     Args:
         model: Whom to ask, in any form that `FlowSelector` takes.
-        messages: What it is asked; a system message comes first.
-        tools: What it may call.
+        messages: What it is asked: what the user says, or messages, of which a system message comes first.
+        tools: What it may call: tools and functions, or what `load_tools` returns.
         schema: What the answer is to be: a JSON Schema or a pydantic class.
         strategy: When the schema comes in, where there are tools.
         chain_limit: How often the model may be asked in the chain; putting the answer into the schema comes on top.
@@ -151,7 +151,7 @@ async def respond(  # noqa: PLR0913 - options with a name
         model_timeout_s=model_timeout_s,
         max_retries=max_retries,
     )
-    connected = tuple(tools)
+    connected = tools_of(tools)
     if schema is None:
         answer = await _in_prose(model, messages, connected, options)
     elif connected:
@@ -163,7 +163,7 @@ async def respond(  # noqa: PLR0913 - options with a name
 
 
 async def _in_prose(
-    model: ModelLike | ChatClient, messages: Sequence[Message], tools: Sequence[Tool], options: ChainOptions
+    model: ModelLike | ChatClient, messages: str | Sequence[Message], tools: Sequence[Tool], options: ChainOptions
 ) -> Answer:
     """The last text of the chain."""
     chain = await _whole_chain(model, messages, tools, None, replace(options, on_event=_as_output(options.on_event)))
@@ -172,7 +172,7 @@ async def _in_prose(
 
 async def _after_chain(
     model: ModelLike | ChatClient,
-    messages: Sequence[Message],
+    messages: str | Sequence[Message],
     tools: Sequence[Tool],
     schema: SchemaLike,
     options: ChainOptions,
@@ -185,7 +185,7 @@ async def _after_chain(
 
 async def _whole_chain(
     model: ModelLike | ChatClient,
-    messages: Sequence[Message],
+    messages: str | Sequence[Message],
     tools: Sequence[Tool],
     schema: SchemaLike | None,
     options: ChainOptions,
@@ -198,14 +198,11 @@ async def _whole_chain(
 
 
 async def _directly(
-    model: ModelLike | ChatClient, messages: Sequence[Message], schema: SchemaLike, options: ChainOptions
+    model: ModelLike | ChatClient, messages: str | Sequence[Message], schema: SchemaLike, options: ChainOptions
 ) -> Answer:
     """The schema on the only call."""
-    if not messages:
-        msg = "messages is empty: there is no request"
-        raise ConfigError(msg)
+    given = as_messages(messages)
     output = OutputSchema(schema)
-    given = tuple(replace(each, content=as_text(each.content)) for each in messages)
     asked = with_system(given, _IN_SCHEMA.format(output.text))
     async with options.asker(model) as asker:
         chain = Chain(conversation_id=asker.conversation_id, messages=given)

@@ -8,7 +8,8 @@ from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandid
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Field, outputs
 from jazz_select.routing.schemas.fields import fields, type_text
-from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
+from jazz_select.routing.tools.tool import Tool
 
 MIN_COMPATIBILITY = 0.5
 
@@ -16,13 +17,13 @@ MIN_COMPATIBILITY = 0.5
 class ChainAnalyzer:
     """Reads chains of tools out of their schemas."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    def __init__(self, tools: ToolsLike) -> None:
         """Index these tools.
 
         Raises:
             DuplicateToolError: Two have one name.
         """
-        self.toolbox = Toolbox(tools)
+        self.toolbox = toolbox_of(tools)
         self._index = CompatibilityIndex(self.toolbox.values())
         self._names = tuple(self.toolbox)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 from jazz_select.routing.names.similarity import NameFit, NameForm, NameSimilarity, known_words, name_words
 from jazz_select.routing.names.vocabulary import (
@@ -15,7 +15,8 @@ from jazz_select.routing.names.vocabulary import (
     NEGATION,
     are_opposites,
 )
-from jazz_select.routing.names.words import LONGEST, NamedTool, check_named, folded_name, stems, words
+from jazz_select.routing.names.words import LONGEST, NamedTool, folded_name, stems, words
+from jazz_select.routing.tools.sources import ToolsLike, tools_of
 from jazz_select.text import beginning
 
 ToolT = TypeVar("ToolT", bound=NamedTool)
@@ -137,15 +138,13 @@ class Resolution(Generic[ToolT]):
 class NameIndex(Generic[ToolT]):
     """Connected tools, ready to be found by name. Build it once for many look-ups; it is never changed."""
 
-    def __init__(self, tools: Iterable[ToolT]) -> None:
-        """Take the tools.
+    def __init__(self, tools: Iterable[ToolT] | ToolsLike) -> None:
+        """Take the tools; a function is one, too, and so is what a mapping has by name.
 
         Raises:
             ConfigError: One is no tool.
         """
-        self.tools = tuple(tools)
-        for tool in self.tools:
-            check_named(tool)
+        self.tools = cast("tuple[ToolT, ...]", tools_of(tools))
         self.names = tuple(tool.name for tool in self.tools)
         self._exact: dict[str, ToolT | None] = {}
         for keys in ((tool.name for tool in self.tools), (tool.id for tool in self.tools)):
@@ -244,7 +243,7 @@ class NameIndex(Generic[ToolT]):
         )
 
 
-def resolve(name: object, tools: Iterable[ToolT] | NameIndex[ToolT]) -> Resolution[ToolT]:
+def resolve(name: object, tools: Iterable[ToolT] | ToolsLike | NameIndex[ToolT]) -> Resolution[ToolT]:
     """The tool among `tools` that `name` stands for; for many look-ups hand in a `NameIndex`."""
     return (tools if isinstance(tools, NameIndex) else NameIndex(tools)).resolve(name)
 

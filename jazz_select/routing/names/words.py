@@ -71,7 +71,7 @@ def check_named(tool: object) -> None:
         ConfigError: It is no tool.
     """
     if isinstance(tool, type) or not isinstance(getattr(tool, "name", None), str):
-        msg = f"tools are Tools (make one of a function with tool_from_function), not {tool!r:.80}"
+        msg = f"tools are Tools or functions (tool_from_function has more to say of one), not {tool!r:.80}"
         raise ConfigError(msg)
 
 

@@ -2,7 +2,8 @@
 
 The three shapes are `{"tool_call": …}`, `{"tool_calls": […]}` and
 `{"natural_language_response": …}`. They are read strictly first, then out of fences and
-prose, then repaired. What a reply quotes, takes back or leaves unfinished is not a call.
+prose, then repaired. What a reply quotes, takes back or leaves unfinished is not a call; a
+number, list or object that has nothing of a call in it is a text.
 """
 
 import re
@@ -33,7 +34,8 @@ _CALL_TAG = re.compile(r"</?tool_?calls?>", re.IGNORECASE)
 _OPENED = re.compile(r"```+\w{0,15}\s*$")
 _WORDED = re.compile(r"\w")
 _MEANT_A_CALL = re.compile(
-    r"""(?:["']|{\s*)tool_?calls?["']?\s*:|["'](?:tool|tool_?name|function|arguments|parameters)["']\s*:""",
+    r"""(?:["']|{\s*)tool_?calls?["']?\s*:"""
+    r"""|["'](?:tool|tool_?name|function|function_?name|function_?call|arguments|parameters|action_?input)["']\s*:""",
     re.IGNORECASE,
 )
 _QUOTED = re.compile(
@@ -139,6 +141,7 @@ class ToolReply:
         calls: The calls, in planned order, as they were written.
         note: What was set aside, or why nothing can be made of it.
         alone: Whether the calls are the whole reply: no prose stands around them that might quote or ask about them.
+        is_data: Whether the text is JSON of the model's own, such as a number or a list, and resembles no call.
     """
 
     kind: Literal["calls", "text", "mixed", "unreadable"]
@@ -146,6 +149,7 @@ class ToolReply:
     calls: tuple[PlanStep, ...] = ()
     note: str = ""
     alone: bool = field(default=True, compare=False)
+    is_data: bool = field(default=False, compare=False)
 
     def trusted(self, is_destructive: Callable[[str], bool]) -> "ToolReply":
         """The reply, in which calls that destroy something are held back where they may not be meant.
@@ -201,7 +205,16 @@ def read_tool_reply(reply: object) -> ToolReply:
     if value is BROKEN or isinstance(value, str):
         return _in_prose(without_first_thought(text))
     said = _shape(value)
-    return _reply(said) if said else _unreadable("the reply is JSON, but none of the three shapes")
+    if said is not None:
+        return _reply(said)
+    if _is_data(text, value):
+        return ToolReply(kind="text", text=text, is_data=True)
+    return _unreadable("the reply is JSON, but none of the three shapes")
+
+
+def _is_data(text: str, value: object) -> bool:
+    """Whether a JSON value may be an answer by itself: it says something, and has nothing of a call that went wrong."""
+    return (value is False or value == 0 or bool(value)) and not _MEANT_A_CALL.search(text)
 
 
 def _in_prose(text: str) -> ToolReply:

@@ -26,6 +26,7 @@ from jazz_select.routing.tool_call import (
     engine_approver,
     left_out,
 )
+from jazz_select.routing.tools.sources import ToolsLike
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
@@ -61,7 +62,7 @@ def fill_from_outputs(tool: Tool, missing: tuple[str, ...], outputs: Mapping[str
 
 async def run_plan(  # noqa: PLR0913 - options with a name
     plan: Plan,
-    tools: Iterable[RunnableT] | NameIndex[RunnableT],
+    tools: Iterable[RunnableT] | ToolsLike | NameIndex[RunnableT],
     *,
     fill: FillMissing[RunnableT] | None = None,
     timeout_s: float | None = TIMEOUT_S,
@@ -80,7 +81,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     Args:
         plan: The calls. With problems in it nothing is run; nor where a reference leads nowhere, as far as the output
             schemas of the tools tell.
-        tools: The connected tools; a `NameIndex` where many plans run on the same ones.
+        tools: The connected tools, or what `load_tools` returns; a `NameIndex` where many plans run on the same ones.
         fill: Where missing inputs come from; by default they are an error of the step.
         timeout_s: The most that one step may take; None for no limit.
         at_once: The most steps that run at one time; 1 runs them one after the other.

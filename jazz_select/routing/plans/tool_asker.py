@@ -17,7 +17,8 @@ from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import Plan
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
 from jazz_select.routing.tools.retrieval import RecalledTools, ToolRecall
-from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
+from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.options import check_counts, check_timeout
 from jazz_select.telemetry import Span, span
 from jazz_select.text import as_text, in_one_line, json_line
@@ -96,7 +97,7 @@ class ToolAsker:
     def __init__(  # noqa: PLR0913 - options with a name
         self,
         model: ModelLike | ChatClient,
-        tools: Iterable[Tool],
+        tools: ToolsLike,
         *,
         redact: RedactRecord | None = None,
         on_record: Callable[[ToolRecord], object] | None = None,
@@ -111,7 +112,7 @@ class ToolAsker:
         Args:
             model: A chat model, an async function `(messages) -> str`, a model string or a pydantic-ai `Model`, as
                 `FlowSelector` takes it; or a `ChatClient`, which keeps its own retries and places.
-            tools: What is connected.
+            tools: What is connected: tools and functions, or what `load_tools` returns.
             redact: Applied to a record before anyone gets it; one that fails leaves nothing but the tools' names.
             on_record: Gets each record, beside the trace (`jazz_select.telemetry`), which logs it at level DEBUG.
             memory: Where `sync_tools` has indexed the tools; without it all of them are shown.
@@ -129,7 +130,7 @@ class ToolAsker:
         check_counts(max_retries=max_retries)
         self._client = client_for(model, max_retries=max_retries)
         self._timeout_s = timeout_s
-        self._tools = Toolbox(tools)
+        self._tools = toolbox_of(tools)
         self._index = NameIndex(self._tools.values())
         self._redact = redact
         self._on_record = on_record

@@ -8,7 +8,8 @@ from uuid import NAMESPACE_DNS, uuid5
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.ports import FlowMemory
 from jazz_select.routing.schemas.fields import fields
-from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
+from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import at_word, cut
 from jazz_select.values import FlowCard
 
@@ -60,9 +61,7 @@ class ToolRecall:
             msg = f"memory needs `async recall(query, agent_id, top_k, rrf_k)`, not {memory!r:.80}"
             raise ConfigError(msg)
 
-    async def recall(
-        self, request: str, tools: Mapping[str, Tool] | Iterable[Tool], top_k: int | None = None
-    ) -> RecalledTools:
+    async def recall(self, request: str, tools: ToolsLike, top_k: int | None = None) -> RecalledTools:
         """At most `top_k` of these tools, by name: neither rank nor the order of connecting speaks for any.
 
         What is indexed and no longer connected takes no place. Places that recall cannot fill go to tools that it did
@@ -81,7 +80,7 @@ class ToolRecall:
             DuplicateToolError: Two tools have one name.
         """
         limit = self.top_k if top_k is None else _counted(top_k)
-        toolbox = _connected(tools)
+        toolbox = toolbox_of(tools)
         if len(toolbox) <= limit:
             return RecalledTools(_by_name(toolbox.values()))
         try:
@@ -125,7 +124,7 @@ class ToolRecall:
 async def sync_tools(
     memory: "ProceduralMemory",
     agent_id: str,
-    tools: Mapping[str, Tool] | Iterable[Tool],
+    tools: ToolsLike,
     *,
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -150,7 +149,7 @@ async def sync_tools(
         EmbeddingError: The embedder failed; what was written before stays.
         StoreUnavailableError: The server did not answer.
     """
-    toolbox = _connected(tools)
+    toolbox = toolbox_of(tools)
     scope = tools_scope(agent_id)
     if not toolbox and not allow_empty and not dry_run and (indexed := await memory.list_flows(scope)):
         msg = (
@@ -217,12 +216,6 @@ def _details(tool: Tool) -> Iterable[str]:
 def _described(schema: object) -> str:
     said = cast("Mapping[str, object]", schema).get("description") if isinstance(schema, Mapping) else None
     return at_word(" ".join(said.split()), _PARAMETER) if isinstance(said, str) else ""
-
-
-def _connected(tools: Mapping[str, Tool] | Iterable[Tool]) -> Mapping[str, Tool]:
-    if isinstance(tools, Mapping):
-        return cast("Mapping[str, Tool]", tools)
-    return Toolbox(tools)
 
 
 def _by_name(tools: Iterable[Tool]) -> list[Tool]:

@@ -7,11 +7,67 @@ from typing import Any, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
-from jazz_select.errors import ToolError
-from jazz_select.routing.tools.tool import CALL_ID, Tool
+from jazz_select.errors import ConfigError, ToolError
+from jazz_select.routing.names.words import check_named
+from jazz_select.routing.tools.tool import CALL_ID, Tool, Toolbox
 
 Calling = Callable[[str, dict[str, Any]], object]
 """Runs a tool by name, with its arguments; sync or async."""
+ToolLike = Tool | Callable[..., object]
+"""A tool, or a function of which one is made."""
+ToolsLike = Mapping[str, ToolLike] | Iterable[ToolLike]
+"""Tools as every door takes them: a list of tools and functions, mixed, or a mapping of names to them, such as what
+`load_tools` returns."""
+
+
+def tools_of(given: object) -> tuple[Tool, ...]:
+    """Tools of whatever a caller has as tools, in their order.
+
+    Raises:
+        ConfigError: It is neither a list of tools and functions nor a mapping of names to them.
+        ToolError: Of one of the functions no tool can be made.
+    """
+    if isinstance(given, str | bytes | type) or callable(given) or not isinstance(given, Iterable):
+        more = "; load_tools reads what stands in a package, folder or file" if isinstance(given, str) else ""
+        one = "; put a single one in a list" if isinstance(given, Tool) or callable(given) else ""
+        msg = f"tools are a list of Tools and functions, or what load_tools returns, not {given!r:.80}{more}{one}"
+        raise ConfigError(msg)
+    if isinstance(given, Toolbox):
+        return tuple(given.values())
+    if isinstance(given, Mapping):
+        named = cast("Mapping[object, object]", given)
+        return tuple(_called_as(name, each) for name, each in named.items())
+    return tuple(_as_tool(each) for each in cast("Iterable[object]", given))
+
+
+def toolbox_of(given: object) -> Toolbox:
+    """The one home of "what is connected": every door makes its toolbox of what it is given here.
+
+    Raises:
+        ConfigError: It is neither a list of tools and functions nor a mapping of names to them.
+        ToolError: Of one of the functions no tool can be made.
+        DuplicateToolError: Two tools have one name.
+    """
+    return Toolbox(tools_of(given))
+
+
+def _as_tool(given: object, name: str = "") -> Tool:
+    if isinstance(given, type) or isinstance(getattr(given, "name", None), str) or not callable(given):
+        check_named(given)
+        return cast("Tool", given)
+    return tool_from_function(given, name=name)
+
+
+def _called_as(name: object, given: object) -> Tool:
+    """A tool of a mapping, which calls it by the name that it has."""
+    if not isinstance(name, str):
+        msg = f"a mapping of tools has their names as its keys, and no {name!r:.80}"
+        raise ConfigError(msg)
+    tool = _as_tool(given, name)
+    if tool.name != name:
+        msg = f"a mapping of tools calls one {name!r:.80} that calls itself {tool.name!r:.80}; give both the same name"
+        raise ConfigError(msg)
+    return tool
 
 
 def tool_from_function(

@@ -171,7 +171,7 @@ async def test_a_yes_lets_the_call_pass_that_was_shown_once(by: str) -> None:
 async def test_a_model_without_a_flow_hears_what_came_of_the_call_that_was_agreed_to() -> None:
     log: list[Any] = []
     model = ScriptedModel(CALL, "It is paid.", CALL)
-    asked, done, again = await talk(at_an_agent(pays(log), model=model), "pay 5 for me", "ok", "and once more")
+    asked, done, again = await talk(at_an_agent(pays(log), model=model), "settle 5 for me", "ok", "and once more")
     assert [asked.status, done.status, again.status] == ["confirming", "done", "confirming"]
     assert (done.text, log) == ("It is paid.", [KNOWN])
     heard = model.calls[1]

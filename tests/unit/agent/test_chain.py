@@ -84,7 +84,7 @@ async def test_without_tools_the_loop_is_one_call_and_nothing_is_added() -> None
         pytest.param([FIND, FIND, SAID], 8, "answered", 2, id="prose before it"),
         pytest.param(["", "", ""], 3, "limit", 0, id="nothing at all"),
         pytest.param(['{"tool_call": {"to', SAID], 2, "answered", 0, id="one broken reply"),
-        pytest.param(['{"a": 1}', '{"a": 1}'], 3, "answered", 0, id="insists on JSON of its own"),
+        pytest.param(['{"find_order": 1}', '{"find_order": 1}'], 3, "answered", 0, id="insists on JSON"),
     ],
 )
 async def test_the_loop_ends_with_prose_or_at_its_limit(replies: list[str], limit: int, status: str, ran: int) -> None:
@@ -229,7 +229,7 @@ async def test_options_that_cannot_work_are_told(options: Any) -> None:
 
 
 async def test_no_messages_or_two_tools_of_one_name_cannot_work() -> None:
-    with pytest.raises(ConfigError, match="begins with a request"):
+    with pytest.raises(ConfigError, match="there is no request"):
         await run_chain(ScriptedModel(SAID), ())
     with pytest.raises(DuplicateToolError):
         await run_chain(ScriptedModel(SAID), ASK, [*tools(), *tools()])

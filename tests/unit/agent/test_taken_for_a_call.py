@@ -89,3 +89,49 @@ async def test_the_same_destructive_call_in_one_reply_runs_once(calls: list[tupl
     reply = json.dumps({"tool_calls": [{"tool": tool, "arguments": arguments} for tool, arguments in calls]})
     await run_chain(ScriptedModel(reply, "Done."), ASKED, disks.tools, approval="never")
     assert disks.done == done
+
+
+ANSWERS = {
+    "a number": "42",
+    "a negative number": "-0.5",
+    "nought": "0",
+    "a boolean": "false",
+    "a list": '["disk a", "disk b"]',
+    "a list of objects": '[{"disk": "a", "free": 3}, {"disk": "b", "free": 0}]',
+    "an object": '{"disk": "a", "name": "system", "free": {"bytes": 3}}',
+    "in quotes": '"42"',
+}
+
+
+@pytest.mark.parametrize("reply", ANSWERS.values(), ids=ANSWERS)
+async def test_a_closing_answer_may_be_json(reply: str) -> None:
+    chain = await run_chain(ScriptedModel(LOOK, reply), ASKED, Disks().tools)
+    assert (chain.status, chain.answer, chain.notes) == ("answered", reply.strip('"'), ())
+
+
+BROKEN_CALLS = {
+    "a tool as a key": '{"look": {"disk": "a"}}',
+    "a tool as a value": '{"action": "look", "disk": "a"}',
+    "in a list": '[{"op": "look"}]',
+    "another shape": '{"function_call": {"disk": "a"}}',
+    "arguments alone": '{"arguments": {"disk": "a"}}',
+    "within something else": '{"answer": {"tool_call": {"tool": "look", "arguments": {"disk": "a"}}}}',
+    "a description": '{"name": "x", "description": "d", "parameters": {"type": "object"}}',
+    "nothing": "null",
+    "an empty list": "[]",
+    "an empty object": "{}",
+}
+
+
+@pytest.mark.parametrize("reply", BROKEN_CALLS.values(), ids=BROKEN_CALLS)
+async def test_json_that_may_be_a_broken_call_is_told_once(reply: str) -> None:
+    disks = Disks()
+    model = ScriptedModel(reply, "Fine.")
+    chain = await run_chain(model, ASKED, disks.tools)
+    assert (chain.answer, disks.done, len(chain.notes)) == ("Fine.", [], 1)
+    assert "could not be read" in chain.notes[0]
+
+
+async def test_a_plan_asks_for_nothing_where_the_answer_is_json() -> None:
+    choice = await ToolAsker(ScriptedModel("[1, 2]"), Disks().tools).ask("which disks are there?")
+    assert (choice.text, choice.plan.steps) == ("[1, 2]", ())

@@ -54,3 +54,18 @@ async def test_a_raw_output_is_never_told(
     assert not [each for name, each in RECORD.items() if name != "name" and each in result.text]
     if chain:
         assert result.runs[0].known == RECORD, "it stays in the result"
+
+
+async def test_a_model_that_formats_sees_what_tools_were_called_with_but_for_what_the_caller_knows() -> None:
+    def book(room: str, session_token: str) -> dict[str, str]:
+        return {"booked": "yes"}
+
+    model = ScriptedModel('{"room": "R12"}', '{"place": "R12"}')
+    agent = agent_of(shop_of(("book_it", ("book",))), [book], "book_it", model=model, schema=obj(place="string"))
+    result = await agent.turn("book it", context={"session_token": "sk-123"})
+    assert result.status == "waiting"
+    done = await agent.turn("R12", result.conversation, context={"session_token": "sk-123"})
+    assert (done.value, done.runs[0].steps[0].arguments["session_token"]) == ({"place": "R12"}, "sk-123")
+    prompt = "\n".join(message.content for message in model.calls[-1])
+    assert '[tool call 0/book_it-1] book {"room": "R12"}' in prompt
+    assert "sk-123" not in "\n".join(message.content for asked in model.calls for message in asked)

@@ -1,6 +1,7 @@
 """Running a flow of tools: certain, chosen, or open."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from jazz_select.routing.tools.sources import tool_from_function
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Tier
-from tests.unit.routing.shop import tools
+from tests.unit.routing.shop import obj, tools
 
 ORDER = {"order_id": "A1"}
 POINT = GuidedDecisionPoint(after_step="find_order", candidate_tools=["send_mail", "check_refund", "weigh_parcel"])
@@ -386,3 +387,24 @@ async def test_a_model_that_fails_is_one_who_fails_to_choose() -> None:
     model = ScriptedModel(ModelError("m", "down", retryable=False))
     result = await FlowExecutor(tools(), ModelDecision(model)).run(["find_order", POINT], ORDER)
     assert (result.status, "down" in result.records[1].error) == ("failed", True)
+
+
+async def test_a_step_says_what_its_tool_was_called_with_in_a_copy_that_can_be_stored() -> None:
+    given = {"order_id": "A1", "lines": [1], "client": object(), "share": float("nan"), "half": "\ud800"}
+
+    def spoils(order_id: str, lines: list[int], **rest: object) -> None:
+        lines.append(2)
+
+    tool = Tool(name="spoils", input_schema=obj({}, **dict.fromkeys(given, True)), function=spoils)
+    found = await FlowExecutor([tool, *tools()]).run(["find_order", "spoils"], given)
+    first, second = (record.arguments for record in found.records)
+    assert first == {"order_id": "A1"}
+    assert (second["order_id"], second["lines"], second["share"]) == ("A1", [1], None)
+    assert "object object" in second["client"]
+    json.dumps(second).encode()
+
+
+async def test_a_call_that_was_refused_says_what_it_would_have_been_made_with() -> None:
+    found = await FlowExecutor(tools(), approval="always").run(["find_order"], ORDER)
+    assert (found.status, found.records[0].arguments) == ("failed", ORDER)
+    assert (await FlowExecutor(tools()).run(["find_order"], {})).records[0].arguments == {}

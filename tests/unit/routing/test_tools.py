@@ -37,11 +37,16 @@ def test_from_a_function() -> None:
     assert (tool.capabilities, tool.destructive, tool.function) == (("order.refund",), True, refund)
 
 
-@pytest.mark.parametrize("given", [refund, Tool, "refund"], ids=["a function", "the class", "a name"])
+@pytest.mark.parametrize("given", [Tool, "refund"], ids=["the class", "a name"])
 @pytest.mark.parametrize("door", [Toolbox, NameIndex, FlowExecutor, partial(ToolAsker, ScriptedModel())])
 def test_what_is_no_tool_is_refused_where_tools_are_wanted(door: Callable[[Any], object], given: object) -> None:
     with pytest.raises(ConfigError, match="tools are Tools"):
         door([given])
+
+
+def test_a_toolbox_itself_takes_tools_alone() -> None:
+    with pytest.raises(ConfigError, match="tools are Tools"):
+        Toolbox([refund])  # pyright: ignore[reportArgumentType]
 
 
 def test_what_is_not_annotated_may_be_anything() -> None:
