@@ -19,6 +19,7 @@ from jazz_select.agent.chain.transcript import (
     Entry,
     ModelCalled,
     OnEvent,
+    ToolRequest,
     ToolResult,
     tell,
 )
@@ -31,7 +32,8 @@ from jazz_select.ports import ClaimStore
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import MOST_STEPS, PlanStep
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
-from jazz_select.routing.tool_call import ApprovalPolicy, Approve, engine_approver
+from jazz_select.routing.records import ToolCall
+from jazz_select.routing.tool_call import Answer, ApprovalPolicy, Approve, answered, engine_approver
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error, in_one_line
@@ -56,6 +58,9 @@ async def run_chain(  # noqa: PLR0913 - options with a name
     strategy: Strategy = "deferred",
     model_timeout_s: float | None = None,
     max_retries: int = 2,
+    until_asked: bool = False,
+    after: Chain | None = None,
+    answer: Answer | None = None,
 ) -> Chain:
     """Ask a model, run the tools that it calls, tell it what came of it, and again, until it answers in prose.
 
@@ -83,6 +88,10 @@ async def run_chain(  # noqa: PLR0913 - options with a name
             it as one more tool.
         model_timeout_s: The most that one call of the model may take, retries included.
         max_retries: How often a call of the model that failed for a passing reason is made again.
+        until_asked: Whether the chain ends, as `asked`, where a call has to be approved first, rather than that the
+            model is told so.
+        after: Such a chain, to go on with: the model is not asked again for what it said in it.
+        answer: `Allow()` or `Deny(reason)` to what it asks for, each call once and just as it was.
 
     Raises:
         ConfigError: An argument cannot work.
@@ -104,7 +113,21 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         model_timeout_s=model_timeout_s,
         max_retries=max_retries,
     )
-    return await run_loop(model, messages, tools, schema, options)
+    if after is not None:
+        begin_with = [PlanStep(id=each.id, tool=each.tool, arguments=each.arguments) for each in after.asked]
+        options = replace(options, approve=_by(options, after, answer))
+    else:
+        begin_with = []
+    return await run_loop(
+        model, messages, tools, schema, options, begin_with=begin_with, until_asked=until_asked, after=after
+    )
+
+
+def _by(options: ChainOptions, after: Chain, answer: Answer | None) -> Approve | None:
+    """Who lets calls pass in a chain that is gone on with."""
+    approve = engine_approver(options.approval, options.approve, by_model=True)
+    asked = [ToolCall(tool=each.tool, arguments=each.arguments, door="chain") for each in after.asked]
+    return approve if answer is None else answered(asked, answer, approve)
 
 
 async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins and ends
@@ -116,6 +139,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     *,
     begin_with: Sequence[PlanStep] = (),
     until_asked: bool = False,
+    after: Chain | None = None,
     claims: ClaimStore | None = None,
     call_id: Callable[[str], str] | None = None,
 ) -> Chain:
@@ -129,6 +153,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         options: How.
         begin_with: Calls that are made before the model is asked: it asked for them before, and they were agreed to.
         until_asked: Whether the chain ends where a call has to be approved first, rather than that the model is told.
+        after: A chain that ended since calls had to be approved, and is gone on with.
         claims: Where calls that destroy something are claimed before they are made.
         call_id: Names the next call of a tool, where the chain may be run once more; else each is new.
     """
@@ -152,7 +177,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     async with asker:
         with span("chain", "node") as traced:
             more = f" {ending.last}" if options.chain_limit == 1 else ""
-            chain = await loop.run(opening(given, ending.offered, f"{ending.instructions}{more}"))
+            begun = opening(given, ending.offered, f"{ending.instructions}{more}")
+            chain = await loop.run([*begun, *loop.resumed(after)] if after is not None else begun)
             if traced is not None:
                 traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": options.strategy})
     return chain
@@ -167,21 +193,41 @@ class _Loop:
     ending: SchemaInLoop
     given: tuple[Message, ...]
     limit: int
+    """How often the model may be asked."""
     begin_with: tuple[PlanStep, ...] = ()
     until_asked: bool = False
     entries: list[Entry] = field(default_factory=list[Entry])
     records: list[CallRecord] = field(default_factory=list[CallRecord])
     notes: list[str] = field(default_factory=list[str])
     was_unreadable: bool = False
+    first: int = 1
+    """The number of the first reply; the calls that are made before it have the one before."""
+
+    @property
+    def last(self) -> int:
+        """The number of the last reply that the limit allows."""
+        return self.first + self.limit - 1
+
+    def resumed(self, after: Chain) -> list[Message]:
+        """Go on with a chain: what was done in it stands, and is what the model is told of it."""
+        waiting = {(each.round, each.id) for each in after.asked}
+        self.entries += [
+            each for each in after.entries if isinstance(each, AssistantText) or (each.round, each.id) not in waiting
+        ]
+        self.records += after.records
+        self.notes += after.notes
+        rounds = [each.round for each in after.entries if not isinstance(each, AssistantText)]
+        self.first = max(rounds, default=0) + 2
+        return _retold(self.entries)
 
     async def run(self, messages: list[Message]) -> Chain:
         self.notes += self.ending.notes
         if self.begin_with:
-            made = self._kept(await self.runner.run(self.begin_with, 0))
-            if self._waits(0):
+            made = self._kept(await self.runner.run(self.begin_with, self.first - 1))
+            if self._waits(self.first - 1):
                 return self._chain("asked")
             messages += [Message(role="assistant", content=_as_calls(self.begin_with)), results_message(made, "")]
-        for number in range(1, self.limit + 1):
+        for number in range(self.first, self.last + 1):
             text = await self._asked(messages, number)
             ended, following = await self._step(text, number)
             if ended is not None:
@@ -205,7 +251,7 @@ class _Loop:
 
     async def _step(self, text: str, number: int) -> tuple[Chain | None, Message]:
         """The finished chain, or what the model is told next."""
-        last = number >= self.limit
+        last = number >= self.last
         nothing = Message(role="user", content="")
         if not self.ending.offered:
             return await self._answered(text), nothing
@@ -232,7 +278,7 @@ class _Loop:
         else:
             made = await self.runner.run(read.calls, number)
         results = self._kept(made)
-        more = self.ending.last if number + 1 >= self.limit else ""
+        more = self.ending.last if number + 1 >= self.last else ""
         return None, results_message(results, more)
 
     def _read(self, text: str) -> ToolReply:
@@ -309,6 +355,30 @@ class _Loop:
             records=tuple(self.records),
             notes=tuple(self.notes),
         )
+
+
+def _retold(entries: Iterable[Entry]) -> list[Message]:
+    """What was said and done in a chain, as its messages were."""
+    said: dict[int, list[str]] = {}
+    calls: dict[int, list[ToolRequest]] = {}
+    results: dict[int, list[ToolResult]] = {}
+    texts: list[str] = []
+    for each in entries:
+        if isinstance(each, AssistantText):
+            texts.append(each.text)
+            continue
+        said.setdefault(each.round, texts)
+        texts = []
+        if isinstance(each, ToolRequest):
+            calls.setdefault(each.round, []).append(each)
+        else:
+            results.setdefault(each.round, []).append(each)
+    messages: list[Message] = []
+    for number, asked in calls.items():
+        steps = [PlanStep(id=each.id, tool=each.tool, arguments=each.arguments) for each in asked]
+        text = "\n".join([*said[number], _as_calls(steps)])
+        messages += [Message(role="assistant", content=text), results_message(results.get(number, []), "")]
+    return messages
 
 
 def _as_calls(steps: Iterable[PlanStep]) -> str:

@@ -128,6 +128,17 @@ class Chain:
     notes: tuple[str, ...] = ()
 
     @property
+    def asked(self) -> tuple[ToolRequest, ...]:
+        """The calls that have to be approved first, where that is why it ended."""
+        if self.status != "asked":
+            return ()
+        results = (each for each in self.entries if isinstance(each, ToolResult) and each.fault == "asked")
+        waiting = {(each.round, each.id) for each in results}
+        return tuple(
+            each for each in self.entries if isinstance(each, ToolRequest) and (each.round, each.id) in waiting
+        )
+
+    @property
     def incomplete(self) -> bool:
         """Whether it was cut short."""
         return self.status in {"limit", "failed"}

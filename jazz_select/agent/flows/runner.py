@@ -20,7 +20,7 @@ from jazz_select.routing.records import StepRecord
 from jazz_select.routing.run_context import arguments_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT
-from jazz_select.routing.tool_call import Approve
+from jazz_select.routing.tool_call import Approve, fingerprint
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import beginning, describe_error
@@ -297,7 +297,9 @@ class FlowRunner:
 
     def _told(self, record: StepRecord) -> Ran:
         output = output_text(record.output) if record.status == "ok" else f"it ran: {record.error}"
-        return Ran(tool=record.tool, output=output, final=self._executor.tools[record.tool].destructive)
+        tool = self._executor.tools[record.tool]
+        once = fingerprint(tool.name, record.arguments) if tool.destructive and not tool.idempotent else ""
+        return Ran(tool=tool.name, output=output, final=tool.destructive, failed=record.status != "ok", call=once)
 
     async def _filled(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """With what the chain wants and no tool of it gives, as far as that can be found or else has to be asked for.

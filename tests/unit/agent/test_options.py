@@ -16,6 +16,7 @@ OF_THE_LOOP = {"chain_limit", "before_call", "approval", "approve", "after_call"
     "tool_timeout_s",
     "at_once",
 }
+OF_ONE_CHAIN = {"schema", "until_asked", "after", "answer"}
 OF_THE_SCHEMA = {"prompt", "max_chars", "on_limit", "max_reasks"}
 
 
@@ -68,7 +69,7 @@ def test_functions_take_the_options_by_name_with_the_same_defaults(
     named = {
         name: each.default
         for name, each in inspect.signature(function).parameters.items()
-        if each.kind is inspect.Parameter.KEYWORD_ONLY and name != "schema"
+        if each.kind is inspect.Parameter.KEYWORD_ONLY and name not in OF_ONE_CHAIN
     }
     assert MISSING not in DEFAULTS.values()
     assert named == {name: value for name, value in DEFAULTS.items() if name not in lacking}
