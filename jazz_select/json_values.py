@@ -55,9 +55,9 @@ def plain_bytes(value: object) -> bytes:
 
 
 def plain(value: object) -> Any:
-    """A value as JSON values, whatever it is; as text where it is none."""
+    """A value as JSON values, whatever it is; as text where it is none: the same text in each process."""
     try:
-        return orjson.loads(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS))
+        return orjson.loads(orjson.dumps(value, default=_told, option=orjson.OPT_NON_STR_KEYS))
     except Exception:  # noqa: BLE001 - whatever a value trips over, its own text included
         return as_text(value)[:1_000]
 
@@ -118,6 +118,16 @@ def _shown(value: object) -> object:
         return _plain(value)
     except Exception:  # noqa: BLE001 - whatever an object fails with where it is asked for its JSON
         return as_text(value)[:1_000]
+
+
+def _told(value: object) -> object:
+    """What stands for a value that is no JSON. No address in memory, and no order that another process has not."""
+    if isinstance(value, set | frozenset):
+        return sorted(cast("set[object]", value), key=str)
+    kind = type(value)
+    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
+        return f"[a {kind.__name__}]"
+    return str(value)
 
 
 def _number(value: Decimal) -> float | None:

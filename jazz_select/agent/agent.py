@@ -114,6 +114,7 @@ class Agent:
             DuplicateToolError: Two tools have one name.
         """
         self.name = name
+        self._agent_id = selector.agent_id
         self._tools = toolbox_of(tools)
         self._guards = tuple(guards)
         check_agent_parts(self._tools, self._guards, decision_callback)
@@ -160,7 +161,8 @@ class Agent:
             context: What is known beside, in this turn: guards and tools see it, models what tools return of it.
                 It is not kept: send it with each turn. None counts as not known.
             schema: What the answer is to have, instead of the agent's own.
-            conversation_id: What a new conversation is to be known by; by default a new id. It is kept in it.
+            conversation_id: What a new conversation is to be known by, and no other one of this agent; by default a
+                new id. It is kept in it.
 
         Returns:
             What to say and what to go on with. What fails on the way is in it, as data.
@@ -175,7 +177,11 @@ class Agent:
         conversation = Conversation.of(history).named(conversation_id)
         said = normalize("NFKC", as_text(message))
         request = TurnRequest(
-            message=said, conversation=conversation, context=known, schema=wanted, key=conversation.next_turn(said)
+            message=said,
+            conversation=conversation,
+            context=known,
+            schema=wanted,
+            key=conversation.next_turn(self._agent_id, said),
         )
         with Trace(self._hooks, redact=self._redact) as trace, span(self.name, "turn") as traced:
             _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._passed)

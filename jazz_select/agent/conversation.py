@@ -261,13 +261,13 @@ class Conversation(_Frozen):
             raise ConfigError(msg)
         return self if self.id else self.model_copy(update={"id": conversation_id or uuid4().hex})
 
-    def next_turn(self, message: str) -> str:
-        """What the next turn is known by: the same wherever the conversation is gone on with from here.
+    def next_turn(self, agent_id: str, message: str) -> str:
+        """What the next turn is known by: the same wherever this agent goes on with the conversation from here.
 
         The message counts only where nothing was said before: then nothing else tells two turns apart.
         """
         said = [[each.role, each.content] for each in self.messages]
-        return sha256(plain_bytes([self.id, self.turns, said or message])).hexdigest()
+        return sha256(plain_bytes([agent_id, self.id, self.turns, said or message])).hexdigest()
 
     def since(self, turn: int) -> tuple[str, ...]:
         """What the user has said from that turn on, as far as it is kept."""

@@ -43,6 +43,9 @@ class FlowSelector:
     """Finds the flows for a request: recall narrows, a model decides where there is something to decide.
 
     One selector may be used by many tasks at once.
+
+    Attributes:
+        agent_id: Whose flows it finds.
     """
 
     def __init__(  # noqa: PLR0913 - the published signature
@@ -115,6 +118,7 @@ class FlowSelector:
             max_retries=max_retries,
             max_concurrency=max_concurrency,
         )
+        self.agent_id = agent_id
         self._registry = flow_registry
         self._at_once = max_concurrency
         self._guards = Availability(flow_registry)

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from jazz_select import FlowSelector
 from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.turn import TurnResult
 from jazz_select.errors import ConfigError
 from jazz_select.ports import Claim
 from jazz_select.routing import SqliteClaims, Tool
-from jazz_select.testing import MemoryClaims, ScriptedModel
+from jazz_select.testing import ListMemory, MemoryClaims, ScriptedModel
 from jazz_select.values import Message
 from tests.unit.agent.turns import obj, selector_of, shop_of
+from tests.unit.selector.shop import metadata
 
 KNOWN = {"amount": 5}
 CALL = '{"tool_call": {"tool": "pay", "arguments": {"amount": 5}}}'
@@ -236,3 +238,34 @@ async def test_a_conversation_keeps_its_id() -> None:
     assert (first.conversation.id, second.conversation.id, len(fresh.conversation.id)) == ("c-1", "c-1", 32)
     with pytest.raises(ConfigError, match="the conversation is 'c-1', not 'c-2': leave conversation_id out"):
         await agent.turn("5", loaded(first), conversation_id="c-2")
+
+
+@pytest.mark.spec("005.4")
+async def test_an_agent_of_somebody_else_shares_no_calls(shared: Callable[[], SqliteClaims]) -> None:
+    """One store for all tenants, who name their conversations alike."""
+    till = Till()
+    for tenant in ("a", "b"):
+        registry = shop_of(("pays", ("pay",)))
+        selector = FlowSelector(None, registry, ListMemory(metadata("pays")), tenant)
+        agent = Agent(selector, [till.tool()], claims=shared(), approval="never")
+        assert (await agent.turn("pays", context=KNOWN, conversation_id="1")).status == "done"
+    assert till.paid == [5, 5]
+
+
+@pytest.mark.spec("005.4")
+async def test_arguments_that_are_no_json_are_the_same_ones_in_each_process(shared: Callable[[], SqliteClaims]) -> None:
+    class Account: ...
+
+    paid: list[str] = []
+
+    def pay(**given: Any) -> None:
+        paid.append(type(given["account"]).__name__)
+
+    tool = Tool(name="pay", input_schema={"properties": {"account": {}, "tags": {}}}, function=pay, destructive=True)
+    results = [
+        await worker(tool, shared(), approval="never").turn(
+            "pays", Conversation(id="c"), context={"account": Account(), "tags": {"b", "a", "c"}}
+        )
+        for _ in range(2)
+    ]
+    assert (paid, [each.status for each in results]) == (["Account"], ["done"] * 2)
