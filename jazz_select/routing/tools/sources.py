@@ -14,7 +14,7 @@ Calling = Callable[[str, dict[str, Any]], object]
 """Runs a tool by name, with its arguments; sync or async."""
 
 
-def tool_from_function(
+def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     function: Callable[..., object],
     *,
     name: str = "",
@@ -22,6 +22,7 @@ def tool_from_function(
     capabilities: Sequence[str] = (),
     destructive: bool = False,
     idempotent: bool = False,
+    read_only: bool | None = None,
 ) -> Tool:
     """A tool from a function: its signature gives the arguments, its docstring the description.
 
@@ -53,6 +54,7 @@ def tool_from_function(
         capabilities=tuple(capabilities),
         destructive=destructive,
         idempotent=idempotent,
+        read_only=read_only,
     )
 
 
@@ -105,6 +107,7 @@ def tools_from_mcp(listing: object, *, provider: str = "", call: Calling | None 
                 provider=provider,
                 operation=name,
                 destructive=_destructive(said),
+                read_only=said["readOnlyHint"] if isinstance(said.get("readOnlyHint"), bool) else None,
             )
         )
     return found
