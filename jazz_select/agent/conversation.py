@@ -87,9 +87,9 @@ class OpenFlow(_Frozen):
         doubt: A tool that destroys something and failed: it may have been done all the same.
         answers: What the user said when it asked.
         parts: How far each part has come, by its place: "0" is the flow itself, "0.1" its second part.
-        pending: The call that it waits for a yes to, while it is parked: asked for again when the flow comes back.
         request: What the user wanted when it was chosen.
         turn: In which turn that was.
+        pending: The call that it waits for a yes to, while it is parked: asked for again when the flow comes back.
     """
 
     name: str
@@ -100,9 +100,9 @@ class OpenFlow(_Frozen):
     named: tuple[str, ...] = ()
     agreed: tuple[str, ...] = ()
     doubt: str = ""
-    pending: PendingCall | None = None
     request: str = ""
     turn: int = 0
+    pending: PendingCall | None = None
 
     @property
     def final(self) -> tuple[str, ...]:
