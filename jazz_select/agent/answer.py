@@ -42,7 +42,8 @@ def worded(run: FlowRun, find: Find) -> str:
     if run.status == "waiting" and not any(part.text for part in run.parts):
         return asked_for(run.asks)
     if run.status == "failed":
-        return f"{spaced(run.flow)} could not be done."
+        unfound = ", ".join(dict.fromkeys(spaced(name) for part in run.all for name in part.unfound))
+        return f"{spaced(run.flow)} could not be done{f': {unfound} could not be found' if unfound else ''}."
     parts = " ".join(filter(None, (worded(part, find) for part in run.parts)))
     if run.status != "done":
         return parts
