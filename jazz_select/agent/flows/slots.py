@@ -56,6 +56,7 @@ _SHAPED: Final = word_list(
 """Words in the name of what has a form of its own: no plain word is one."""
 _SAYING_NOTHING: Final = word_list(
     """
+    actually cancelled change changed either except instead mistake neither nope rather undo unless
     a again agent aha ah already an and any anything back but bot bye cool done else er fine for from good goodbye
     great haha hallo hello help her hey hi him his hm hmm hmmm how huh human i i'll i'm i've idk it its just later lol
     maybe me menu mine more my next nice none not nothing now of on oh operator or other our pardon perfect person
@@ -131,7 +132,7 @@ def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
         return {}
     if any(not word[0].isalpha() or word.strip(EDGES) in _SAYING_NOTHING | CONSENTING for word in words):
         return {}
-    if is_hesitant(text) or is_tentative(text) or consent(text) or not _fits(name, text, want):
+    if is_tentative(text) or consent(text) or not _fits(name, text, want):
         return {}
     return {name: text}
 

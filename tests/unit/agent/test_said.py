@@ -164,21 +164,12 @@ def test_a_yes_answers_for_nothing_where_more_was_asked() -> None:
     assert bare_answer(wanted(sure=YES_OR_NO, number=TEXT), "yes") == {}
 
 
-PLAIN = ["Rex", "rex!", "Ada Lovelace", "Mark", "José María Aznar", "Рекс", "レックス", "O'Brien"]
+PLAIN = ["Rex", "rex!", "Ada Lovelace", "Mark", "José María Aznar", "Рекс", "レックス", "O'Brien", "Noah", "Chang"]
 NOT_PLAIN = [
     *("yes", "Yes please", "no", "n", "cancel", "stop", "why", "why?", "Rex?", "hm", "ok then, wait", "thanks", "help"),
-    *(
-        "what is that",
-        "track my order",
-        "book a table",
-        "I don't know",
-        "not Rex",
-        "keep it",
-        "never mind",
-        "maybe Rex",
-    ),
+    *("what is that", "track my order", "book a table", "I don't know", "not Rex", "keep it", "never mind"),
     *("Ada the great of York", "Rex, cancel it", "17", "👍", "", "...", "later", "nein", "abbrechen", "отмена"),
-    *("キャンセル", "annulla", "cancelar", "por qué", "a" * 200, "no Rex", "human please", "something else"),
+    *("キャンセル", "annulla", "cancelar", "por qué", "a" * 200, "no Rex", "Rex instead", "human please", "maybe Rex"),
 ]
 
 
