@@ -220,6 +220,8 @@ def _asking_again(work: TurnWork) -> TurnWork:
     top = work.stack.top
     if not work.resumed or top is None or top.pending is None or work.pending or work.request.schema is not None:
         return work
+    if isinstance(work.error, ChainError):
+        return work
     stack = work.stack.with_top(top.model_copy(update={"pending": None}))
     return replace(work, stack=stack, pending=top.pending, status="confirming")
 

@@ -290,6 +290,22 @@ async def test_what_comes_back_is_asked_about_once_and_only_a_yes_to_that_counts
 
 
 @pytest.mark.spec("005.2")
+async def test_where_nothing_can_be_looked_for_the_question_stands() -> None:
+    log: list[Any] = []
+    registry = shop_of(("pays", ("pay",)))
+    agent, broken = (
+        Agent(FlowSelector(None, registry, memory, "support"), [pays(log)])
+        for memory in (ListMemory(metadata("pays")), ListMemory(error=ConnectionError("gone")))
+    )
+    first = await agent.turn("pays", context=KNOWN)
+    again = await broken.turn("what about the weather", first.conversation, context=KNOWN)
+    done = await agent.turn("yes", again.conversation, context=KNOWN)
+    assert (again.status, again.text, log) == ("confirming", QUESTION, [KNOWN])
+    assert again.reason.startswith("no flow could be looked for")
+    assert [first.status, done.status] == ["confirming", "done"]
+
+
+@pytest.mark.spec("005.2")
 async def test_a_flow_that_is_called_off_brings_the_question_of_the_one_below_it() -> None:
     log: list[Any] = []
 
