@@ -102,7 +102,7 @@ class Agent:
                 became of it. Without it nobody keeps them apart.
             after_call: Told after each call that a model makes.
             shift_above: How sure recall has to be, without a model, that some flow is meant, and that it is this one,
-                for it to be run. 0, for tests, runs the nearest flow whatever is said, but for what would destroy
+                for it to be run. 0, for tests, runs the nearest flow whatever is said, but for what may change
                 something and is denied, supposed or only asked about.
             model_timeout_s: The most that one call of the model may take, retries included; None for no limit.
             name: For traces.

@@ -42,7 +42,8 @@ def worded(run: FlowRun, find: Find) -> str:
     if run.status == "waiting" and not any(part.text for part in run.parts):
         return asked_for(run.asks)
     if run.status == "failed":
-        return f"{spaced(run.flow)} could not be done."
+        unfound = ", ".join(dict.fromkeys(spaced(name) for part in run.all for name in part.unfound))
+        return f"{spaced(run.flow)} could not be done{f': {unfound} could not be found' if unfound else ''}."
     parts = " ".join(filter(None, (worded(part, find) for part in run.parts)))
     if run.status != "done":
         return parts
@@ -151,6 +152,7 @@ class AnswerWriter:
 
     async def give(self, work: TurnWork) -> TurnOutcome:
         """The answer of a turn in words, and in the schema if there is one."""
+        work = _asking_again(work)
         outcome = self._worded(work)
         schema = work.request.schema
         if schema is None or outcome.status in {"waiting", "confirming", "open", "failed"}:
@@ -166,7 +168,14 @@ class AnswerWriter:
         status = work.status
         told = [worded(run, self._running.flow) for run in work.runs]
         top = work.stack.top
-        if work.pending is not None:
+        back = f"Back to: {spaced(work.resumed)}." if work.resumed else ""
+        if back and top is not None and work.request.schema is None:
+            if work.pending is not None:
+                back = f"{back} {work.pending.question()}"
+            elif top.status != "active":
+                back = f"{back} {repeated_question(top, work.request.context)}"
+                status = "waiting" if status == "done" else status
+        elif work.pending is not None:
             told = [
                 *(worded(run, self._running.flow) for run in work.runs if run.status == "done"),
                 work.pending.question(),
@@ -175,11 +184,11 @@ class AnswerWriter:
             top is not None and not work.said and top.status != "active" and (not work.runs or not work.runs[-1].begun)
         ):
             status, told = "waiting", [repeated_question(top, work.request.context)]
-        text = "\n\n".join(text for text in (work.said, *told) if text)
+        text = "\n\n".join(text for text in (work.said, *told, back) if text)
         return TurnOutcome(
             work=work,
             status="failed" if isinstance(work.error, ChainError) else status,
-            text=f"{text}\n\nBack to: {spaced(work.resumed)}." if work.resumed else text,
+            text=text,
             incomplete=work.incomplete,
             reason=work.reason
             or (work.pending.reason if work.pending else "")
@@ -208,6 +217,20 @@ class AnswerWriter:
             return replace(outcome, error=outcome.error or error, reason=outcome.reason or str(error)), Tier.OPEN
         incomplete = outcome.incomplete or given.incomplete
         return replace(outcome, value=given.value, text=given.text, incomplete=incomplete), Tier.GUIDED
+
+
+def _asking_again(work: TurnWork) -> TurnWork:
+    """With the question of the flow that comes back asked now, so that one yes to it is enough.
+
+    Where the answer has a schema there is no text to ask it in; then the next turn asks.
+    """
+    top = work.stack.top
+    if not work.resumed or top is None or top.pending is None or work.pending or work.request.schema is not None:
+        return work
+    if isinstance(work.error, ChainError):
+        return work
+    stack = work.stack.with_top(top.model_copy(update={"pending": None}))
+    return replace(work, stack=stack, pending=top.pending, status="confirming")
 
 
 def _transcript(outcome: TurnOutcome) -> Chain:

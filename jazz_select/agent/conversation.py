@@ -141,6 +141,7 @@ class OpenFlow(_Frozen):
         parts: How far each part has come, by its place: "0" is the flow itself, "0.1" its second part.
         request: What the user wanted when it was chosen.
         turn: In which turn that was.
+        pending: The call that it waits for a yes to, while it is parked: asked for again when the flow comes back.
     """
 
     name: str
@@ -155,6 +156,7 @@ class OpenFlow(_Frozen):
     taken: tuple[str, ...] = ()
     request: str = ""
     turn: int = 0
+    pending: PendingCall | None = None
 
     @property
     def final(self) -> tuple[str, ...]:
@@ -314,19 +316,19 @@ def _short(text: str) -> str:
     return cut(_AGENT_RAN.sub("[said: the agent ran]", " ".join(text.split())), _EPISODE)
 
 
-def is_decisive(result: FlowSelectionResult, message: str, *, above: float, destroys: bool = False) -> bool:
+def is_decisive(result: FlowSelectionResult, message: str, *, above: float, writes: bool = False) -> bool:
     """Whether to act on a selection: a model chose, recall is sure enough, or a flow was named.
 
     Without a model the nearest flow is taken for whatever is said, "yes" and "thanks" among it. Where a catalogue is
     too small for recall to know how sure it is, only a flow's name, alias or example, word for word, is sure; and a
     request for the only flow that there is, where its own words and its similarity speak for it. What a request denies,
-    supposes or only asks about is never sure where it would destroy something.
+    supposes or only asks about is never sure where something may be changed.
 
     Args:
         result: What was selected.
         message: What the user said.
         above: How sure recall has to be, both that some flow is right and that this one is; 0 for the nearest flow.
-        destroys: Whether what was selected destroys something.
+        writes: Whether what was selected may change something.
     """
     decision = result.decision
     if not result.chosen_flows:
@@ -338,7 +340,7 @@ def is_decisive(result: FlowSelectionResult, message: str, *, above: float, dest
         folded_message(text.replace("_", " ")) for text in (first.name, *first.aliases, *first.examples)
     }:
         return True
-    if destroys and is_tentative(message):
+    if writes and is_tentative(message):
         return False
     known = [each for each in (decision.in_scope, decision.confidence) if each is not None]
     if len(known) < 2:  # noqa: PLR2004 - both of them

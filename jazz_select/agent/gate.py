@@ -97,6 +97,13 @@ class DestructionGate:
         except FlowError:
             return True
 
+    def may_write(self, flow: BaseFlow | None) -> bool:
+        """Whether a tool of this flow may change something: one that is not known to read only."""
+        try:
+            return flow is not None and not all(tool.reads for tool in self.chained(flow))
+        except FlowError:
+            return True
+
     def lets_through(self, flow: BaseFlow | None, message: str) -> bool:
         """Whether an answer lets a flow that waits go on."""
         return not ((is_hesitant(message) or is_tentative(message)) and self.destroys(flow))

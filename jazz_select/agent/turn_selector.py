@@ -7,13 +7,14 @@ from typing import Any
 from jazz_select.agent.answer import called_off, left_undone
 from jazz_select.agent.conversation import OpenFlow, after_selection, is_decisive
 from jazz_select.agent.flows.consent import Consent, consent
-from jazz_select.agent.flows.slots import single_word
+from jazz_select.agent.flows.slots import Wanted, bare_answer, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import DestructionGate
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, Way
 from jazz_select.errors import JazzSelectError
+from jazz_select.routing.names.words import stems
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error
@@ -55,6 +56,7 @@ class TurnSelector:
             return replace(
                 begun,
                 way="ask" if idle else "open" if active is None else "run",
+                pending=pending if idle else None,
                 error=error if isinstance(error, JazzSelectError) else None,
                 reason=f"no flow could be looked for: {describe_error(error)}",
             )
@@ -62,9 +64,9 @@ class TurnSelector:
         decisive = self._is_decisive(found, request.message)
         if active is not None and idle and (not decisive or found.names == [active.name]):
             heard = await self._heard(begun, active, chosen=decisive)
-            return replace(heard, pending=pending) if heard.way == "ask" else heard
+            return _asked_again(heard, pending) if heard.way == "ask" else heard
         if decisive:
-            return replace(begun, way="run", stack=_with(begun.stack, found.names, request))
+            return replace(begun, way="run", stack=_with(begun.stack, found.names, request, pending))
         if active is not None:
             return replace(begun, way="run")
         return replace(begun, way="open", reason=begun.reason or self._why_open(found, request.message))
@@ -81,10 +83,9 @@ class TurnSelector:
     def _answered_at_once(self, begun: SelectedFlows, active: OpenFlow, *, idle: bool) -> SelectedFlows | None:
         """Where a message is a bare answer, agrees or calls off, nothing has to be looked for."""
         message = begun.request.message
-        said: Consent = consent(message)
+        said: Consent = consent(message, active.name)
         known = {**active.answers, **begun.request.context}
-        lacking = {name: each for name, each in self._running.wanted(active).items() if name not in known}
-        if idle and (answers := single_word(lacking, message)):
+        if idle and (answers := bare_answer(self._lacking(begun, active), message)):
             return _answered(begun, active, answers, way="run")
         if idle and said == "yes" and all(name in known for name in active.asks):
             return _answered(begun, self._gate.agreed(active), {}, way="run")
@@ -94,7 +95,8 @@ class TurnSelector:
 
     def _settled(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows | None:
         """What a yes or a no does to the call that waits for one; None where the message is neither."""
-        said, active = consent(begun.request.message), begun.stack.top
+        said = consent(begun.request.message, pending.tool, pending.arguments)
+        active = begun.stack.top
         if said == "yes":
             return replace(begun, way="run" if pending.flow else "open", granted=pending)
         if said == "no" and active is not None and pending.flow:
@@ -108,19 +110,26 @@ class TurnSelector:
         return replace(begun, way="ask", stack=stack, text=called_off(active), resumed=resumed)
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
-        return is_decisive(found, message, above=self._shift_above, destroys=self._destroys(found))
+        return is_decisive(found, message, above=self._shift_above, writes=self._may_write(found))
 
     def _why_open(self, found: FlowSelectionResult, message: str) -> str:
-        if self._destroys(found) and is_tentative(message):
+        if self._may_write(found) and is_tentative(message):
             return f"the request denies, supposes or only asks about what {found.names[0]} does"
         return why_open(found)
 
-    def _destroys(self, found: FlowSelectionResult) -> bool:
-        return any(self._gate.destroys(self._running.flow(name)) for name in found.names)
+    def _may_write(self, found: FlowSelectionResult) -> bool:
+        return any(self._gate.may_write(self._running.flow(name)) for name in found.names)
+
+    def _lacking(self, begun: SelectedFlows, active: OpenFlow) -> dict[str, Wanted]:
+        """What a flow waits for and nobody has given."""
+        known = {**active.answers, **begun.request.context}
+        return {name: each for name, each in self._running.wanted(active).items() if name not in known}
 
     async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
         """Whether a message that is about nothing else lets a flow that waits go on."""
         answers = await self._running.found(begun.request, active)
+        if not self._has_model and not chosen and not _names_a_flow(begun):
+            answers = plain_answer(self._lacking(begun, active), begun.request.message)
         goes_on = (answers or chosen) and self._gate.lets_through(
             self._running.flow(active.name), begun.request.message
         )
@@ -153,10 +162,33 @@ def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any]
     return replace(begun, way=way, stack=begun.stack.with_top(flow))
 
 
-def _with(stack: FlowStack, names: list[str], request: TurnRequest) -> FlowStack:
-    """With the flows that were chosen on top."""
-    turn = request.conversation.turns
-    flows = after_selection(stack.flows, stack.failed, names, request=request.message, turn=turn)
+def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
+    """The question once more, and why."""
+    waiting = heard.stack.top
+    wanted = ", ".join(waiting.asks) if waiting is not None else ""
+    if pending is not None:
+        why = f"the message says neither yes nor no to {pending.tool}"
+    else:
+        why = f"the message does not plainly give {wanted}" if wanted else "the message is no yes to going on"
+    return replace(heard, pending=pending, reason=heard.reason or f"the question was asked again: {why}")
+
+
+def _names_a_flow(begun: SelectedFlows) -> bool:
+    """Whether a message has a word of the name of a flow that was recalled for it."""
+    found = begun.selection.candidates if begun.selection is not None else ()
+    said = set(stems(begun.request.message))
+    return any(said & set(stems(str(each.get("flow_name", "")))) for each in found)
+
+
+def _with(stack: FlowStack, names: list[str], request: TurnRequest, pending: PendingCall | None) -> FlowStack:
+    """With the flows that were chosen on top; what is parked below keeps the call that it waits for a yes to."""
+    turn, top = request.conversation.turns, stack.top
+    if top is not None and pending is not None:
+        stack = stack.with_top(top.model_copy(update={"pending": pending}))
+    flows = tuple(
+        each.model_copy(update={"pending": None}) if each.name in names else each
+        for each in after_selection(stack.flows, stack.failed, names, request=request.message, turn=turn)
+    )
     return FlowStack(flows, tuple(each for each in stack.failed if each.name not in names))
 
 

@@ -1,8 +1,13 @@
 """What a message says to a question that wants a yes or a no: by lists of words in seven languages, and by no model."""
 
 import re
-from typing import Final, Literal
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, Final, Literal
 from unicodedata import normalize
+
+from jazz_select.agent.flows.said import word_list
+from jazz_select.routing.names.words import stem, stems
 
 Consent = Literal["yes", "no", ""]
 """Agreed, called off, or neither: then it is never taken as a yes."""
@@ -11,9 +16,11 @@ _CALLED_OFF: Final = """
     no, nope, nah, no no, no thanks, no thank you, cancel, stop, wait, never mind, nevermind, forget it,
     forget about it, leave it, abort, not now, quit, exit, don't, do not, dont, don't do it, do not do it, please don't,
     please don't do it, please do not,
-    i don't want that, i changed my mind, hold on, call it off, absolutely not, of course not
+    i don't want that, i changed my mind, hold on, call it off, absolutely not, of course not, keep it, keep that,
+    keep them, leave it as it is, leave it alone, 👎, ❌
     nein, nö, nee, ne, nein danke, nein bitte nicht, bitte nicht, lieber nicht, doch nicht, nicht jetzt, abbrechen,
-    abbruch, brich ab, stopp, halt, lass es, lassen sie es, lass das, vergiss es, vergessen sie es, auf keinen fall
+    abbruch, brich ab, stopp, halt, lass es, lassen sie es, lass das, vergiss es, vergessen sie es, auf keinen fall,
+    behalte es, behalten sie es
     no gracias, cancelar, cancela, cancele, cancélalo, detente, detener, para, alto, olvídalo, olvidalo, déjalo, dejalo,
     mejor no, ahora no, no lo hagas, no lo haga, de ninguna manera
     non, non merci, annuler, annule, annulez, arrête, arrete, arrêtez, laisse tomber, laissez tomber, oublie, oubliez,
@@ -30,7 +37,7 @@ _AGREED: Final = """
     yes, yes please, yep, yeah, yup, ok, okay, sure, please, please do, please do it, please do so,
     go on, go ahead, continue, do it, do that,
     yes do it, proceed, confirm, confirmed, agreed, of course, absolutely, i agree, i confirm, that's right,
-    that is right, that's correct, that is correct, correct
+    that is right, that's correct, that is correct, correct, 👍, ✅
     ja, jawohl, ja bitte, ja gerne, ja gern, gerne, einverstanden, in ordnung, mach das, machen sie das, mach es,
     bestätigt, ich bestätige, weiter, natürlich, na klar, klar, genau
     sí, si, sí por favor, si por favor, claro, claro que sí, de acuerdo, vale, adelante, hazlo, hágalo, confirmo,
@@ -61,42 +68,118 @@ CALLED_OFF: Final = _phrases(_CALLED_OFF)
 AGREED: Final = _phrases(_AGREED)
 """Messages that let it go on."""
 POLITE: Final = _phrases(_POLITE)
+_REFUSED: Final = """
+    no, n, nope, nah, no thanks, no thank you, nein, nein danke, nö, nee, no gracias, non, non merci, no grazie,
+    нет, нет спасибо, いいえ, いえ, 👎, ❌
+"""
+REFUSED: Final = _phrases(_REFUSED)
+"""Messages that say no to a question, and do not call off what it was asked for."""
+CONSENTING: Final = frozenset(word for phrase in AGREED | CALLED_OFF | POLITE for word in phrase.split())
+"""Every word of them."""
+_BY_LETTER: Final[Mapping[str, Consent]] = {"y": "yes", "n": "no"}
+_WEAK: Final = frozenset({"ok", "okay"})
+"""Before a word that calls off, these say that it was heard as well as that it may go on."""
+_DENIED: Final = frozenset({"don't", "do not", "dont", "please don't", "please do not"})
+_POINTING: Final = word_list(
+    """
+    it that this them those these him her es ihn sie das den die dem lo la los las le les eso esto ça cela il это его её
+    их
+    """
+)
+_BETWEEN: Final = word_list("and then the my our und mein meine meinen y el mi et ma mon e il mio mia и мой мою")
+"""Words between a yes and what it is said of that add nothing."""
 _PIECES: Final = re.compile(r"[.,;:!¡…。、()\[\]\"\n]+")
 _ASKING: Final = frozenset("?؟¿")
-_LONGEST: Final = 100
+_TONES: Final = re.compile("[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
+"""How an emoji is drawn."""
+_GIVEN: Final = "\ue000"
+"""Stands for an argument of the call."""
+_LONGEST: Final = 200
 _MOST_WORDS: Final = 5
 
 
-def consent(message: str) -> Consent:
+def consent(message: str, tool: str = "", arguments: Mapping[str, Any] | None = None) -> Consent:
     """Whether a message agrees, calls off, or does neither.
 
     Every word of it has to be one of the lists', and all have to say the same: whatever else it says, and whatever it
-    asks, is no answer to the question.
+    asks, is no answer to the question. After a yes, and after "don't", it may repeat what it was asked about: the words
+    of the tool, its arguments as they were shown, and words that point to them, as in "yes, cancel it".
+
+    Args:
+        message: What the user says.
+        tool: The tool that was asked about, or whatever name the question has.
+        arguments: What it would get.
     """
-    text = normalize("NFKC", message).replace("’", "'").casefold().strip(" '\t\n")
-    if len(text) > _LONGEST or _ASKING.intersection(text):
+    text = _TONES.sub("", normalize("NFKC", message).replace("’", "'").casefold()).strip(" '\t\n")
+    if len(text) > _LONGEST or _ASKING.intersection(text) or _GIVEN in text:
         return ""
+    if text.strip(".!") in _BY_LETTER:
+        return _BY_LETTER[text.strip(".!")]
     pieces = [" ".join(piece.split()) for piece in _PIECES.split(text)]
     whole = " ".join(filter(None, pieces))
     if whole in AGREED or whole in CALLED_OFF:
         return "yes" if whole in AGREED else "no"
-    said = [kind for piece in pieces for kind in _kinds(piece.split())]
-    found = set(said) - {"polite"}
-    return "yes" if found == {"yes"} else "no" if found == {"no"} else ""
+    found = {kind for piece in pieces for kind, _ in _kinds(piece.split())} - {"polite"}
+    if len(found) == 1 and (said := found & {"yes", "no"}):
+        return "yes" if "yes" in said else "no"
+    return _repeated(text, tool, arguments or {}) if tool else ""
 
 
-def _kinds(words: list[str]) -> list[str]:
-    """What the words of one piece say, the longest phrases first; "else" for what is in no list."""
+def _repeated(text: str, tool: str, arguments: Mapping[str, Any]) -> Consent:
+    """A yes or a "don't" that repeats what it was asked about, and says nothing more."""
+    for phrase in sorted(_shown(arguments), key=len, reverse=True):
+        text = re.sub(rf"(?<![\w@.+-]){re.escape(phrase)}(?![\w@+-]|\.\w)", f" {_GIVEN} ", text)
+    own = frozenset(stems(tool))
+    said = [each for piece in _PIECES.split(text) for each in _kinds(piece.split(), own) if each[0] != "polite"]
+    kinds = [kind for kind, _ in said]
+    if not said or "else" in kinds or kinds.count("given") > len(arguments):
+        return ""
+    if kinds[0] == "no":
+        return "no" if "yes" not in kinds and _DENIED & {phrase for kind, phrase in said if kind == "no"} else ""
+    if kinds[0] != "yes" or "no" in kinds:
+        return ""
+    # "ok, cancel" may say either, and so may "yes, cancel": a word that calls off has to have an object
+    doubtful = any(
+        kind == "own" and phrase in CALLED_OFF and (said[0][1] in _WEAK or after not in {"own", "given", "pointing"})
+        for (kind, phrase), (after, _) in pairwise([*said, ("", "")])
+    )
+    return "" if doubtful else "yes"
+
+
+def _shown(arguments: Mapping[str, Any]) -> list[str]:
+    """The arguments as people name them: the value, or its name before it."""
     found: list[str] = []
+    for name, value in arguments.items():
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            text = " ".join(normalize("NFKC", str(value)).casefold().split())
+            found += [text, f"{name.replace('_', ' ').casefold()} {text}"] if text else []
+    return found
+
+
+def _kinds(words: list[str], own: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
+    """What the words of one piece say, each with its phrase, the longest first; "else" for what is in no list."""
+    found: list[tuple[str, str]] = []
     while words:
         for length in range(min(_MOST_WORDS, len(words)), 0, -1):
             phrase = " ".join(words[:length])
-            kinds = (("polite", POLITE), ("no", CALLED_OFF), ("yes", AGREED))
-            kind = next((name for name, phrases in kinds if phrase in phrases), "")
-            if kind:
-                found.append(kind)
+            if kind := _kind(phrase, own if length == 1 else frozenset()):
+                if kind != "between":
+                    found.append((kind, phrase))
                 words = words[length:]
                 break
         else:
-            return ["else"]
+            return [("else", words[0])]
     return found
+
+
+def _kind(phrase: str, own: frozenset[str]) -> str:
+    """What one phrase says."""
+    if own and (phrase in own or stem(phrase) in own):
+        return "own"
+    if own and phrase == _GIVEN:
+        return "given"
+    listed = (("polite", POLITE), ("no", CALLED_OFF), ("yes", AGREED))
+    kind = next((name for name, phrases in listed if phrase in phrases), "")
+    if kind or not own:
+        return kind
+    return "pointing" if phrase in _POINTING else "between" if phrase in _BETWEEN else ""

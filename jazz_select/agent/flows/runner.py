@@ -16,10 +16,11 @@ from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields, storable_text
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.executor import FlowExecutor, Step, chain_of
+from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import StepRecord
 from jazz_select.routing.run_context import arguments_of
 from jazz_select.routing.schemas.compatibility import outputs
-from jazz_select.routing.schemas.fields import RESULT
+from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import Approve, fingerprint
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
@@ -60,6 +61,7 @@ class FlowRun:
         tool: The tool that a choice fell on and that waits.
         last: The tool that ran last.
         asks: What it waits for.
+        unfound: What a tool was to give and did not, where it failed since another wants it.
         text: What a model said, where one went on.
         problem: What is open, or went wrong, in words.
         final: Whether a tool of its own was run that destroys something.
@@ -84,6 +86,7 @@ class FlowRun:
     tool: str = ""
     last: str = ""
     asks: tuple[str, ...] = ()
+    unfound: tuple[str, ...] = ()
     text: str = ""
     problem: str = ""
     final: bool = False
@@ -288,12 +291,22 @@ class FlowRunner:
         if ran.status == "ok":
             return run
         last = ran.records[-1]
+        if unfound := self._unfound(run, last.missing):
+            return replace(run, status="failed", unfound=unfound, problem=last.error)
         if last.missing:
             waits = replace(run, status="waiting", records=tuple(good), tool=last.tool)
             return replace(waits, asks=last.missing, problem=last.error)
         if last.fault == "asked":
             return replace(run, status="waiting", records=tuple(good), tool=last.tool, problem=last.error)
         return replace(run, status=ran.status, problem=last.error or _OPEN)
+
+    def _unfound(self, run: FlowRun, missing: Sequence[str]) -> tuple[str, ...]:
+        """What a tool of this chain was to give and did not, and no user can: one that takes it is given it instead."""
+        tools = [self._executor.tools[each.tool] for each in run.ran if each.tool in self._executor.tools]
+        named = [*(each.name for tool in tools for each in outputs(tool)), *run.own]
+        taken = {folded_name(name) for tool in tools for name in fields(tool.input_schema)}
+        given = {folded_name(name) for name in named} - taken
+        return tuple(name for name in missing if folded_name(name) in given)
 
     def _told(self, record: StepRecord) -> Ran:
         output = output_text(record.output) if record.status == "ok" else f"it ran: {record.error}"

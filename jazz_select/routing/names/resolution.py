@@ -15,7 +15,7 @@ from jazz_select.routing.names.vocabulary import (
     NEGATION,
     are_opposites,
 )
-from jazz_select.routing.names.words import LONGEST, NamedTool, folded_name, stems, words
+from jazz_select.routing.names.words import LONGEST, NamedTool, folded_name, skeleton, stems, words
 from jazz_select.routing.tools.sources import ToolsLike, tools_of
 from jazz_select.text import beginning
 
@@ -162,7 +162,8 @@ class NameIndex(Generic[ToolT]):
         shown = beginning(name, LONGEST)
         if len(name) > LONGEST:
             return self._nothing(shown, f"the name is longer than {LONGEST} characters")
-        return self._normalised(shown) or self._alike(shown) or self._part(shown) or self._unlike(shown)
+        stages = (self._looking_alike, self._normalised, self._alike, self._part)
+        return next(filter(None, (stage(shown) for stage in stages)), None) or self._unlike(shown)
 
     @cached_property
     def _folded(self) -> dict[str, list[ToolT]]:
@@ -174,6 +175,22 @@ class NameIndex(Generic[ToolT]):
     @cached_property
     def _likeness(self) -> NameSimilarity:
         return NameSimilarity(self.tools)
+
+    @cached_property
+    def _skeletons(self) -> dict[str, list[ToolT]]:
+        found: dict[str, list[ToolT]] = {}
+        for tool in self.tools:
+            found.setdefault(skeleton(tool.name), []).append(tool)
+        return found
+
+    def _looking_alike(self, name: str) -> Resolution[ToolT] | None:
+        """A name that a tool's differs from only by letters that look alike, or marks, may be meant for another."""
+        found = [tool.name for tool in self._skeletons.get(skeleton(name), [])] if words(name) else []
+        if all(folded_name(each) == folded_name(name) for each in found):
+            return None
+        if len(found) > 1:
+            return self._ambiguous(name, found)
+        return self._nothing(name, f"it only looks like {found[0]}: some of its letters are others", first=(*found,))
 
     def _normalised(self, name: str) -> Resolution[ToolT] | None:
         found = self._folded.get(folded_name(name), []) if words(name) else []

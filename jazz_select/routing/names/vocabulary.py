@@ -75,6 +75,11 @@ WORDS: Final = _set("""
 """)
 """Nouns spelt like other nouns: right as they stand, so never somebody's slip for another one."""
 
+READING: Final = _set("""
+    browse check compare count describe display estimate fetch find forecast get inspect is list look lookup peek
+    preview query read retrieve search see show summarise summarize track view
+""")
+"""Verbs of tools that only read: of those that look, the ones that make, test or settle nothing."""
 
 OPPOSITE: Final = frozenset(
     frozenset(pair.split(":"))

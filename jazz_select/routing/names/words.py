@@ -14,6 +14,13 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS = ("L", "M", "N")
 """Letters, the marks that stand on them, and digits: a name without its marks is another name."""
 _DIGITS = re.compile(r"(?<=\d) (?=\d)")
+_LOOKING_LIKE: Final = {
+    **dict(zip("АВЕЗКМНОРСТУХІЈЅԚԜӀҮаеорсухіјѕԁԛԝһӏүкмт", "ABE3KMHOPCTYXIJSQWIYaeopcyxijsdqwhlykmt", strict=True)),
+    **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹαοινκρυχγϲϳ", "ABEZHIKMNOPTYXCaoivkpuxycj", strict=True)),
+    **dict(zip("ՕօոսհցԼՏ", "OonuhgLS", strict=True)),
+    **dict(zip("ıɩɡɑʏᴏᴄᴠᴡᴢꓲꓳ", "iigayocvwzIO", strict=True)),
+}
+"""Cyrillic, Greek, Armenian and rare Latin letters, and the Latin ones that nobody can tell them from."""
 _IRREGULAR: Final = {
     **dict.fromkeys(("aws", "canvas", "css", "dns", "gps", "https", "ios", "news", "os", "series", "sms", "tls"), ""),
     "children": "child",
@@ -88,6 +95,15 @@ def words(text: str) -> tuple[str, ...]:
 def folded_name(name: str) -> str:
     """What spellings of a name have in common: `orderId`, `order_id` and `Order-ID` are one, `v_1_1` and `v_11` two."""
     return _DIGITS.sub("_", " ".join(words(name))).replace(" ", "") or name.casefold()
+
+
+def skeleton(name: str) -> str:
+    """What names that look alike have in common: the `folded_name` without marks, in the Latin letters it looks like.
+
+    Two names of one skeleton are not the same name: one may have been written to be taken for the other.
+    """
+    plain = "".join(_LOOKING_LIKE.get(char, char) for char in normalize("NFKC", name))
+    return folded_name("".join(char for char in normalize("NFD", plain) if not category(char).startswith("M")))
 
 
 def stem(word: str) -> str:

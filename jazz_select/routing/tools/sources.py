@@ -70,7 +70,7 @@ def _called_as(name: object, given: object) -> Tool:
     return tool
 
 
-def tool_from_function(
+def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     function: Callable[..., object],
     *,
     name: str = "",
@@ -78,6 +78,7 @@ def tool_from_function(
     capabilities: Sequence[str] = (),
     destructive: bool = False,
     idempotent: bool = False,
+    read_only: bool | None = None,
 ) -> Tool:
     """A tool from a function: its signature gives the arguments, its docstring the description.
 
@@ -109,6 +110,7 @@ def tool_from_function(
         capabilities=tuple(capabilities),
         destructive=destructive,
         idempotent=idempotent,
+        read_only=read_only,
     )
 
 
@@ -161,6 +163,7 @@ def tools_from_mcp(listing: object, *, provider: str = "", call: Calling | None 
                 provider=provider,
                 operation=name,
                 destructive=_destructive(said),
+                read_only=said["readOnlyHint"] if isinstance(said.get("readOnlyHint"), bool) else None,
             )
         )
     return found

@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jazz_select.errors import DuplicateToolError, ToolError
-from jazz_select.routing.names.words import check_named, words
+from jazz_select.routing.names.vocabulary import ACTING, LOOKING, READING
+from jazz_select.routing.names.words import check_named, stems, words
 
 CALL_ID: Final = "call_id"
 """The parameter of a function that gets the id of the call, and of which no model is told."""
 ALIASES: Mapping[str, str] = {"mail": "email", "cal": "calendar", "msg": "message", "docs": "document"}
 """Words of capabilities that mean the same."""
+_JOINING: Final = frozenset({"and", "or", "then", "in", "out", "off", "on"})
+"""With one of these a name has two verbs, or another one: `find_or_create`, `check_in`."""
 _EMAIL = re.compile(r"\be-mail\b", re.IGNORECASE)
 
 
@@ -34,6 +37,7 @@ class Tool:
         id: Stable and unique; `provider.name` where none is given.
         idempotent: True where calling it twice does no more than calling it once: only then is a call of which nobody
             knows whether it was done tried again.
+        read_only: Whether it changes nothing. None where nobody says so; then `reads` goes by its name.
     """
 
     name: str
@@ -47,6 +51,7 @@ class Tool:
     destructive: bool = False
     id: str = ""
     idempotent: bool = False
+    read_only: bool | None = None
 
     def __post_init__(self) -> None:
         """Check what cannot be guessed, and bring capabilities to one form."""
@@ -57,6 +62,19 @@ class Tool:
             raise ToolError(self.name, "input_schema is a JSON Schema as a mapping, such as {'type': 'object'}")
         object.__setattr__(self, "id", self.id or ".".join(part for part in (self.provider, self.name) if part))
         object.__setattr__(self, "capabilities", tuple(dict.fromkeys(map(capability, self.capabilities))))
+
+    @property
+    def reads(self) -> bool:
+        """Whether it changes nothing: it is said to, or the first verb of its name is one of reading, and the only one.
+
+        A name is no proof. Nothing is allowed on its strength but what would be allowed to a tool of any name: it
+        decides only whether a request that may be no more than a question is acted on without a model.
+        """
+        if self.destructive or self.read_only is not None:
+            return bool(self.read_only) and not self.destructive
+        named = stems(self.name)
+        verb = next((word for word in named if word in LOOKING | ACTING), "")
+        return verb in READING and not _JOINING.intersection(named)
 
 
 class Toolbox(Mapping[str, Tool]):

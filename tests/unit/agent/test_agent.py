@@ -72,8 +72,8 @@ async def test_a_change_of_subject_parks_a_flow_and_brings_it_back(made: Made) -
     first = await agent.turn(REFUND)
     second = await agent.turn("what about my other order, has it been shipped?", first.conversation, context=BEN)
     assert second.flows == ["track_order"]
-    assert (second.status, second.resumed) == ("done", "refund_order")
-    assert second.text.endswith("Back to: refund order.")
+    assert (second.status, second.resumed) == ("waiting", "refund_order")
+    assert second.text.endswith("Back to: refund order. Shall I go on with: refund order?")
     active = second.conversation.active
     assert active is not None
     assert (active.name, active.status, active.asks) == ("refund_order", "waiting", ("email",))

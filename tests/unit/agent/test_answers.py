@@ -103,6 +103,42 @@ async def test_what_the_middle_of_a_chain_lacks_is_asked_for_first() -> None:
     assert (third.status, ran) == ("done", ["find", "C1 M-12"])
 
 
+@pytest.mark.parametrize(
+    ("found", "declared", "status", "text"),
+    [
+        ({"class_id": None}, None, "failed", "both could not be done: class id could not be found."),
+        ({}, obj(class_id="string"), "failed", "both could not be done: class id could not be found."),
+        ({}, None, "waiting", "To go on, I need: class id."),
+        ({"class_id": "C1"}, None, "done", "both is done."),
+        ({"title": None}, obj(title="string"), "waiting", "To go on, I need: class id."),
+        ({"day": None}, None, "waiting", "To go on, I need: class id."),
+    ],
+    ids=["null", "declared and not given", "not its own", "given", "another is null", "another, undeclared"],
+)
+async def test_what_a_look_up_did_not_find_is_not_asked_of_the_user(
+    found: dict[str, Any], declared: Any, status: str, text: str
+) -> None:
+    registry = shop_of(("both", ("find", "book")))
+
+    def book(class_id: str) -> None: ...
+
+    find = Tool(name="find", function=lambda: found, output_schema=declared)
+    result = await agent_of(registry, [find, book]).turn("both")
+    assert (result.status, result.text) == (status, text)
+
+
+async def test_what_the_look_up_takes_itself_is_asked_of_the_user() -> None:
+    registry = shop_of(("both", ("find", "book")))
+
+    def find(class_id: str = "") -> dict[str, Any]:
+        return {"class_id": None}
+
+    def book(class_id: str) -> None: ...
+
+    result = await agent_of(registry, [find, book]).turn("both")
+    assert (result.status, result.runs[0].asks) == ("waiting", ("class_id",))
+
+
 async def test_what_was_found_in_the_first_message_is_known_in_the_second(made: Made) -> None:
     model = ScriptedModel('{"order_number": "60105"}', '{"email": null}', '{"email": null}')
     agent = made(model)

@@ -205,6 +205,8 @@ async def test_neither_yes_nor_no_asks_again(message: str) -> None:
     log: list[Any] = []
     first, again, done = await talk(at_an_agent(pays(log)), "pays", message, "yes")
     assert (first.text, again.status, again.text) == (QUESTION, "confirming", QUESTION)
+    repeated = "the question was asked again: the message says neither yes nor no to pay"
+    assert again.reason == (repeated if not again.flows else "pay was not run: it has to be approved first")
     assert (done.status, log) == ("done", [KNOWN])
 
 
@@ -248,9 +250,74 @@ async def test_a_message_about_another_flow_parks_the_one_that_asks_and_brings_t
     model = ScriptedModel(*(f'["{flow_id(name)}"]' for name in ("pays", "looks")))
     selector = FlowSelector(model, registry, ListMemory(metadata("pays", "looks")), "support")
     agent = Agent(selector, [pays(log), look])
-    first, other, again, done = await talk(agent, "pays", "looks", "yes", "yes")
-    assert [each.status for each in (first, other, again, done)] == ["confirming", "done", "confirming", "done"]
-    assert (other.resumed, other.conversation.pending, again.text, log) == ("pays", None, QUESTION, ["look", KNOWN])
+    first, other, done = await talk(agent, "pays", "looks", "yes")
+    assert [each.status for each in (first, other, done)] == ["confirming", "confirming", "done"]
+    assert (other.flows, other.resumed, log) == (["looks"], "pays", ["look", KNOWN])
+    assert other.text == f"looks is done.\n\nBack to: pays. {QUESTION}"
+    assert other.conversation.pending == first.conversation.pending
+    assert [each.pending for each in other.conversation.flows] == [None]
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(
+    ("last", "context", "schema", "statuses", "paid"),
+    [
+        pytest.param("no", KNOWN, None, ["confirming", "done"], [], id="a no"),
+        pytest.param("hm", KNOWN, None, ["confirming", "confirming"], [], id="neither"),
+        pytest.param("yes", {"amount": 6}, None, ["confirming", "confirming"], [], id="other arguments"),
+        pytest.param("yes", KNOWN, obj(paid="integer"), ["done", "confirming"], [], id="no text to ask it in"),
+    ],
+)
+async def test_what_comes_back_is_asked_about_once_and_only_a_yes_to_that_counts(
+    last: str, context: Any, schema: Any, statuses: list[str], paid: list[Any]
+) -> None:
+    log: list[Any] = []
+
+    def look() -> dict[str, int]:
+        return {"paid": 0}
+
+    registry = shop_of(("pays", ("pay",)), ("looks", ("look",)))
+    model = ScriptedModel(*(f'["{flow_id(name)}"]' for name in ("pays", "looks", "nothing")))
+    selector = FlowSelector(model, registry, ListMemory(metadata("pays", "looks")), "support")
+    agent = Agent(selector, [pays(log), look])
+    first = await agent.turn("pays", context=KNOWN)
+    other = await agent.turn("looks", first.conversation, context=KNOWN, schema=schema)
+    kept = Conversation.from_json(other.conversation.to_json())
+    ended = await agent.turn(last, kept, context=context)
+    assert ([other.status, ended.status], log) == (statuses, paid)
+    if schema is not None:
+        assert (other.value, other.conversation.pending) == ({"paid": 0}, None)
+
+
+@pytest.mark.spec("005.2")
+async def test_where_nothing_can_be_looked_for_the_question_stands() -> None:
+    log: list[Any] = []
+    registry = shop_of(("pays", ("pay",)))
+    agent, broken = (
+        Agent(FlowSelector(None, registry, memory, "support"), [pays(log)])
+        for memory in (ListMemory(metadata("pays")), ListMemory(error=ConnectionError("gone")))
+    )
+    first = await agent.turn("pays", context=KNOWN)
+    again = await broken.turn("what about the weather", first.conversation, context=KNOWN)
+    done = await agent.turn("yes", again.conversation, context=KNOWN)
+    assert (again.status, again.text, log) == ("confirming", QUESTION, [KNOWN])
+    assert again.reason.startswith("no flow could be looked for")
+    assert [first.status, done.status] == ["confirming", "done"]
+
+
+@pytest.mark.spec("005.2")
+async def test_a_flow_that_is_called_off_brings_the_question_of_the_one_below_it() -> None:
+    log: list[Any] = []
+
+    def look(number: str) -> None: ...
+
+    registry = shop_of(("pays", ("pay",)), ("looks", ("look",)))
+    model = ScriptedModel(*(f'["{flow_id(name)}"]' for name in ("pays", "looks")))
+    selector = FlowSelector(model, registry, ListMemory(metadata("pays", "looks")), "support")
+    results = await talk(Agent(selector, [pays(log), look]), "pays", "looks", "never mind", "yes")
+    assert [each.status for each in results] == ["confirming", "waiting", "confirming", "done"]
+    assert results[2].text.endswith(f"Back to: pays. {QUESTION}")
+    assert log == [KNOWN]
 
 
 async def test_a_hook_may_still_say_no_after_the_yes_and_its_reason_is_for_logs() -> None:

@@ -1,13 +1,31 @@
 """What counts as a yes, as a no, and as neither; and which requests only seem to want something done."""
 
+from typing import Any
+
 import pytest
 
+from jazz_select import FlowRegistry
 from jazz_select.agent.flows.consent import AGREED, CALLED_OFF, POLITE, consent
 from jazz_select.agent.flows.tentative import is_tentative
-from tests.unit.agent.turns import agent_of, destroyer, shop_of
+from jazz_select.routing import Tool
+from jazz_select.routing.tools.sources import tools_from_mcp
+from tests.unit.agent.turns import Made, agent_of, destroyer, shop_of
 
 YES = {
-    "en": ["yes", "Yes, please.", "OK", "sure!", "Go ahead", "yes, please do it!", "of course"],
+    "en": [
+        "yes",
+        "Yes, please.",
+        "OK",
+        "sure!",
+        "Go ahead",
+        "yes, please do it!",
+        "of course",
+        "y",
+        "Y.",
+        "👍",
+        "👍🏽",
+        "✅️",
+    ],
     "de": ["Ja", "Ja, bitte.", "einverstanden", "Mach das"],
     "es": ["Sí", "si, por favor", "¡Claro que sí!", "adelante"],
     "fr": ["Oui", "oui, s’il vous plaît", "D'accord.", "vas-y"],
@@ -16,7 +34,7 @@ YES = {
     "ja": ["はい", "はい、お願いします。", "もちろんです", "続けてください"],
 }
 NO = {
-    "en": ["no", "No, thanks.", "don't", "never mind", "stop!", "please don't do it", "cancel"],
+    "en": ["no", "No, thanks.", "don't", "never mind", "stop!", "please don't do it", "cancel", "n", "👎", "❌"],
     "de": ["Nein", "nein, danke", "lieber nicht", "Abbrechen"],
     "es": ["no, gracias", "mejor no", "Cancelar", "olvídalo"],
     "fr": ["Non", "non merci", "annulez", "laisse tomber"],
@@ -26,8 +44,8 @@ NO = {
 }
 NEITHER = [
     *("", " ", "?", "yes?", "ok？", "yes but wait", "no, go ahead", "ok, stop", "yes, but the other one", "no problem"),
-    *("yes yes no", "thanks", "please hold my calls", "yesterday", "okra", "not yes", "I said yes to my sister", "👍"),
-    *("maybe", "what would yes do", "da", "yes " * 60, "y", "ja aber", "はい？", "はい、でも待って"),
+    *("yes yes no", "thanks", "please hold my calls", "yesterday", "okra", "not yes", "I said yes to my sister"),
+    *("maybe", "what would yes do", "da", "yes " * 60, "y no", "ja aber", "はい？", "はい、でも待って"),
 ]
 
 
@@ -47,6 +65,55 @@ def test_a_no_in_seven_languages(message: str) -> None:
 @pytest.mark.parametrize("message", NEITHER)
 def test_whatever_else_is_said_is_no_yes(message: str) -> None:
     assert consent(message) == ""
+
+
+CANCEL: Any = ("cancel_appointment", {"number": "A-17", "email": "ada@example.org", "fee": 5})
+REPEATED = [
+    ("yes, cancel it", "yes"),
+    ("Go ahead and cancel it!", "yes"),
+    ("yes please, cancel my appointment", "yes"),
+    ("yes, cancel A-17.", "yes"),
+    ("yes, cancel appointment number A-17", "yes"),
+    ("yes, ada@example.org", "yes"),
+    ("yes, that", "yes"),
+    ("ja, den", "yes"),
+    ("yes, 5", "yes"),
+    ("no, keep it", "no"),
+    ("no, don't", "no"),
+    ("no wait", "no"),
+    ("no, don't cancel it", "no"),
+    ("don't cancel my appointment", "no"),
+    ("cancel", "no"),
+    ("yes, cancel A-18", ""),
+    ("yes, cancel A-17 and A-18", ""),
+    ("yes, cancel A-17-B", ""),
+    ("yes, fee 6", ""),
+    ("yes, 5.50", ""),
+    ("yes, cancel", ""),
+    ("ok, cancel", ""),
+    ("ok, cancel it", ""),
+    ("cancel it", ""),
+    ("no, cancel it", ""),
+    ("yes, cancel it?", ""),
+    ("yes, but cancel it tomorrow", ""),
+    ("yes, cancel it and book another", ""),
+    ("yes, cancel it, no", ""),
+    ("yes, cancel all of them", ""),
+    ("yes, A-17, A-17, A-17, A-17", ""),
+    ("yes \ue000", ""),
+]
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(("message", "said"), REPEATED)
+def test_a_yes_may_repeat_what_was_asked_about_and_say_nothing_more(message: str, said: str) -> None:
+    assert consent(message, *CANCEL) == said
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize("message", ["yes, cancel it", "yes, ada@example.org", "yes, 5"])
+def test_what_nobody_asked_about_is_no_part_of_a_yes(message: str) -> None:
+    assert consent(message) == consent(message, "close_shop", {"at": "8 pm"}) == ""
 
 
 def test_no_word_is_both_and_each_phrase_of_the_lists_is_read_as_what_it_is() -> None:
@@ -130,6 +197,40 @@ async def test_a_plain_request_and_a_wish_are_meant(message: str) -> None:
     log: list[str] = []
     agent = agent_of(shop_of(("cancel_it", ("cancel",))), [destroyer("cancel", log)], "cancel_it", shift_above=0)
     assert ((await agent.turn(message)).status, log) == ("done", ["cancel"])
+
+
+WRITES = ["renew_prescription", "book_or_find", "check_in_guest", "prescription", "generate_invoice"]
+READS = ["get_prescription", "prescription_lookup", "look", "list_bookings", "track_order"]
+
+
+@pytest.mark.spec("005.3")
+@pytest.mark.parametrize("message", ["don't renew it", "what happens if I renew it?", "can I renew it?"])
+@pytest.mark.parametrize(("name", "reads"), [*((each, False) for each in WRITES), *((each, True) for each in READS)])
+async def test_what_may_change_something_is_not_run_for_a_request_that_may_not_be_meant(
+    name: str, message: str, reads: bool
+) -> None:
+    log: list[str] = []
+    for said, runs in ((None, reads), (True, True), (False, False)):
+        tool = Tool(name=name, function=lambda: log.append("run"), read_only=said)
+        result = await agent_of(shop_of(("look_it_up", (name,))), [tool], "look_it_up", shift_above=0).turn(message)
+        assert (result.status, log) == (("done", ["run"]) if runs else ("open", []))
+        log.clear()
+
+
+def test_whoever_destroys_does_not_read_and_a_server_may_say_who_does() -> None:
+    assert not Tool(name="get_rid", destructive=True, read_only=True).reads
+    hints: list[dict[str, Any]] = [{"readOnlyHint": True}, {"readOnlyHint": False}, {}]
+    listed = [{"name": "list_it", "annotations": each} for each in hints]
+    assert [each.read_only for each in tools_from_mcp(listed)] == [True, False, None]
+    assert [each.reads for each in tools_from_mcp(listed)] == [True, False, True]
+
+
+async def test_a_flows_own_examples_are_sure_whatever_words_they_have(made: Made, pack: FlowRegistry) -> None:
+    """Every example of the catalogue that says no, if or why still reaches its flow."""
+    asked = [each for flow in pack.values() for each in flow.examples if is_tentative(each)]
+    agent = made()
+    missed = [each for each in asked if (await agent.turn(each)).reason.startswith("the request denies")]
+    assert (len(asked) > 100, missed) == (True, [])
 
 
 async def test_where_nothing_is_destroyed_a_question_is_a_request_like_others() -> None:

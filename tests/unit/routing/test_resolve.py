@@ -142,6 +142,35 @@ def test_no_letter_mark_or_digit_is_lost(asked: str, other: str) -> None:
     assert resolve(asked, listed(asked, other)).stage == "exact"
 
 
+@pytest.mark.spec("005.9")
+@pytest.mark.parametrize(
+    ("asked", "other"),
+    [
+        pytest.param("s\u0435nd_mail", "send_mail", id="Cyrillic e"),
+        pytest.param("\u0421all_\u041cum", "Call_Mum", id="Cyrillic capitals"),
+        pytest.param("send_t\u03bf_all", "send_to_all", id="Greek o"),
+        pytest.param("l\u0131st_files", "list_files", id="an i without its dot"),
+        pytest.param("cafe\u0301_list", "cafe_list", id="an accent"),
+        pytest.param("a\u0323dd_user", "add_user", id="a dot below"),
+        pytest.param("กี_list", "ก_list", id="a Thai vowel sign"),
+    ],
+)
+def test_names_that_only_look_alike_are_ambiguous_and_not_equal(asked: str, other: str) -> None:
+    alone = resolve(asked, listed(other))
+    assert (alone.tool, alone.suggestions[0]) == (None, other)
+    assert "looks like" in alone.reason
+    both = listed(asked, other)
+    assert [resolve(each.name, both).tool for each in both] == both
+    loose = resolve(other.upper().replace("_", "-"), both)
+    assert (loose.tool, set(loose.suggestions)) == (None, {asked, other})
+    assert resolve(other.upper().replace("_", "-"), listed(other)).tool is not None
+
+
+def test_other_scripts_are_no_disguise() -> None:
+    for name in ("найти_файл", "εύρεση_αρχείου", "ファイル_検索", "größe_ändern"):
+        assert resolve(name.replace("_", "-"), listed(name, "find_file")).stage == "normalised"
+
+
 OPPOSITES = [
     ("lock_account", "unlock_account"),
     ("create_event", "delete_event"),

@@ -1,0 +1,261 @@
+"""Whether a value was said: it stands whole in one message, as text, as a number in digits or words, or as a date."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, cast
+from unicodedata import category, normalize
+
+from jazz_select.routing.schemas.fields import Schema, alternatives
+
+EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
+"""What may stand around a value and is no part of it."""
+
+
+def word_list(listed: str) -> frozenset[str]:
+    """The words of a list, in one form of each letter."""
+    return frozenset(normalize("NFKC", listed).split())
+
+
+_MOST_LEAVES: Final = 200
+_LONG_NUMBER: Final = 7
+"""From so many digits on people write a number in groups: of phones, accounts, cards."""
+_LETTER: Final = r"[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+"""A letter, digit or underscore of a script that parts its words."""
+_BEFORE: Final = rf"(?<!{_LETTER})(?<!{_LETTER}[-@.+])(?<!\d[,:/])"
+_AFTER: Final = rf"(?!{_LETTER})(?![-@.+]+{_LETTER})(?![,:/]\d)(?!'(?!s\b){_LETTER})"
+_DIGITS: Final = r"(?:\d{1,3}(?:[.,]\d{3})+(?:[.,]\d{1,2})?|\d+(?:[.,]\d+)?)"
+_UNIT: Final = r"(?:st|nd|rd|th|am|pm|h|d|s|x|k|kg|g|cm|mm|m|km|l|ml|gb|mb|tb|eur|usd|min|days?|weeks?|months?|years?)?"
+_NUMBER: Final = re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})([-+]?{_DIGITS}){_UNIT}(?!{_LETTER})(?![-.,:/]\d)")
+_RANGE: Final = re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})(\d+)[-–](\d+){_UNIT}(?!{_LETTER})(?![-–.,:/]\d)")
+_COUNTED: Final = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
+    null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn
+    achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig
+    cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete
+    dieciocho diecinueve veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa
+    zéro une deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept
+    dix-huit dix-neuf vingt trente quarante cinquante soixante soixante-dix quatre-vingts quatre-vingt-dix
+    zero uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici
+    diciassette diciotto diciannove venti trenta quaranta cinquanta sessanta settanta ottanta novanta
+    ноль один два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать тринадцать четырнадцать
+    пятнадцать шестнадцать семнадцать восемнадцать девятнадцать двадцать тридцать сорок пятьдесят шестьдесят семьдесят
+    восемьдесят девяносто
+"""
+_VALUES: Final = (*range(21), *range(30, 100, 10))
+_WORDS: Final = {
+    word: _VALUES[place % len(_VALUES)] for place, word in enumerate(normalize("NFKC", _COUNTED).casefold().split())
+}
+_ALSO_WORDS: Final = frozenset({"once", "due", "sept", "sei", "neuf", "une"})
+"""Words for numbers that mean something else in running text, of that language or another."""
+_GROUPING: Final = word_list(
+    """
+    half quarter hundred thousand million dozen point halb einhalb hundert tausend komma cien mil medio media demi
+    cent mille virgule mezzo cento virgola сто тысяча тысячи тысяч половиной
+    """
+)
+"""Beside one of these, a word for a number is only a part of one."""
+_TOKEN: Final = re.compile(r"[^\W_]+(?:[-'][^\W_]+)*")
+_MONTHS_NAMED: Final = """
+    january february march april may june july august september october november december
+    jan feb mar apr may jun jul aug sep oct nov dec
+    januar februar märz april mai juni juli august september oktober november dezember
+    enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
+    janvier février mars avril mai juin juillet août septembre octobre novembre décembre
+    gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
+    января февраля марта апреля мая июня июля августа сентября октября ноября декабря
+"""
+_MONTHS: Final = {word: place % 12 + 1 for place, word in enumerate(_MONTHS_NAMED.split())}
+_MONTH: Final = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+_YEAR: Final = r"(?P<year>\d{4})"
+_DATES: Final = tuple(
+    re.compile(rf"(?<!{_LETTER})(?<![./-]){pattern}(?!{_LETTER}|[./-]?\d)")
+    for pattern in (
+        rf"{_YEAR}(?P<by>[-/.])(?P<number>\d{{1,2}})(?P=by)(?P<day>\d{{1,2}})",
+        rf"{_YEAR}年(?P<number>\d{{1,2}})月(?P<day>\d{{1,2}})日",
+        rf"(?P<day>\d{{1,2}})\.\s?(?P<number>\d{{1,2}})\.\s?{_YEAR}",
+        rf"(?P<first>\d{{1,2}})(?P<by>[-/])(?P<second>\d{{1,2}})(?P=by){_YEAR}",
+        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th|er|\.|o)?\s(?:of |de |di )?{_MONTH}\.?,?\s(?:of |de |del )?{_YEAR}",
+        rf"{_MONTH}\.?\s(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s{_YEAR}",
+    )
+)
+_LONGEST_SPELT: Final = 2
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def folded(text: str) -> str:
+    """A text without case, in one form of each letter, with one blank between words."""
+    return " ".join(normalize("NFKC", text).replace("’", "'").replace("−", "-").casefold().split())
+
+
+def in_words(name: str) -> str:
+    """A value of an `enum` as people say it: `next_day` is "next day"."""
+    return " ".join(re.sub(r"[-_]", " ", name).split())
+
+
+def was_said(value: object, part: object, root: Schema, messages: Iterable[str]) -> bool:
+    """Whether a value, or each in it where it is a list or an object, stands in one of these messages.
+
+    A text stands there word for word: case, the form of letters, and blanks may differ, and nothing else. The words of
+    an `enum` may have blanks for `_`. A number may be written in words, and a date in a way that can mean no other day.
+    A boolean stands there as "true" or "false". What says nothing, such as an empty list, was not said.
+
+    Args:
+        value: As JSON has it.
+        part: Its schema.
+        root: Where references of that point.
+        messages: What the user said.
+    """
+    texts = [folded(text) for text in messages]
+    leaves = list(_leaves(value, part, root))
+    return 0 < len(leaves) <= _MOST_LEAVES and all(_leaf_said(leaf, schema, root, texts) for leaf, schema in leaves)
+
+
+def numbers(text: str) -> Iterator[Decimal]:
+    """The numbers in a text: in digits, with points or commas between thousands or before decimals, and in words."""
+    text = folded(text)
+    for found in _NUMBER.findall(text):
+        yield from decimals(found)
+    for both in _RANGE.findall(text):
+        yield from map(Decimal, both)
+    yield from map(Decimal, _spelt(text))
+
+
+def decimals(number: str) -> Iterator[Decimal]:
+    """What a number in digits may be: "1,500" is two of them."""
+    for reading in dict.fromkeys((_plain(number, ",", "."), _plain(number, ".", ","))):
+        try:
+            yield Decimal(reading)
+        except InvalidOperation:
+            continue
+
+
+def number_in_words(text: str) -> int | None:
+    """The number that a text is, in words: "three", "twenty-one"."""
+    return _value(folded(text).strip(EDGES))
+
+
+def dates(text: str) -> Iterator[tuple[str, str]]:
+    """The dates in a text that can mean one day only: how each is written, and as ISO 8601 has it."""
+    text = folded(text)
+    for pattern in _DATES:
+        for found in pattern.finditer(text):
+            if day := _day(found.groupdict()):
+                yield found.group(), day
+
+
+def _leaves(value: object, part: object, root: Schema) -> Iterator[tuple[object, object]]:
+    """The values in a value, each with its schema, and the keys that no schema names."""
+    if isinstance(value, Mapping):
+        named: dict[str, object] = {}
+        for each in alternatives(part, root):
+            known = each.schema.get("properties")
+            named |= cast("dict[str, object]", known) if isinstance(known, dict) else {}
+        for name, inner in cast("Mapping[str, object]", value).items():
+            if name not in named:
+                yield name, {}
+            yield from _leaves(inner, named.get(name, {}), root)
+    elif isinstance(value, list):
+        items: list[object] = [each.schema.get("items") for each in alternatives(part, root)]
+        inside: object = next((each for each in items if each is not None), None)
+        for inner in cast("list[object]", value):
+            yield from _leaves(inner, inside, root)
+    else:
+        yield value, part
+
+
+def _leaf_said(value: object, part: object, root: Schema, texts: Sequence[str]) -> bool:
+    if isinstance(value, bool):
+        return any(_stands("true" if value else "false", text) for text in texts)
+    if isinstance(value, int | float):
+        return any(_same(number, value) for text in texts for number in numbers(text))
+    return isinstance(value, str) and any(_text_said(value, text, part, root) for text in texts)
+
+
+def _text_said(value: str, text: str, part: object, root: Schema) -> bool:
+    if _stands(value, text) or (_is_listed(value, part, root) and _stands(in_words(value), in_words(text))):
+        return True
+    if _ISO.fullmatch(value):
+        return any(day == value for _, day in dates(text))
+    return value.isdecimal() and len(value) <= _LONGEST_SPELT and int(value) in _spelt(text)
+
+
+def _same(number: Decimal, value: float) -> bool:
+    return number == value if isinstance(value, int) else float(number) == value
+
+
+def _is_listed(value: str, part: object, root: Schema) -> bool:
+    found = [each.schema.get("enum") for each in alternatives(part, root)]
+    return any(isinstance(listed, list) and value in listed for listed in found)
+
+
+def _stands(value: str, text: str) -> bool:
+    """Whether a value stands in a text that is folded, from one end of a word to another."""
+    value = folded(value).strip(EDGES + " ")
+    if not value:
+        return False
+    pattern = re.escape(value)
+    tight = value.replace(" ", "")
+    if sum(map(str.isdecimal, tight)) >= _LONG_NUMBER and tight.removeprefix("+").isalnum():
+        pattern = " ?".join(map(re.escape, tight))
+    return any(
+        not category(text[found.end() : found.end() + 1] or " ").startswith("M")
+        for found in re.finditer(f"{_BEFORE}{pattern}{_AFTER}", text)
+    )
+
+
+def _plain(number: str, thousands: str, point: str) -> str:
+    """A number by one of two habits; empty where it is not of that one."""
+    whole, _, rest = number.partition(point)
+    groups = whole.split(thousands)
+    if point in rest or thousands in rest or (len(groups) > 1 and any(len(each) != 3 for each in groups[1:])):  # noqa: PLR2004
+        return ""
+    return "".join(groups) + (f".{rest}" if rest else "")
+
+
+def _spelt(text: str) -> list[int]:
+    """The numbers in words in a folded text; none that is only a part of a larger one."""
+    tokens = _TOKEN.findall(text)
+    found: list[int] = []
+    place = 0
+    while place < len(tokens):
+        end = place
+        while end < len(tokens) and (_value(tokens[end]) is not None):
+            end += 1
+        if end == place:
+            place += 1
+            continue
+        around = {*tokens[max(place - 1, 0) : place], *tokens[end : end + 3]}
+        value = _value(" ".join(tokens[place:end]))
+        if value is not None and not around & _GROUPING and tokens[place] not in _ALSO_WORDS:
+            found.append(value)
+        place = end
+    return found
+
+
+def _value(text: str) -> int | None:
+    """One word for a number, or tens and ones as English has them."""
+    if text in _WORDS:
+        return _WORDS[text]
+    tens, _, ones = text.replace(" ", "-").partition("-")
+    ten, one = _WORDS.get(tens, 0), _WORDS.get(ones, 0)
+    return ten + one if ten >= 20 and 0 < one < 10 else None  # noqa: PLR2004
+
+
+def _day(parts: Mapping[str, Any]) -> str:
+    """A date as ISO 8601 has it; empty where it is none, or may be another."""
+    day, month = parts.get("day"), parts.get("number") or _MONTHS.get(str(parts.get("month")))
+    if first := parts.get("first"):
+        second = str(parts["second"])
+        days = {_iso(parts["year"], second, first), _iso(parts["year"], first, second)} - {""}
+        return days.pop() if len(days) == 1 else ""
+    return _iso(parts["year"], month, day)
+
+
+def _iso(year: object, month: object, day: object) -> str:
+    try:
+        return date(*(int(str(each)) for each in (year, month, day))).isoformat()
+    except ValueError:
+        return ""

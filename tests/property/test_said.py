@@ -1,0 +1,53 @@
+"""Whatever a user writes and a model claims: what counts as said stands in a message."""
+
+from decimal import Decimal
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jazz_select.agent.flows.consent import consent
+from jazz_select.agent.flows.said import EDGES, dates, folded, numbers, was_said
+
+CASES = settings(max_examples=300, deadline=None)
+letters = st.text(alphabet="aA1-.@_ ,'e\u0301ßは", max_size=12)
+messages = st.text(max_size=40) | letters
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | letters | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(letters, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@CASES
+@given(value=letters, message=messages)
+def test_a_text_that_was_said_stands_in_the_message(value: str, message: str) -> None:
+    if was_said(value, {"type": "string"}, {}, [message]):
+        spelt = value.isdecimal() and int(value) in set(numbers(message))
+        assert spelt or folded(value).strip(EDGES + " ") in folded(message)
+
+
+@CASES
+@given(before=messages, value=st.from_regex(r"[a-z][a-z0-9]{2,8}@[a-z]{3,8}\.org", fullmatch=True), after=messages)
+def test_a_word_between_blanks_was_said(before: str, value: str, after: str) -> None:
+    assert was_said(value, {"type": "string"}, {}, [f"{before} {value.upper()} {after}"])
+
+
+@CASES
+@given(number=st.integers(-10_000, 10_000), message=messages)
+def test_a_number_that_was_said_is_one_of_the_numbers(number: int, message: str) -> None:
+    assert was_said(number, {"type": "integer"}, {}, [message]) == (Decimal(number) in set(numbers(message)))
+    assert was_said(number, {"type": "integer"}, {}, [f"it is {number} or so"])
+
+
+@CASES
+@given(day=st.dates(), before=letters)
+def test_a_date_in_full_is_found_whatever_stands_before_it(day: object, before: str) -> None:
+    assert str(day) in {found for _, found in dates(f"{before} on {day}")}
+
+
+@CASES
+@given(value=json, message=messages)
+def test_nothing_breaks_it(value: object, message: str) -> None:
+    assert was_said(value, {}, {}, [message]) in {True, False}
+    assert was_said(value, {}, {}, []) is False
+    assert consent(message, "cancel_it", {"what": message}) in {"yes", "no", ""}

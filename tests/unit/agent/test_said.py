@@ -1,0 +1,276 @@
+"""What a model finds in the user's words counts only where the user said it, and what a bare answer is read as."""
+
+import json
+from typing import Any
+
+import pytest
+
+from jazz_select.agent import Conversation
+from jazz_select.agent.flows.slots import Wanted, bare_answer, from_words, plain_answer
+from jazz_select.routing import Tool
+from jazz_select.testing import ScriptedModel
+from tests.unit.agent.turns import agent_of, obj, shop_of
+
+TEXT, WHOLE, NUMBER, YES_OR_NO = ({"type": each} for each in ("string", "integer", "number", "boolean"))
+DATE = {"type": "string", "format": "date"}
+SPEED = {"type": "string", "enum": ["next_day", "standard"]}
+PETS = {"type": "array", "items": TEXT}
+OWNER = {"type": "object", "properties": {"name": TEXT, "age": WHOLE, "phone": {"type": ["string", "null"]}}}
+
+
+def wanted(**parts: Any) -> dict[str, Wanted]:
+    root = {"type": "object", "properties": parts}
+    return {name: Wanted(part, root) for name, part in parts.items()}
+
+
+async def heard(value: Any, part: Any, *said: str) -> Any:
+    model = ScriptedModel(json.dumps({"fact": value}))
+    return (await from_words(model, wanted(fact=part), said)).get("fact")
+
+
+SAID: list[Any] = [
+    (TEXT, "ada@example.org", "it is Ada@Example.org."),
+    (TEXT, "Ada Lovelace", "my name: ADA\n  lovelace, thanks"),
+    (TEXT, "Rex", "It’s Rex's birthday"),
+    (TEXT, "M\u00fcller7", "it is Mu\u0308ller7"),
+    (TEXT, "A-17", "予約番号はA-17です"),
+    (TEXT, "A-17.", "(A-17)"),
+    (TEXT, "+491701234567", "call +49 170 1234567 please"),
+    (TEXT, "d'Ada", "c'est d’Ada"),
+    (TEXT, "3", "three, please"),
+    (SPEED, "next_day", "Next day delivery, please"),
+    (SPEED, "standard", "the standard one"),
+    (WHOLE, 3, "three cats"),
+    (WHOLE, 21, "twenty-one"),
+    (WHOLE, 17, "dix-sept, merci"),
+    (WHOLE, 12, "zwölf Stück"),
+    (WHOLE, 15, "quince"),
+    (WHOLE, 8, "otto"),
+    (WHOLE, 20, "10-20 people"),
+    (WHOLE, 3, "3つください"),
+    (NUMBER, 12.9, "12,90 €"),
+    (NUMBER, 1500, "about $1,500"),
+    (DATE, "2026-03-05", "on 2026-03-05"),
+    (DATE, "2026-03-05", "on March 5th, 2026"),
+    (DATE, "2026-03-05", "am 5. März 2026"),
+    (DATE, "2026-03-05", "el 5 de marzo de 2026"),
+    (DATE, "2026-03-05", "am 5.3.2026"),
+    (DATE, "2026-03-25", "on 25/3/2026"),
+    (DATE, "2026-03-05", "2026年3月5日に"),
+    (YES_OR_NO, True, "express: true"),
+    (PETS, ["Rex", "Tom"], "Tom and Rex"),
+    (OWNER, {"name": "Ada", "age": 30}, "Ada, thirty"),
+]
+NOT_SAID: list[Any] = [
+    (TEXT, "ada@evil.com", "ada@example.org, not bob@evil.com"),
+    (TEXT, "x-1", "x, and 1"),
+    (TEXT, "evil.com", "bob@evil.com"),
+    (TEXT, "A-1", "A-12"),
+    (TEXT, "A-1", "A-1-B"),
+    (TEXT, "ad", "Ada"),
+    (TEXT, "don", "I don't know"),
+    (TEXT, "cafe_1", "caf\u00e9_1"),
+    (TEXT, "ก", "กี"),
+    (TEXT, "...", "..."),
+    (TEXT, "12", "12:30"),
+    (TEXT, "Rex Tom", "Rex"),
+    (SPEED, "next_day", "the next one, one day"),
+    (WHOLE, 3, "thirteen"),
+    (WHOLE, 2, "two and a half"),
+    (WHOLE, 2, "two hundred"),
+    (WHOLE, 20, "twenty-one"),
+    (WHOLE, 11, "only once"),
+    (WHOLE, 17, "A-17"),
+    (WHOLE, -17, "A-17"),
+    (WHOLE, 2026, "2026-03-05"),
+    (WHOLE, 9007199254740992, "9007199254740993"),
+    (DATE, "2026-03-05", "tomorrow"),
+    (DATE, "2026-03-05", "next Thursday, March 5th"),
+    (DATE, "2026-03-05", "5/3/2026"),
+    (DATE, "2026-03-05", "12026-03-05"),
+    (YES_OR_NO, True, "A-17"),
+    (YES_OR_NO, True, "yes"),
+    (YES_OR_NO, False, "no"),
+    (PETS, ["Rex", "Kim"], "Tom and Rex"),
+    (PETS, [], "none"),
+    (OWNER, {"name": "Ada", "phone": "1"}, "Ada"),
+    (OWNER, {"name": "Ada", "hidden": "Ada"}, "Ada"),
+    ({}, [[]], "nothing"),
+]
+
+
+@pytest.mark.spec("005.3")
+@pytest.mark.parametrize(("part", "value", "message"), SAID)
+async def test_what_stands_in_a_message_was_said(part: Any, value: Any, message: str) -> None:
+    assert await heard(value, part, "hello", message) == value
+
+
+@pytest.mark.spec("005.3")
+@pytest.mark.parametrize(("part", "value", "message"), NOT_SAID)
+async def test_what_does_not_stand_there_whole_was_not_said(part: Any, value: Any, message: str) -> None:
+    assert await heard(value, part, "hello", message) is None
+
+
+async def test_a_value_is_not_put_together_out_of_two_messages() -> None:
+    assert await heard("Ada Lovelace", TEXT, "I am Ada", "Lovelace") is None
+
+
+async def test_what_a_model_says_is_null_is_left_out() -> None:
+    assert await heard({"name": "Ada", "phone": None}, OWNER, "Ada") == {"name": "Ada"}
+    assert await heard(None, TEXT, "null") is None
+
+
+async def test_an_endless_list_is_not_held_against_all_that_was_said() -> None:
+    assert await heard(["a"] * 100_000, PETS, "a") is None
+
+
+BARE = [
+    (WHOLE, "three", 3),
+    (WHOLE, "Drei.", 3),
+    (WHOLE, "1,500", 1500),
+    (WHOLE, "due", 2),
+    (WHOLE, "x50", None),
+    (WHOLE, "three cats", None),
+    (NUMBER, "1,5", 1.5),
+    (NUMBER, "1,500", None),
+    (DATE, "2026-03-05", "2026-03-05"),
+    (DATE, "March 5, 2026", "2026-03-05"),
+    (DATE, "5.3.2026", "2026-03-05"),
+    (DATE, "5/3/2026", None),
+    (DATE, "A-17", None),
+    (DATE, "tomorrow", None),
+    (SPEED, "Next day!", "next_day"),
+    (SPEED, "next", None),
+    (YES_OR_NO, "yes please", True),
+    (YES_OR_NO, "no thanks", False),
+    (YES_OR_NO, "ja", True),
+    (YES_OR_NO, "cancel", None),
+    (YES_OR_NO, "never mind", None),
+    (YES_OR_NO, "maybe", None),
+    (TEXT, "A-17", "A-17"),
+    (TEXT, "ada@example.org", "ada@example.org"),
+    ({"type": "string", "format": "email"}, "A-17", None),
+    (TEXT, "Rex", None),
+    (TEXT, "A-17 please", None),
+]
+
+
+@pytest.mark.parametrize(("part", "message", "value"), BARE)
+def test_a_message_that_is_only_a_value_answers(part: Any, message: str, value: Any) -> None:
+    assert bare_answer(wanted(fact=part), message) == ({} if value is None else {"fact": value})
+
+
+def test_a_yes_answers_for_nothing_where_more_was_asked() -> None:
+    assert bare_answer(wanted(sure=YES_OR_NO, number=TEXT), "yes") == {}
+
+
+PLAIN = ["Rex", "rex!", "Ada Lovelace", "Mark", "José María Aznar", "Рекс", "レックス", "O'Brien", "Noah", "Chang"]
+NOT_PLAIN = [
+    *("yes", "Yes please", "no", "n", "cancel", "stop", "why", "why?", "Rex?", "hm", "ok then, wait", "thanks", "help"),
+    *("what is that", "track my order", "book a table", "I don't know", "not Rex", "keep it", "never mind"),
+    *("Ada the great of York", "Rex, cancel it", "17", "👍", "", "...", "later", "nein", "abbrechen", "отмена"),
+    *("キャンセル", "annulla", "cancelar", "por qué", "a" * 200, "no Rex", "Rex instead", "human please", "maybe Rex"),
+]
+
+
+@pytest.mark.parametrize("message", PLAIN)
+def test_plain_words_answer_for_the_one_text_that_was_asked_for(message: str) -> None:
+    assert plain_answer(wanted(pet_name=TEXT), message) == {"pet_name": message.strip("!")}
+
+
+@pytest.mark.parametrize("message", NOT_PLAIN)
+def test_whatever_may_be_more_than_an_answer_is_none(message: str) -> None:
+    assert plain_answer(wanted(pet_name=TEXT), message) == {}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"pet_name": TEXT, "breed": TEXT},
+        {"order_number": TEXT},
+        {"email": TEXT},
+        {"born": DATE},
+        {"speed": SPEED},
+        {"pet_name": {"type": "string", "pattern": "^[0-9]+$"}},
+        {"pet_name": WHOLE},
+        {"pet_name": {}},
+    ],
+    ids=["two", "a number", "an address", "a date", "one of a list", "a pattern", "no text", "who knows"],
+)
+def test_plain_words_answer_for_nothing_else(parts: Any) -> None:
+    assert plain_answer(wanted(**parts), "Rex") == {}
+
+
+# --- in a turn -----------------------------------------------------------------
+
+
+def vet(log: list[Any], **wants: Any) -> Tool:
+    def register(**given: Any) -> None:
+        log.append(given)
+
+    return Tool(
+        name="register", input_schema={"type": "object", "properties": wants, "required": [*wants]}, function=register
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "log"),
+    [
+        ("Rex", [{"pet_name": "Rex"}]),
+        ("what is a pet name", []),
+        ("thanks", []),
+        ("both please", []),
+        ("another both", []),
+    ],
+)
+async def test_a_name_is_an_answer_without_a_model(message: str, log: list[Any]) -> None:
+    done: list[Any] = []
+    agent = agent_of(shop_of(("both", ("register",))), [vet(done, pet_name=TEXT)])
+    first = await agent.turn("both")
+    assert (first.status, first.text) == ("waiting", "To go on, I need: pet name.")
+    second = await agent.turn(message, Conversation.from_json(first.conversation.to_json()))
+    assert (done, second.status) == (log, "done" if log else "waiting")
+
+
+@pytest.mark.spec("005.3")
+async def test_a_question_about_what_would_be_done_is_no_answer() -> None:
+    done: list[Any] = []
+    registry = shop_of(("both", ("wipe",)))
+
+    def wipe(**given: Any) -> None:
+        done.append(given)
+
+    tool = Tool(name="wipe", input_schema=obj(email="string"), function=wipe, destructive=True)
+    for model in (None, ScriptedModel('{"email": null}', '{"email": "ada@example.org"}')):
+        agent = agent_of(registry, [tool], model=model)
+        first = await agent.turn("both")
+        second = await agent.turn("ada@example.org — what exactly would be deleted?", first.conversation)
+        assert (second.status, done) == ("waiting", [])
+        assert second.reason.startswith("the question was asked again: ")
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(
+    "message", ["cancelar", "annulla", "отмена", "キャンセル", "abbrechen", "annuler", "Stop.", "n"]
+)
+@pytest.mark.parametrize("with_model", [True, False], ids=["a model", "no model"])
+async def test_what_waits_for_a_fact_is_called_off_in_each_language(message: str, with_model: bool) -> None:
+    done: list[Any] = []
+    model = ScriptedModel('{"pet_name": null}') if with_model else None
+    agent = agent_of(shop_of(("both", ("register",))), [vet(done, pet_name=TEXT)], model=model)
+    first = await agent.turn("both")
+    off = await agent.turn(message, first.conversation)
+    assert (off.text, off.conversation.flows, done) == ("All right, nothing more is done about: both.", (), [])
+
+
+@pytest.mark.spec("005.3")
+async def test_a_boolean_is_given_by_the_answer_to_its_own_question_and_by_no_model() -> None:
+    done: list[Any] = []
+    model = ScriptedModel('{"confirm": true}', repeat=True)
+    agent = agent_of(shop_of(("both", ("register",))), [vet(done, confirm=YES_OR_NO)], model=model)
+    first = await agent.turn("both")
+    assert (first.status, first.text) == ("waiting", "To go on, I need: confirm.")
+    second = await agent.turn("well, let me think", first.conversation)
+    assert (second.status, done) == ("waiting", [])
+    third = await agent.turn("yes", second.conversation)
+    assert (third.status, done) == ("done", [{"confirm": True}])
