@@ -196,7 +196,7 @@ class FlowSelector:
             if candidates is None:
                 (narrowed,) = await self._narrower.recalled((request,), surroundings, only=only)
             else:
-                narrowed = self._narrower.given(candidates, surroundings)
+                narrowed = await self._narrower.given(candidates, surroundings)
             result = await self._chosen(request, narrowed, surroundings, began)
             if traced is not None:
                 note_selection(traced, enhanced_query, result)
@@ -236,7 +236,7 @@ class FlowSelector:
         choice = await self._decide(request, narrowed)
         decided_at = perf_counter()
         latency = Latency(recall_s=narrowed_at - began, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
-        return self._record(narrowed, choice, context, latency)
+        return await self._record(narrowed, choice, context, latency)
 
     async def _decide(self, request: Request, narrowed: CandidateSet) -> Choice:
         """Who is chosen: without the model where it has nothing to decide, else by one call to it."""
@@ -255,16 +255,16 @@ class FlowSelector:
         choice = await self._model.choose(request, candidates)
         return replace(choice, notes=(*notes, *choice.notes))
 
-    def _record(
+    async def _record(
         self, narrowed: CandidateSet, choice: Choice, context: Mapping[str, Any], latency: Latency
     ) -> FlowSelectionResult:
         """The result, without the flows whose guards no longer agree."""
         verdict = choice.verdict
         self._warn_of(verdict.unresolved, narrowed.candidates)
         chosen = [self._registry[flow_id] for flow_id in verdict.ids]
-        closed = self._guards.closed_among(chosen, context)
+        closed = await self._guards.closed_among(chosen, context)
         flows = [flow for flow in chosen if flow.id not in closed.ids]
-        prompts = [self._prompts.prompt(flow) for flow in flows]
+        prompts = [await self._prompts.prompt(flow) for flow in flows]
         decision = Decision(
             tier=verdict.tier if flows else Tier.OPEN,
             reason=verdict.reason if flows else Reason.NONE,

@@ -1,7 +1,6 @@
 """The calls of one reply: names resolved, arguments checked, hooks heard, tools run. Whatever fails is a result."""
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +15,7 @@ from jazz_select.routing.records import Fault
 from jazz_select.routing.tool_call import Allow, Approve, Deny, ToolCall, Verdict, call_tool, verdict_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, beginning, describe_error
+from jazz_select.threads import called_within
 
 BeforeCall = Callable[[ToolRequest], bool | str | Awaitable[bool | str | None] | None]
 """Hears of a call before it is made: False, or a text that says why, and it is not made."""
@@ -134,8 +134,7 @@ class ToolRunner:
         if self.before_call is None:
             return ""
         try:
-            said = self.before_call(call)
-            verdict = await said if inspect.isawaitable(said) else said
+            verdict = await called_within(self.before_call, call, limit_s=None, name="jazz-select-before_call")
         except Exception as error:  # noqa: BLE001 - the caller's own code
             return f"before_call failed: {describe_error(error)}"
         if isinstance(verdict, str) and verdict.strip():
@@ -146,8 +145,7 @@ class ToolRunner:
         if self.after_call is None:
             return result
         try:
-            said = self.after_call(call, result)
-            said = await said if inspect.isawaitable(said) else said
+            said = await called_within(self.after_call, call, result, limit_s=None, name="jazz-select-after_call")
             if said is None:
                 return result
             if not isinstance(said, ToolResult):

@@ -9,7 +9,7 @@ from unicodedata import normalize
 import orjson
 
 from jazz_select.agent.chain.output_schema import OutputSchema
-from jazz_select.chat.client import ChatClient, Deadline, client_for
+from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import Question
 from jazz_select.chat.json_reader import LONGEST, values_in
 from jazz_select.chat.models import ModelLike
@@ -19,6 +19,7 @@ from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import in_one_line
+from jazz_select.threads import Deadline
 from jazz_select.values import Message
 
 SYSTEM_PROMPT: Final = """\
