@@ -16,6 +16,7 @@ from jazz_select.text import describe_error
 
 P = ParamSpec("P")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
 _GRACE_S: Final = 0.2
 """How long what was cancelled has to end."""
 _LATE_S: Final = 0.05
@@ -24,6 +25,7 @@ _OUTER_S: Final = 0.02
 """How much longer than what it is made of a whole waits, so that each part can say itself that it was late."""
 _TICK_S: Final = 0.001
 """Nobody starts anything in less than this."""
+_ENDS: Final = "ends_by_itself"
 _NAMED: Final = "jazz-select-"
 _AT_ONCE: Final = (list, deque, set, asyncio.Queue, asyncio.Event, asyncio.Future)
 """Whose methods never block, such as `events.append`; those of asyncio must be called on their loop anyway."""
@@ -180,6 +182,12 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str, context: con
     return await future
 
 
+def ends_by_itself(function: F) -> F:
+    """Mark an async function of our own: all that it waits for ends in time, and so it does."""
+    vars(function)[_ENDS] = True
+    return function
+
+
 async def called_within(function: Callable[..., object], *args: object, limit_s: float | None, name: str) -> object:
     """What a caller's own function gives, async or plain, within a time limit, and within what is left of a budget.
 
@@ -189,15 +197,14 @@ async def called_within(function: Callable[..., object], *args: object, limit_s:
     Raises:
         TimeoutError: It gave nothing in time.
     """
+    if limit_s is None and (current_budget() is None or getattr(_inner(function), _ENDS, False)):
+        return await called(function, *args, name=name)
     context = contextvars.copy_context()
-    if limit_s is None and current_budget() is None:
-        given = await called(function, *args, name=name)
-    else:
-        task = asyncio.get_running_loop().create_task(called(function, *args, name=name), context=context)
-        if not await ends_within(task, limit_s, what=name.removeprefix(_NAMED)):
-            raise TimeoutError(_too_late(limit_s))
-        given = task.result()
-        _take_over(context)
+    task = asyncio.get_running_loop().create_task(called(function, *args, name=name), context=context)
+    if not await ends_within(task, limit_s, what=name.removeprefix(_NAMED)):
+        raise TimeoutError(_too_late(limit_s))
+    given = task.result()
+    _take_over(context)
     return given
 
 
@@ -282,6 +289,10 @@ async def leave(task: "asyncio.Task[Any]") -> None:
 
 def is_async(function: object) -> bool:
     """Whether a call of it waits for something: a coroutine function, or an object whose call is one."""
-    inner = function.func if isinstance(function, partial) else function
+    inner = _inner(function)
     own = getattr(type(inner), "__call__", None)  # noqa: B004 - not whether it can be called, but how
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(own)
+
+
+def _inner(function: object) -> object:
+    return function.func if isinstance(function, partial) else function

@@ -24,6 +24,7 @@ from jazz_select.routing.tool_call import (
     verdict_of,
 )
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.threads import ends_by_itself
 
 _MOST_NAMED: Final = 5
 
@@ -171,6 +172,7 @@ class TurnApproval:
     def at(self, flow: str, path: str) -> Callable[[ToolCall], Awaitable[Verdict]]:
         """Who is asked before each call of a flow's part."""
 
+        @ends_by_itself
         async def approve(call: ToolCall) -> Verdict:
             return await self._verdict(call, flow, path)
 

@@ -15,7 +15,7 @@ from jazz_select.routing.records import Fault
 from jazz_select.routing.tool_call import Allow, Approve, Deny, ToolCall, Verdict, call_tool, verdict_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, beginning, describe_error
-from jazz_select.threads import called_within
+from jazz_select.threads import called_within, ends_by_itself
 
 BeforeCall = Callable[[ToolRequest], bool | str | Awaitable[bool | str | None] | None]
 """Hears of a call before it is made: False, or a text that says why, and it is not made."""
@@ -121,6 +121,7 @@ class ToolRunner:
         told = f"not run: {outcome.reason}" if outcome.reason else outcome.error.message
         return call, _failure(call, outcome.error.fault, told, unknown=outcome.error.unknown)
 
+    @ends_by_itself
     async def _approved(self, call: ToolRequest, made: ToolCall) -> Verdict:
         """Whether a call may be made, by both hooks; if so, it is told, since it is made now."""
         refusal = await self._refusal(call)

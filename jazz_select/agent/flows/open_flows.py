@@ -20,7 +20,7 @@ from jazz_select.routing.tool_call import Allow, ToolCall, Verdict
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.result import prompt_of
 from jazz_select.text import json_line, name_shown
-from jazz_select.threads import called_within
+from jazz_select.threads import called_within, ends_by_itself
 from jazz_select.values import Message
 
 EARLIER_CHARS: Final = 24_000
@@ -86,6 +86,7 @@ class OpenFlows:
         begin_with = [] if granted is None else [PlanStep(tool=granted.tool, arguments=granted.arguments)]
         approve = approval.at(within, run.path)
 
+        @ends_by_itself
         async def but_for_its_end(call: ToolCall) -> Verdict:
             return Allow() if call.tool == FINISHED else await approve(call)
 
@@ -108,6 +109,7 @@ class OpenFlows:
             return self._options
         own = self._options.before_call
 
+        @ends_by_itself
         async def check(call: ToolRequest) -> bool | str | None:
             tool = self._tools.get(call.tool)
             gone = inputs_lost(tool, run.lost, call.arguments) if tool is not None and tool.destructive else []

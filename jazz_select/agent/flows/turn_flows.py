@@ -181,7 +181,11 @@ class TurnFlows:
 
         async def choose(conditional: ConditionalFlow) -> int | None:
             finding = branch_of(self._selector, conditional, attempt.request, top.request)
-            return await in_time(finding, what="a branch")
+            place = await in_time(finding, what="a branch")
+            if spent_budget() is not None:  # what was found without its model is not to be kept
+                msg = "no time was left to choose a branch"
+                raise TimeoutError(msg)
+            return place
 
         async def fill(tool: Tool, missing: tuple[str, ...], known: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG001
             found = await self._filled(attempt, wanted_of([tool], missing))

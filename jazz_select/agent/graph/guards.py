@@ -91,7 +91,7 @@ def through(guards: Sequence[Guard[GuardInputT]], state: GuardInputT) -> Route:
 async def through_in_time(guards: Sequence[Guard[GuardInputT]], state: GuardInputT) -> Route:
     """What `through` does, in a thread, as guards may block; one that has not answered in a turn's time has failed."""
     passing = _passed(guards, state)
-    reached = [(guards[0].name, dict[str, Any]())]
+    reached: list[tuple[str, Mapping[str, Any]]] = [(guards[0].name, {})]
 
     def work() -> Route:
         while True:
