@@ -242,9 +242,11 @@ async def in_time(work: Coroutine[Any, Any, T], *, what: str) -> T:
     """
     if current_budget() is None:
         return await work
-    task = asyncio.ensure_future(work)
+    context = contextvars.copy_context()
+    task = asyncio.get_running_loop().create_task(work, context=context)
     if not await ends_within(task, None, what=what, late_s=_OUTER_S):
         raise TimeoutError(_too_late(None))
+    _take_over(context)
     return task.result()
 
 

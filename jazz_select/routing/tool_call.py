@@ -82,7 +82,8 @@ class Ask:
 
 Verdict = Allow | Deny | Ask
 Approve = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
-"""Says whether a call may be made. One that fails, or says anything else, lets nothing pass; it may take its time."""
+"""Says whether a call may be made. One that fails, or says anything else, lets nothing pass. It may take its time,
+but no longer than the turn in which it is asked: to wait for a person, `Ask` ends the turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

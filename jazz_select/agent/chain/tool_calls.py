@@ -35,7 +35,7 @@ class ToolRunner:
         approve: Asked before each call that `before_call` lets pass; without it every such call may be made.
         after_call: Told after each call.
         on_event: Hears of calls and results.
-        timeout_s: The most that one tool may take; hooks may take as long as they want.
+        timeout_s: The most that one tool may take; hooks may take as long as the turn does.
         at_once: The most calls at one time. A tool that destroys something always runs alone.
     """
 

@@ -37,7 +37,7 @@ class Guard(Generic[GuardInputT]):
 
     Attributes:
         name: For traces and messages.
-        check: Looks at the state; None where it has nothing to say. Never async.
+        check: Looks at the state; None where it has nothing to say. Never async; an agent calls it in a thread.
         tags: The tags it may answer with, beside `continue`.
     """
 
