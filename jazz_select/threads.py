@@ -19,9 +19,9 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 _GRACE_S: Final = 0.2
 """How long what was cancelled has to end."""
-_LATE_S: Final = 0.05
+_LATE_S: Final = 0.03
 """How long after a budget is spent the last of what it was for is left behind."""
-_OUTER_S: Final = 0.02
+_OUTER_S: Final = 0.01
 """How much longer than what it is made of a whole waits, so that each part can say itself that it was late."""
 _TICK_S: Final = 0.001
 """Nobody starts anything in less than this."""

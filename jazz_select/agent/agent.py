@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, Self, cast
 from unicodedata import normalize
 
 from jazz_select.agent.answer import AnswerWriter, cut_short
@@ -121,7 +121,9 @@ class Agent:
         self._timeout_s = timeout_s
         self._schema = OutputSchema(schema) if schema is not None else None
         self._hooks, self._redact = tuple(hooks), redact
-        chat = None if model is None else client_for(model)  # one for all parts: they share its breaker and its places
+        # One client for all parts: they share its breaker and its places.
+        chat = None if model is None else client_for(model)
+        self._own = chat if isinstance(model, str) else None
         if decision_callback is None and chat is not None:
             decision_callback = ModelDecision(chat)
         executor = FlowExecutor(self._tools.values(), decision_callback, open_router)
@@ -140,6 +142,17 @@ class Agent:
             selector, self._running, gate, shift_above=shift_above, has_model=chat is not None
         )
         self._answers = AnswerWriter(chat, self._running, model_timeout_s=model_timeout_s)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections of a model that was given as a string; the selector is closed by whoever made it."""
+        if self._own is not None:
+            await self._own.aclose()
 
     def mermaid(self) -> str:
         """A turn as a mermaid flowchart."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike, as_chat_model
@@ -132,9 +132,14 @@ class FlowSelector:
         )
         model = as_chat_model(llm)
         self._model: ModelChoice | None = None
+        self._client: ChatClient | None = None
         if model is not None:
-            client = ChatClient(
-                model, max_retries=max_retries, max_concurrency=max_concurrency, share_identical=share_identical
+            client = self._client = ChatClient(
+                model,
+                max_retries=max_retries,
+                max_concurrency=max_concurrency,
+                share_identical=share_identical,
+                owned=isinstance(llm, str),
             )
             options = ChoiceOptions(
                 on_empty=on_empty,
@@ -146,6 +151,17 @@ class FlowSelector:
                 second_read=second_read,
             )
             self._model = ModelChoice(client, options, flow_registry)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections of a model that was given as a string; any other, and the memory, are their makers'."""
+        if self._client is not None:
+            await self._client.aclose()
 
     @property
     def flow_registry(self) -> Mapping[str, BaseFlow]:
