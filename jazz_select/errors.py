@@ -249,11 +249,14 @@ class ModelError(JazzSelectError):
 
 
 class ModelTimeoutError(ModelError):
-    """The model took longer than it was given."""
+    """The model took longer than it was given; with `rest`, that was all that a whole turn had left for it."""
 
-    def __init__(self, model: str, *, timeout_s: float) -> None:
+    def __init__(self, model: str, *, timeout_s: float, rest: bool = False) -> None:
         self.timeout_s = timeout_s
-        super().__init__(model, f"no answer within {timeout_s:g} s", retryable=True)
+        problem = f"no answer within {timeout_s:g} s"
+        if rest:
+            problem = f"no answer within the {timeout_s:.3g} s that were left" if timeout_s else "no time was left"
+        super().__init__(model, problem, retryable=True)
 
 
 class ModelUnavailableError(ModelError):

@@ -1,20 +1,132 @@
-"""Waiting for what may block or hang: functions in threads, and tasks that are left behind where they do not end."""
+"""Waiting for what may block or hang: within limits, in threads, and leaving behind what does not end."""
 
 import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ParamSpec, TypeVar, cast
+from time import monotonic
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from jazz_select.text import describe_error
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_GRACE_S = 0.2
+F = TypeVar("F", bound=Callable[..., object])
+_GRACE_S: Final = 0.2
 """How long what was cancelled has to end."""
+_LATE_S: Final = 0.03
+"""How long after a budget is spent the last of what it was for is left behind."""
+_OUTER_S: Final = 0.01
+"""How much longer than what it is made of a whole waits, so that each part can say itself that it was late."""
+_TICK_S: Final = 0.001
+"""Nobody starts anything in less than this."""
+_ENDS: Final = "ends_by_itself"
+_NAMED: Final = "jazz-select-"
+_AT_ONCE: Final = (list, deque, set, asyncio.Queue, asyncio.Event, asyncio.Future)
+"""Whose methods never block, such as `events.append`; those of asyncio must be called on their loop anyway."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadline:
+    """A moment on the loop's clock by which something is to be there; `limit_s` is None where it may take for ever."""
+
+    limit_s: float | None
+    at: float | None
+
+    @classmethod
+    def after(cls, limit_s: float | None) -> "Deadline":
+        """That many seconds from now."""
+        return cls(limit_s=limit_s, at=None if limit_s is None else _now() + limit_s)
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until then; below 0 afterwards."""
+        return None if self.at is None else self.at - _now()
+
+    def earlier(self, other: "Deadline") -> "Deadline":
+        """Whichever comes first."""
+        return other if other.at is not None and (self.at is None or other.at < self.at) else self
+
+
+class TimeBudget:
+    """The time for all that is done in a block, and in the tasks and threads that are started there.
+
+    Whoever waits, waits no longer than it lasts, and begins nothing once it is spent. One within another lasts no
+    longer than that one. A block that ends before its budget is spent sets free whatever was started there and goes on.
+
+    Attributes:
+        deadline: When it is spent.
+        waited_for: What was being waited for then, or not begun any more, in words; empty where nobody had to stop.
+    """
+
+    def __init__(self, deadline: Deadline) -> None:
+        """Take when it is spent."""
+        self.deadline = deadline
+        self.waited_for = ""
+        self.over = False
+
+    @property
+    def limit(self) -> str:
+        """How long it is, as people write it."""
+        return f"{self.deadline.limit_s or 0.0:g} s"
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether there is no time left."""
+        left_s = self.deadline.left_s
+        return left_s is not None and left_s < _TICK_S
+
+    def rest_s(self, late_s: float = 0.0) -> float | None:
+        """How long may be waited; once it is spent, what is left of the moment in which all is left behind."""
+        left_s = self.deadline.left_s
+        if left_s is None:
+            return None
+        return max(left_s + (late_s if left_s >= _TICK_S else _LATE_S), 0.0)
+
+    def stopped(self, waiting_for: str) -> None:
+        """Somebody had to stop: the first of them is what the time was spent on."""
+        self.waited_for = self.waited_for or waiting_for
+
+
+_budget: contextvars.ContextVar[TimeBudget | None] = contextvars.ContextVar("jazz_select_budget", default=None)
+
+
+def current_budget() -> TimeBudget | None:
+    """The budget of whatever is going on, if it has one."""
+    budget = _budget.get()
+    return None if budget is None or budget.over else budget
+
+
+def spent_budget() -> TimeBudget | None:
+    """The budget of whatever is going on, where there is no time left."""
+    budget = current_budget()
+    return budget if budget is not None and budget.is_spent else None
+
+
+@contextmanager
+def time_budget(limit_s: float | None) -> Generator[TimeBudget]:
+    """All that is done in this block takes no longer than that; None for as long as it likes."""
+    outer, deadline = current_budget(), Deadline.after(limit_s)
+    budget = TimeBudget(deadline if outer is None else deadline.earlier(outer.deadline))
+    token = _budget.set(None if budget.deadline.at is None else budget)
+    try:
+        yield budget
+    finally:
+        _budget.reset(token)
+        budget.over = not budget.is_spent
+
+
+def _now() -> float:
+    """The running loop's clock, by which it waits; without a loop, that of the machine."""
+    try:
+        return asyncio.get_running_loop().time()
+    except RuntimeError:
+        return monotonic()
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -35,7 +147,7 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
         raise
 
 
-async def in_daemon_thread(function: Callable[[], T], *, name: str) -> T:
+async def in_daemon_thread(function: Callable[[], T], *, name: str, context: contextvars.Context | None = None) -> T:
     """What `function` returns in a thread of its own, which keeps no process alive and whose caller may leave it.
 
     A cancelled caller leaves at once; what the thread returns then is heard by nobody. A function that exits ends
@@ -43,7 +155,7 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str) -> T:
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
-    context = contextvars.copy_context()
+    here = contextvars.copy_context() if context is None else context
 
     def fail(error: BaseException) -> None:
         if not future.done():
@@ -56,7 +168,7 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str) -> T:
     def work() -> None:
         # The loop may be closed meanwhile: then nobody waits.
         try:
-            result = context.run(function)
+            result = here.run(function)
         except BaseException as raised:  # noqa: BLE001 - all of it is told to the caller
             own = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
             error = raised if own else RuntimeError(describe_error(raised))
@@ -70,35 +182,100 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str) -> T:
     return await future
 
 
-async def called_within(function: Callable[..., object], *args: object, limit_s: float | None, name: str) -> object:
-    """What a caller's own function gives, async or plain, within a time limit.
+def ends_by_itself(function: F) -> F:
+    """Mark an async function of our own: all that it waits for ends in time, and so it does."""
+    vars(function)[_ENDS] = True
+    return function
 
-    A plain one runs in a thread of its own, as it may block; what it gives after the limit is heard by nobody.
+
+async def called_within(function: Callable[..., object], *args: object, limit_s: float | None, name: str) -> object:
+    """What a caller's own function gives, async or plain, within a time limit, and within what is left of a budget.
+
+    A plain one runs in a thread of its own, as it may block; what it gives after the limit is heard by nobody. What it
+    sets in context variables its caller finds there, as if it had been called right here.
 
     Raises:
         TimeoutError: It gave nothing in time.
     """
-    if limit_s is None:
-        return await _called(function, args, name)
-    task = asyncio.ensure_future(_called(function, args, name))
-    if not await ends_within(task, limit_s):
-        raise TimeoutError
-    return task.result()
+    if limit_s is None and (current_budget() is None or getattr(_inner(function), _ENDS, False)):
+        return await called(function, *args, name=name)
+    context = contextvars.copy_context()
+    task = asyncio.get_running_loop().create_task(called(function, *args, name=name), context=context)
+    if not await ends_within(task, limit_s, what=name.removeprefix(_NAMED)):
+        raise TimeoutError(_too_late(limit_s))
+    given = task.result()
+    _take_over(context)
+    return given
 
 
-async def _called(function: Callable[..., object], args: tuple[object, ...], name: str) -> object:
-    given = function(*args) if is_async(function) else await in_daemon_thread(partial(function, *args), name=name)
+async def called(function: Callable[..., object], *args: object, name: str) -> object:
+    """What a caller's own function gives, as `called_within` does, for as long as it takes."""
+    if is_async(function) or isinstance(getattr(function, "__self__", None), _AT_ONCE):
+        given = function(*args)
+    else:
+        context = contextvars.copy_context()
+        given = await in_daemon_thread(partial(function, *args), name=name, context=context)
+        _take_over(context)
     return await cast("Awaitable[object]", given) if inspect.isawaitable(given) else given
 
 
-async def ends_within(task: "asyncio.Task[Any]", limit_s: float | None) -> bool:
-    """Wait for a task as long as it may take; one that takes longer, or whose caller is cancelled, is left."""
+def _take_over(context: contextvars.Context) -> None:
+    """Set what was set there: a copy of this context in which a function has run."""
+    for variable, value in context.items():
+        if variable.get(None) is not value:
+            variable.set(value)
+
+
+def _too_late(limit_s: float | None) -> str:
+    """Why somebody was not heard out."""
+    spent = spent_budget()
+    if spent is not None:
+        return f"it gave no answer before the {spent.limit} of the whole were over"
+    return f"it gave no answer within {limit_s or 0.0:g} s"
+
+
+async def in_time(work: Coroutine[Any, Any, T], *, what: str) -> T:
+    """What comes of something made of several parts, each of which ends in time; it is left if one does not.
+
+    Raises:
+        TimeoutError: It did not end within the budget of what is going on.
+    """
+    if current_budget() is None:
+        return await work
+    context = contextvars.copy_context()
+    task = asyncio.get_running_loop().create_task(work, context=context)
+    if not await ends_within(task, None, what=what, late_s=_OUTER_S):
+        raise TimeoutError(_too_late(None))
+    _take_over(context)
+    return task.result()
+
+
+async def ends_within(task: "asyncio.Task[Any]", limit_s: float | None, *, what: str = "", late_s: float = 0.0) -> bool:
+    """Wait for a task as long as it may take; one that takes longer, or whose caller is cancelled, is left.
+
+    Args:
+        task: What is waited for.
+        limit_s: How long it may take, where the budget of what is going on does not end before; None for any time.
+        what: What it is, in words, in case that the budget ends here.
+        late_s: How much longer than the budget it may take.
+    """
+    deadline = Deadline.after(limit_s)
     try:
-        done, _ = await asyncio.wait({task}, timeout=limit_s)
+        while True:
+            budget = current_budget()
+            waits = [deadline.left_s, None if budget is None else budget.rest_s(late_s)]
+            done, _ = await asyncio.wait(
+                {task}, timeout=min((each for each in waits if each is not None), default=None)
+            )
+            if done or budget is None or not budget.over:
+                break  # else that budget binds nobody any more
     except asyncio.CancelledError:
         await leave(task)
         raise
     if not done:
+        spent = spent_budget()
+        if spent is not None:
+            spent.stopped(f"while it waited for {what}")
         await leave(task)
     return bool(done)
 
@@ -107,11 +284,17 @@ async def leave(task: "asyncio.Task[Any]") -> None:
     """Cancel, and wait a moment: one that swallows it is left behind, and what it says later is nobody's."""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     task.cancel()
-    await asyncio.wait({task}, timeout=_GRACE_S)
+    budget = current_budget()
+    rest_s = None if budget is None else budget.rest_s(_LATE_S)
+    await asyncio.wait({task}, timeout=_GRACE_S if rest_s is None else min(rest_s, _GRACE_S))
 
 
 def is_async(function: object) -> bool:
     """Whether a call of it waits for something: a coroutine function, or an object whose call is one."""
-    inner = function.func if isinstance(function, partial) else function
+    inner = _inner(function)
     own = getattr(type(inner), "__call__", None)  # noqa: B004 - not whether it can be called, but how
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(own)
+
+
+def _inner(function: object) -> object:
+    return function.func if isinstance(function, partial) else function

@@ -1,10 +1,11 @@
 """An agent: a message comes in, guards look at it, flows are found and run, and an answer leaves."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from dataclasses import replace
+from typing import Any, Final, Literal, Self, cast
 from unicodedata import normalize
 
-from jazz_select.agent.answer import AnswerWriter
+from jazz_select.agent.answer import AnswerWriter, cut_short
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
@@ -14,7 +15,7 @@ from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.graph.actions import PRE_CHECK
-from jazz_select.agent.graph.guards import CONTINUE, GUARD_FAILED, Guard, through
+from jazz_select.agent.graph.guards import CONTINUE, GUARD_FAILED, Guard, through_in_time
 from jazz_select.agent.graph.state import FINISH
 from jazz_select.agent.graph.topology import NodeExit, Topology, mermaid, walk
 from jazz_select.agent.turn import (
@@ -35,9 +36,11 @@ from jazz_select.routing.decisions.points import DecisionCallback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
 from jazz_select.routing.tool_call import ApprovalPolicy, Approve
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
+from jazz_select.selector.options import check_timeout
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
 from jazz_select.text import as_text
+from jazz_select.threads import spent_budget, time_budget
 from jazz_select.values import Message
 
 _SELECT, _RUN, _CONVERSE, _ANSWER = "select", "run_flows", "converse", "answer"
@@ -73,6 +76,7 @@ class Agent:
         after_call: AfterCall | None = None,
         shift_above: float = SHIFT_ABOVE,
         model_timeout_s: float | None = 30.0,
+        timeout_s: float | None = 60.0,
         name: str = "agent",
         hooks: Iterable[TraceHook] = (),
         redact: Redact | None = None,
@@ -105,6 +109,8 @@ class Agent:
                 for it to be run. 0, for tests, runs the nearest flow whatever is said, but for what may change
                 something and is denied, supposed or only asked about.
             model_timeout_s: The most that one call of the model may take, retries included; None for no limit.
+            timeout_s: The most that a whole turn may take, whatever it waits for: models, tools, guards, hooks, recall.
+                Then it ends with what was done until then, and says so; None for no limit.
             name: For traces.
             hooks: Who hears of spans, beside the log.
             redact: Applied to what is said in each span, before anyone gets it.
@@ -118,9 +124,13 @@ class Agent:
         self._tools = toolbox_of(tools)
         self._guards = tuple(guards)
         check_agent_parts(self._tools, self._guards, decision_callback)
+        check_timeout(timeout_s)
+        self._timeout_s = timeout_s
         self._schema = OutputSchema(schema) if schema is not None else None
         self._hooks, self._redact = tuple(hooks), redact
-        chat = None if model is None else client_for(model)  # one for all parts: they share its breaker and its places
+        # One client for all parts: they share its breaker and its places.
+        chat = None if model is None else client_for(model)
+        self._own = chat if isinstance(model, str) else None
         if decision_callback is None and chat is not None:
             decision_callback = ModelDecision(chat)
         executor = FlowExecutor(self._tools.values(), decision_callback, open_router, claims=claims)
@@ -140,6 +150,17 @@ class Agent:
         )
         self._answers = AnswerWriter(chat, self._running, model_timeout_s=model_timeout_s)
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections of a model that was given as a string; the selector is closed by whoever made it."""
+        if self._own is not None:
+            await self._own.aclose()
+
     def mermaid(self) -> str:
         """A turn as a mermaid flowchart."""
         return mermaid(_TOPOLOGY)
@@ -152,6 +173,7 @@ class Agent:
         context: Mapping[str, Any] | None = None,
         schema: SchemaLike | None = None,
         conversation_id: str = "",
+        timeout_s: float | Literal["agent"] | None = "agent",
     ) -> TurnResult:
         """Answer one message.
 
@@ -163,9 +185,10 @@ class Agent:
             schema: What the answer is to have, instead of the agent's own.
             conversation_id: What a new conversation is to be known by, and no other one of this agent; by default a
                 new id. It is kept in it.
+            timeout_s: The most that this turn may take; None for no limit. By default what the agent was given.
 
         Returns:
-            What to say and what to go on with. What fails on the way is in it, as data.
+            What to say and what to go on with. What fails on the way, or that the time ran out, is in it as data.
 
         Raises:
             ConfigError: An argument is of the wrong kind, the schema cannot be used, or the conversation has another
@@ -173,6 +196,9 @@ class Agent:
             CancelledError: The caller was cancelled.
         """
         known = checked_input(message, context)
+        if timeout_s == "agent":
+            timeout_s = self._timeout_s
+        check_timeout(timeout_s)
         wanted = OutputSchema(schema) if schema is not None else self._schema
         conversation = Conversation.of(history).named(conversation_id)
         said = normalize("NFKC", as_text(message))
@@ -183,13 +209,18 @@ class Agent:
             schema=wanted,
             key=conversation.next_turn(self._agent_id, said),
         )
-        with Trace(self._hooks, redact=self._redact) as trace, span(self.name, "turn") as traced:
+        with (
+            Trace(self._hooks, redact=self._redact) as trace,
+            span(self.name, "turn") as traced,
+            time_budget(timeout_s),
+        ):
             _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._passed)
             outcome: TurnOutcome = ended
             if traced is not None:
                 traced.note({"status": outcome.status, "flows": [run.flow for run in outcome.work.runs]})
                 traced.hold({"message": outcome.work.request.message, "text": outcome.text, "reason": outcome.reason})
-        return outcome.result(prompt=self._running.prompts(outcome.work.stack.flows), trace=trace)
+            prompt = await self._running.prompts(outcome.work.stack.flows)
+        return outcome.result(prompt=prompt, trace=trace)
 
     async def _passed(self, node: str, value: Any) -> NodeExit[Any]:
         """Pass one node: the edges see to it that each stage is given what the one before it gave."""
@@ -211,7 +242,7 @@ class Agent:
         if not self._guards:
             return NodeExit(request, CONTINUE)
         state = TurnInput(message=request.message, conversation=request.conversation, context=request.context)
-        route = through(self._guards, state)
+        route = await through_in_time(self._guards, state)
         request = request.guarded(route.updates, withheld=route.tag == GUARD_FAILED)
         if route.tag == CONTINUE:
             return NodeExit(request, CONTINUE)
@@ -219,11 +250,13 @@ class Agent:
         said = decision.arguments.get("text", "") if decision else ""
         reason = (decision.reason if decision else "") or route.tag
         text = said if isinstance(said, str) else ""
-        return NodeExit(TurnOutcome.blocked(request, text=text, reason=reason), "blocked")
+        return NodeExit(cut_short(TurnOutcome.blocked(request, text=text, reason=reason)), "blocked")
 
     async def _selected(self, request: TurnRequest) -> NodeExit[SelectedFlows | TurnWork]:
         """Which flows the message is for."""
         selected = await self._selecting.select(request)
+        if spent_budget() is not None:  # nothing more is begun
+            selected = replace(selected, way="ask", pending=selected.pending or selected.granted)
         return NodeExit(TurnWork.of(selected) if selected.way == "ask" else selected, selected.way)
 
     async def _ran(self, selected: SelectedFlows) -> NodeExit[TurnWork]:

@@ -23,9 +23,11 @@ from jazz_select.routing.schemas.compatibility import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.telemetry import span
 from jazz_select.text import beginning
+from jazz_select.threads import current_budget
 from jazz_select.values import Message, Tier
 
 _LONGEST_VALUE: Final = 300
+_TIME_RAN_OUT: Final = "The time for this ran out before all of it was done."
 Find = Callable[[str], BaseFlow | None]
 """The live flow of a name."""
 
@@ -141,6 +143,49 @@ def _shown(value: object) -> str:
     return beginning(text, _LONGEST_VALUE)
 
 
+def cut_short(outcome: TurnOutcome) -> TurnOutcome:
+    """A turn that nobody could finish in its time, told as that: what was done, and what may have been."""
+    budget = current_budget()
+    if budget is None or not budget.waited_for:
+        return outcome
+    work = outcome.work
+    over = f"the {budget.limit} of the turn were over {budget.waited_for}"
+    outcome = replace(outcome, reason="; ".join(filter(None, (over, outcome.reason))))
+    if outcome.value is not None:
+        return outcome  # its text is that of the value
+    told = " ".join((_TIME_RAN_OUT, *_done_and_doubtful(work)))
+    if outcome.status in {"waiting", "confirming"}:
+        return replace(outcome, text=f"{told}\n\n{outcome.text}")
+    top, last = work.stack.top, work.runs[-1] if work.runs else None
+    goes_on = top is not None and last is not None and top.name == last.flow and top.status != "active"
+    asked = repeated_question(top, work.request.context) if top is not None and goes_on else ""
+    nothing = last is None and work.chain is None and not work.said
+    return replace(
+        outcome,
+        status="failed" if outcome.status == "done" and nothing else outcome.status,
+        text="\n\n".join(filter(None, (outcome.text, told, asked))),
+    )
+
+
+def _done_and_doubtful(work: TurnWork) -> list[str]:
+    """Which calls of flows and models that did not end were made, in words, and of which nobody knows."""
+    steps = [step for run in work.runs if run.status != "done" for step in run.steps]
+    results = [each for each in work.chain.entries if isinstance(each, ToolResult)] if work.chain is not None else []
+    done = [*(step.tool for step in steps if step.status == "ok"), *(each.tool for each in results if each.ok)]
+    doubtful = [*(step.tool for step in steps if step.unknown), *(each.tool for each in results if each.unknown)]
+    told = [f"Done until then: {', '.join(map(spaced, dict.fromkeys(done)))}."] if done else []
+    return told + [
+        f"{spaced(name)} was begun, and nobody heard of its end: it may have been done."
+        for name in dict.fromkeys(doubtful)
+    ]
+
+
+def _stopped() -> bool:
+    """Whether the time of the turn was over before all was done."""
+    budget = current_budget()
+    return budget is not None and bool(budget.waited_for)
+
+
 class AnswerWriter:
     """Gives the answers of turns."""
 
@@ -156,17 +201,17 @@ class AnswerWriter:
         outcome = self._worded(work)
         schema = work.request.schema
         if schema is None or outcome.status in {"waiting", "confirming", "open", "failed"}:
-            return outcome
+            return cut_short(outcome)
         with span("format", "decision") as traced:
             outcome, tier = await self._formatted(outcome, schema)
             if traced is not None:
                 traced.note({"tier": tier.value, "given": outcome.value is not None})
-        return outcome
+        return cut_short(outcome)
 
     def _worded(self, work: TurnWork) -> TurnOutcome:
         """In words."""
         status = work.status
-        told = [worded(run, self._running.flow) for run in work.runs]
+        told = [worded(run, self._running.flow) for run in work.runs if run.status != "failed" or not _stopped()]
         top = work.stack.top
         back = f"Back to: {spaced(work.resumed)}." if work.resumed else ""
         if back and top is not None and work.request.schema is None:

@@ -30,6 +30,7 @@ from jazz_select.routing.tool_call import (
     verdict_of,
 )
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.threads import ends_by_itself
 
 _MOST_NAMED: Final = 5
 
@@ -242,6 +243,7 @@ class TurnApproval:
         """Who is asked before each call of a flow's part; whatever was run there before is always asked about."""
         before: dict[str, Before] = {each.call: "unknown" if each.failed else "done" for each in ran if each.call}
 
+        @ends_by_itself
         async def approve(call: ToolCall) -> Verdict:
             known = before.get(fingerprint(call.tool, call.arguments), "") if before and call.destructive else ""
             return await self._verdict(call, flow, path, known)

@@ -18,6 +18,7 @@ from jazz_select.routing.names.words import stems
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error
+from jazz_select.threads import in_time, spent_budget
 
 
 class TurnSelector:
@@ -51,12 +52,12 @@ class TurnSelector:
         if at_once is not None:
             return at_once
         try:
-            found = await self._found(request, alone=idle)
+            found = await in_time(self._found(request, alone=idle), what="recall")
         except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
             return replace(
                 begun,
+                pending=pending if idle or spent_budget() is not None else None,
                 way="ask" if idle else "open" if active is None else "run",
-                pending=pending if idle else None,
                 error=error if isinstance(error, JazzSelectError) else None,
                 reason=f"no flow could be looked for: {describe_error(error)}",
             )

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
-from time import monotonic
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -20,31 +19,15 @@ from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
 from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema
 from jazz_select.telemetry import Span, span
 from jazz_select.text import as_text, describe_error
-from jazz_select.threads import leave
+from jazz_select.threads import Deadline, TimeBudget, current_budget, leave
 from jazz_select.values import Message, Reply
 
 _log = logging.getLogger(__name__)
+_WHOLE = 0.9
+"""Which share of the time that it would have had at most a model is blamed for."""
 _BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)
 """Full jitter, a random time up to .2, .4, .8 … seconds: those who failed together do not come back together."""
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deadline:
-    """A moment on the clock by which the model has to have answered; `limit_s` is None where it may take for ever."""
-
-    limit_s: float | None
-    at: float | None
-
-    @classmethod
-    def after(cls, limit_s: float | None) -> "Deadline":
-        """That many seconds from now."""
-        return cls(limit_s=limit_s, at=None if limit_s is None else monotonic() + limit_s)
-
-    @property
-    def left_s(self) -> float | None:
-        """Seconds until then; below 0 afterwards."""
-        return None if self.at is None else self.at - monotonic()
 
 
 class Limiter:
@@ -237,18 +220,29 @@ class ChatClient:
 
     @asynccontextmanager
     async def _within(self, deadline: Deadline) -> AsyncGenerator["_Call"]:
-        """Until the deadline; the breaker hears of one that the model let pass."""
+        """Until the deadline, or until a turn has no time left; the breaker hears of one that the model let pass."""
         call = _Call()
-        limit = asyncio.timeout(deadline.left_s)
+        budget = current_budget()
+        if budget is not None and budget.is_spent:
+            budget.stopped(f"before the model {self.name} was asked")
+            raise ModelTimeoutError(self.name, timeout_s=0.0, rest=True)
+        short = budget is not None and deadline.earlier(budget.deadline) is not deadline
+        left_s = budget.deadline.left_s if budget is not None and short else deadline.left_s
+        limit = asyncio.timeout(left_s)
         try:
             async with limit:
                 yield call
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            if call.made:
+            if budget is not None and short:
+                budget.stopped(f"while it waited for the model {self.name}")
+            if call.made and (not short or _had_its_time(left_s, deadline, budget)):
                 self._breaker.failed(lost_deadline=True)
-            raise ModelTimeoutError(self.name, timeout_s=deadline.limit_s or 0.0) from error
+            elif call.made:
+                self._breaker.gave_up()
+            given_s = left_s if short else deadline.limit_s
+            raise ModelTimeoutError(self.name, timeout_s=given_s or 0.0, rest=short) from error
 
     @asynccontextmanager
     async def _admitted(self, call: "_Call") -> AsyncGenerator[None]:
@@ -338,6 +332,13 @@ class _Call:
     """Whether nobody waits for it any more."""
 
 
+def _had_its_time(left_s: float | None, deadline: Deadline, budget: TimeBudget | None) -> bool:
+    """Whether a call that ended with a turn had about all of what it may have at most: its limit, or the whole turn."""
+    limits = [deadline.limit_s, None if budget is None else budget.deadline.limit_s]
+    most_s = min((each for each in limits if each is not None), default=0.0)
+    return left_s is not None and left_s >= _WHOLE * most_s
+
+
 def _note(chat: Span | None, messages: Sequence[Message], reply: object) -> None:
     """What was asked and answered; a model may answer with anything."""
     if chat is None:
@@ -368,7 +369,8 @@ def _too_late(deadline: Deadline) -> Any:
     """Stop where the next attempt would begin after the deadline: waiting for it would help no one."""
 
     def stop(state: RetryCallState) -> bool:
-        left_s = deadline.left_s
+        budget = current_budget()
+        left_s = (deadline if budget is None else deadline.earlier(budget.deadline)).left_s
         return left_s is not None and state.upcoming_sleep >= left_s
 
     return stop

@@ -247,7 +247,7 @@ class FlowExecutor:
             prompt = decision_prompt(run.last_tool, run.last_fields(self._tools), candidates)
         try:
             asked = (self._callback.decide, run.shown(point), candidates, prompt)
-            choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-decision")
+            choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-decision_callback")
             if choice is None or (isinstance(choice, str) and choice.strip().casefold() in ("", "none")):
                 return replace(record, tier=Tier.OPEN, reason="none", status="open")
             if choice not in {each.name for each in candidates}:
@@ -273,7 +273,7 @@ class FlowExecutor:
             return record
         try:
             asked = (self._open_router, dict(run.context), self._all())
-            choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-decision")
+            choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-open_router")
         except Exception as error:  # noqa: BLE001 - whatever a router fails with
             return replace(record, error=f"open_router failed: {describe_error(error)}", cause=error)
         if not isinstance(choice, str) or choice not in self._tools:

@@ -27,7 +27,7 @@ from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import CALL_ID
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error
-from jazz_select.threads import called_within, ends_within
+from jazz_select.threads import called, called_within, ends_within, spent_budget
 
 _log = logging.getLogger(__name__)
 CallStatus = Literal["ok", "failed", "denied", "asked", "unknown"]
@@ -66,7 +66,8 @@ Verdict = Allow | Deny | Ask
 Answer = Allow | Deny
 """What somebody says who was asked."""
 Approve = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
-"""Says whether a call may be made. One that fails, or says anything else, lets nothing pass; it may take its time."""
+"""Says whether a call may be made. One that fails, or says anything else, lets nothing pass. It may take its time,
+but no longer than the turn in which it is asked: to wait for a person, `Ask` ends the turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +133,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     if earlier is not None:
         if not may_repeat(tool, earlier, vouched=vouched):
             return earlier
-        return await _made(tool, earlier.call, arguments, timeout_s, claims)
+        return _unbegun(earlier.call) or await _made(tool, earlier.call, arguments, timeout_s, claims)
     call = ToolCall(
         id=call_id or uuid4().hex,
         tool=tool.name,
@@ -140,7 +141,8 @@ async def call_tool(  # noqa: PLR0913 - options with a name
         destructive=tool.destructive,
         door=door,
     )
-    refused = _unprepared(tool, call) or await _unapproved(approve, call) or await _claimed(claims, tool, call)
+    refused = _unbegun(call) or _unprepared(tool, call) or await _unapproved(approve, call) or _unbegun(call)
+    refused = refused or await _claimed(claims, tool, call)
     return refused or await _made(tool, call, arguments, timeout_s, claims)
 
 
@@ -203,6 +205,15 @@ def _copied_around(value: Any, known: dict[int, Any]) -> Any:
     return known[own]
 
 
+def _unbegun(call: ToolCall) -> CallOutcome | None:
+    """The outcome of a call for which no time is left."""
+    budget = spent_budget()
+    if budget is None:
+        return None
+    budget.stopped(f"before {call.tool} was begun")
+    return _failed(call, "timeout", f"{call.tool} was not run: of {budget.limit} for the whole turn none were left")
+
+
 def _unprepared(tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
     """The outcome of a call whose arguments are not right, or whose tool cannot be called."""
     if tool.function is None:
@@ -225,7 +236,7 @@ async def verdict_of(approve: Approve | None, call: ToolCall) -> Verdict:
     if approve is None:
         return Allow()
     try:
-        verdict = await called_within(approve, call, limit_s=None, name="jazz-select-approval")
+        verdict = await called_within(approve, call, limit_s=None, name="jazz-select-approve")
     except Exception as error:  # noqa: BLE001 - the caller's own code
         return Deny(f"approve failed: {describe_error(error)}")
     if isinstance(verdict, Allow | Deny | Ask):
@@ -355,8 +366,8 @@ def _wants_id(tool: RunnableTool, function: Callable[..., object]) -> bool:
 
 async def _within(call: ToolCall, function: "partial[Any]", timeout_s: float | None) -> CallOutcome:
     task = asyncio.ensure_future(_called(function))
-    if not await ends_within(task, timeout_s):
-        return _failed(call, "timeout", f"{call.tool} gave no answer within {timeout_s:g} s", unknown=True)
+    if not await ends_within(task, timeout_s, what=call.tool):
+        return _failed(call, "timeout", _unheard(call, timeout_s), unknown=True)
     if task.cancelled():
         return _failed(call, "tool", f"{call.tool} was cancelled from within", unknown=True)
     error = task.exception()
@@ -370,9 +381,17 @@ async def _within(call: ToolCall, function: "partial[Any]", timeout_s: float | N
         return replace(_failed(call, "output", message, cause=problem), called=True)
 
 
+def _unheard(call: ToolCall, timeout_s: float | None) -> str:
+    """What is known of a call that was left behind."""
+    budget = spent_budget()
+    if budget is None:
+        return f"{call.tool} gave no answer within {timeout_s or 0.0:g} s"
+    return f"{call.tool} was begun, and nobody heard of its end within {budget.limit}: it may have been done"
+
+
 async def _called(function: "partial[Any]") -> object:
     try:
-        return await called_within(function, limit_s=None, name="jazz-select-tool")
+        return await called(function, name="jazz-select-tool")
     except SystemExit as left:  # it would end the event loop, and everything else that runs in it
         raise RuntimeError(describe_error(left)) from left
 

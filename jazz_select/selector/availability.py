@@ -2,12 +2,15 @@
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from inspect import isawaitable
 from typing import Any, NamedTuple
 
 from jazz_select.flow.base import BaseFlow
+from jazz_select.threads import called_within
 
 _log = logging.getLogger(__name__)
+_LATE = "it gave no answer in the time of the turn"
 
 
 class Unavailable(NamedTuple):
@@ -28,16 +31,27 @@ class Availability:
         self._registry = registry
         self._seen: tuple[object, tuple[BaseFlow, ...]] = (None, ())
 
-    def closed(self, context: Mapping[str, Any], *, only: Collection[str] | None = None) -> Unavailable:
+    async def closed(self, context: Mapping[str, Any], *, only: Collection[str] | None = None) -> Unavailable:
         """The flows that are not available in `context`, and all but those of the ids in `only`, where it is given."""
-        closed = self.closed_among(self._guarded(), context)
+        closed = await self.closed_among(self._guarded(), context)
         return closed if only is None else Unavailable(closed.ids | (set(self._registry) - set(only)), closed.notes)
 
     @staticmethod
-    def closed_among(flows: Iterable[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
-        """Those of `flows` that are not available in `context`."""
-        problems = {flow.id: (flow.name, _problem(flow, context)) for flow in flows if flow.has_guard}
-        shut = {flow_id: found for flow_id, found in problems.items() if found[1] is not None}
+    async def closed_among(flows: Iterable[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
+        """Those of `flows` that are not available in `context`. Their guards are asked in a thread: they may block."""
+        guarded = [flow for flow in flows if flow.has_guard]
+        if not guarded:
+            return Unavailable(frozenset(), ())
+        said: dict[str, str | None] = {}
+
+        def ask() -> None:
+            for flow in guarded:
+                said[flow.id] = _problem(flow, context)
+
+        with suppress(TimeoutError):
+            await called_within(ask, limit_s=None, name="jazz-select-available")
+        problems = {flow.id: said.get(flow.id, _LATE) for flow in guarded}
+        shut = {flow.id: (flow.name, problem) for flow in guarded if (problem := problems[flow.id]) is not None}
         unavailable = ", ".join(sorted(name for name, problem in shut.values() if not problem))
         notes = [f"not available in this context: {unavailable}"] if unavailable else []
         notes += [

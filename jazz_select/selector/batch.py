@@ -29,7 +29,7 @@ async def candidate_sets(
     recalled: list[int] = []
     for number, (each, request) in enumerate(zip(asked, requests, strict=True)):
         if each.candidates is not None:
-            found[number] = narrower.given(each.candidates, context)
+            found[number] = await narrower.given(each.candidates, context)
         elif not request.blank:
             recalled.append(number)
     if recalled:

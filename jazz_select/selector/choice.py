@@ -9,12 +9,13 @@ from functools import cache
 from heapq import nlargest
 from typing import Literal, Protocol
 
-from jazz_select.chat.client import ChatClient, Deadline
+from jazz_select.chat.client import ChatClient
 from jazz_select.chat.exchange import ChatReply, Question, total_usage, why_unusable
 from jazz_select.selector.prompt import PROMPT_TOKENS, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import Request
 from jazz_select.text import cut
+from jazz_select.threads import Deadline
 from jazz_select.values import Candidate, Reason, Tier
 
 OnEmpty = Literal["top1", "none"]

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from jazz_select.flow.base import BaseFlow
 from jazz_select.telemetry import Span
+from jazz_select.threads import called_within
 from jazz_select.values import Candidate, Decision, Reason, Tier
 
 _WHY = {
@@ -114,6 +116,18 @@ def note_recall(span: Span, found: list[Mapping[str, Any]]) -> None:
     span.note({"candidates": {str(each.get("flow_name")): round(each.get("score") or 0.0, 4) for each in found}})
 
 
+async def prompt_of(flow: BaseFlow) -> str:
+    """`flow.build_prompt(verbose=False)`; an author's own, which may block, in a thread.
+
+    Raises:
+        TimeoutError: An author's own is not ready within the time of the turn.
+    """
+    build = partial(flow.build_prompt, verbose=False)
+    if type(flow).build_prompt is BaseFlow.build_prompt and "build_prompt" not in vars(flow):
+        return build()
+    return cast("str", await called_within(build, limit_s=None, name="jazz-select-build_prompt"))
+
+
 class PromptCache:
     """The compact prompts of flows by id; a flow whose checksum changed is built anew, one that is gone is dropped."""
 
@@ -121,13 +135,13 @@ class PromptCache:
         self._registry = registry
         self._built: dict[str, tuple[str, str]] = {}
 
-    def prompt(self, flow: BaseFlow) -> str:
+    async def prompt(self, flow: BaseFlow) -> str:
         """`flow.build_prompt(verbose=False)`, built only if this definition was not built before."""
         checksum = flow.compute_checksum()
         known = self._built.get(flow.id)
         if known is not None and known[0] == checksum:
             return known[1]
-        prompt = flow.build_prompt(verbose=False)
+        prompt = await prompt_of(flow)
         self._built[flow.id] = (checksum, prompt)
         if len(self._built) > len(self._registry):
             self._built = {flow_id: built for flow_id, built in self._built.items() if flow_id in self._registry}

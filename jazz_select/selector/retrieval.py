@@ -113,9 +113,9 @@ class CandidateSource:
     fallback: tuple[Mapping[str, Any], ...]
     guards: Availability
 
-    def given(self, candidates: _Metadata, context: Mapping[str, Any]) -> CandidateSet:
+    async def given(self, candidates: _Metadata, context: Mapping[str, Any]) -> CandidateSet:
         """What is left of candidates that the caller has."""
-        closed = self.guards.closed(context)
+        closed = await self.guards.closed(context)
         return usable_candidates(candidates, closed=closed.ids, notes=closed.notes)
 
     async def recalled(
@@ -127,7 +127,7 @@ class CandidateSource:
             StoreError: The memory failed, and there are no fallback candidates.
             EmbeddingError: Likewise.
         """
-        closed = self.guards.closed(context, only=only)
+        closed = await self.guards.closed(context, only=only)
         if self.memory is None or not self.agent_id:
             missing = "no candidates were given, and without a memory and an agent_id none are recalled"
             return [CandidateSet(notes=(*closed.notes, missing)) for _ in requests]

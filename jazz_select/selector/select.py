@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike, as_chat_model
@@ -136,9 +136,14 @@ class FlowSelector:
         )
         model = as_chat_model(llm)
         self._model: ModelChoice | None = None
+        self._client: ChatClient | None = None
         if model is not None:
-            client = ChatClient(
-                model, max_retries=max_retries, max_concurrency=max_concurrency, share_identical=share_identical
+            client = self._client = ChatClient(
+                model,
+                max_retries=max_retries,
+                max_concurrency=max_concurrency,
+                share_identical=share_identical,
+                owned=isinstance(llm, str),
             )
             options = ChoiceOptions(
                 on_empty=on_empty,
@@ -150,6 +155,17 @@ class FlowSelector:
                 second_read=second_read,
             )
             self._model = ModelChoice(client, options, flow_registry)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections of a model that was given as a string; any other, and the memory, are their makers'."""
+        if self._client is not None:
+            await self._client.aclose()
 
     @property
     def flow_registry(self) -> Mapping[str, BaseFlow]:
@@ -200,7 +216,7 @@ class FlowSelector:
             if candidates is None:
                 (narrowed,) = await self._narrower.recalled((request,), surroundings, only=only)
             else:
-                narrowed = self._narrower.given(candidates, surroundings)
+                narrowed = await self._narrower.given(candidates, surroundings)
             result = await self._chosen(request, narrowed, surroundings, began)
             if traced is not None:
                 note_selection(traced, enhanced_query, result)
@@ -240,7 +256,7 @@ class FlowSelector:
         choice = await self._decide(request, narrowed)
         decided_at = perf_counter()
         latency = Latency(recall_s=narrowed_at - began, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
-        return self._record(narrowed, choice, context, latency)
+        return await self._record(narrowed, choice, context, latency)
 
     async def _decide(self, request: Request, narrowed: CandidateSet) -> Choice:
         """Who is chosen: without the model where it has nothing to decide, else by one call to it."""
@@ -259,16 +275,16 @@ class FlowSelector:
         choice = await self._model.choose(request, candidates)
         return replace(choice, notes=(*notes, *choice.notes))
 
-    def _record(
+    async def _record(
         self, narrowed: CandidateSet, choice: Choice, context: Mapping[str, Any], latency: Latency
     ) -> FlowSelectionResult:
         """The result, without the flows whose guards no longer agree."""
         verdict = choice.verdict
         self._warn_of(verdict.unresolved, narrowed.candidates)
         chosen = [self._registry[flow_id] for flow_id in verdict.ids]
-        closed = self._guards.closed_among(chosen, context)
+        closed = await self._guards.closed_among(chosen, context)
         flows = [flow for flow in chosen if flow.id not in closed.ids]
-        prompts = [self._prompts.prompt(flow) for flow in flows]
+        prompts = [await self._prompts.prompt(flow) for flow in flows]
         decision = Decision(
             tier=verdict.tier if flows else Tier.OPEN,
             reason=verdict.reason if flows else Reason.NONE,

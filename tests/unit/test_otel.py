@@ -5,12 +5,13 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 
-from jazz_select.chat.client import ChatClient, Deadline
+from jazz_select.chat.client import ChatClient
 from jazz_select.chat.exchange import Question
 from jazz_select.errors import ModelError
 from jazz_select.routing import FlowExecutor
 from jazz_select.telemetry import Trace, span
 from jazz_select.testing import ScriptedModel
+from jazz_select.threads import Deadline
 from jazz_select.values import Message
 from tests.unit.routing.shop import tools
 from tests.unit.spans import CHOICE, SAID, VALUES, everything_fails, exported, known, selector

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self, cast
 
 from jazz_select.agent.chain.transcript import CallRecord, Purpose, ToolResult
-from jazz_select.chat.client import ChatClient, Deadline, client_for
+from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import ChatReply, Question
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.routing.plans.tool_asker import listed
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, cut, json_line
+from jazz_select.threads import Deadline
 from jazz_select.values import Message
 
 LONGEST_RECORD: Final = 20_000

@@ -217,10 +217,10 @@ def _as_output(listener: OnEvent | None) -> OnEvent | None:
     if listener is None:
         return None
 
-    def hear(event: Event) -> object:
+    async def hear(event: Event) -> None:
         if isinstance(event, ChainText) and event.closing:
-            return listener(OutputText(delta=event.text))
-        return listener(event)
+            event = OutputText(delta=event.text)
+        await tell(listener, event)
 
     return hear
 

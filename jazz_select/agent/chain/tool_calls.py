@@ -1,7 +1,6 @@
 """The calls of one reply: names resolved, arguments checked, hooks heard, tools run. Whatever fails is a result."""
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,6 +25,7 @@ from jazz_select.routing.tool_call import (
 )
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, beginning, describe_error
+from jazz_select.threads import called_within, ends_by_itself
 
 BeforeCall = Callable[[ToolRequest], bool | str | Awaitable[bool | str | None] | None]
 """Hears of a call before it is made: False, or a text that says why, and it is not made."""
@@ -45,7 +45,7 @@ class ToolRunner:
         approve: Asked before each call that `before_call` lets pass; without it every such call may be made.
         after_call: Told after each call.
         on_event: Hears of calls and results.
-        timeout_s: The most that one tool may take; hooks may take as long as they want.
+        timeout_s: The most that one tool may take; hooks may take as long as the turn does.
         at_once: The most calls at one time. A tool that destroys something always runs alone.
         claims: Where calls that destroy something are claimed before they are made.
         call_id: Names the next call of a tool, where that is the same once more; else each is new.
@@ -149,6 +149,7 @@ class ToolRunner:
         told = f"not run: {outcome.reason}" if outcome.reason else outcome.error.message
         return call, _failure(call, outcome.error.fault, told, unknown=outcome.error.unknown)
 
+    @ends_by_itself
     async def _approved(self, call: ToolRequest, made: ToolCall) -> Verdict:
         """Whether a call may be made, by both hooks; if so, it is told, since it is made now."""
         refusal = await self._refusal(call)
@@ -162,8 +163,7 @@ class ToolRunner:
         if self.before_call is None:
             return ""
         try:
-            said = self.before_call(call)
-            verdict = await said if inspect.isawaitable(said) else said
+            verdict = await called_within(self.before_call, call, limit_s=None, name="jazz-select-before_call")
         except Exception as error:  # noqa: BLE001 - the caller's own code
             return f"before_call failed: {describe_error(error)}"
         if isinstance(verdict, str) and verdict.strip():
@@ -174,8 +174,7 @@ class ToolRunner:
         if self.after_call is None:
             return result
         try:
-            said = self.after_call(call, result)
-            said = await said if inspect.isawaitable(said) else said
+            said = await called_within(self.after_call, call, result, limit_s=None, name="jazz-select-after_call")
             if said is None:
                 return result
             if not isinstance(said, ToolResult):

@@ -1,6 +1,5 @@
 """A chain of tool calls as a frozen value that survives a restart, and what is told of it as it happens."""
 
-import inspect
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from jazz_select.chat.exchange import total_usage
 from jazz_select.errors import ConfigError
 from jazz_select.routing.records import Fault
+from jazz_select.threads import called_within
 from jazz_select.values import Message, Usage
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ class Finished:
 
 Event = ModelCalled | ChainText | ToolCalled | ToolReturned | FormatStarted | OutputText | FormatRestarted | Finished
 OnEvent = Callable[[Event], object]
-"""Hears of events, sync or async. One that fails is logged, and disturbs nothing."""
+"""Hears of events, sync or async, one after the other; a plain one in a thread. One that fails is logged, no more."""
 
 
 async def tell(listener: OnEvent | None, event: Event) -> None:
@@ -262,8 +262,6 @@ async def tell(listener: OnEvent | None, event: Event) -> None:
     if listener is None:
         return
     try:
-        heard = listener(event)
-        if inspect.isawaitable(heard):
-            await heard
+        await called_within(listener, event, limit_s=None, name="jazz-select-on_event")
     except Exception:  # noqa: BLE001 - whatever a listener fails with
         _log.exception("event=<%s> | the listener failed, and is passed over", type(event).__name__)

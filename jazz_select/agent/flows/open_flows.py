@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from inspect import isawaitable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jazz_select.agent.chain.loop import run_loop
 from jazz_select.agent.chain.options import ChainOptions
@@ -20,7 +19,9 @@ from jazz_select.routing.records import ToolCall
 from jazz_select.routing.run_context import inputs_lost
 from jazz_select.routing.tool_call import Allow, Verdict, fingerprint
 from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.selector.result import prompt_of
 from jazz_select.text import json_line, name_shown
+from jazz_select.threads import called_within, ends_by_itself
 from jazz_select.values import Message
 
 EARLIER_CHARS: Final = 24_000
@@ -67,7 +68,7 @@ class OpenFlows:
     ) -> OpenFlowReply:
         """Go on with a flow, or without one with every tool. A call that the user has agreed to is made first."""
         earlier, left_out = _recent(request.conversation)
-        parts = [self._system, _prompts(stack, flow), _ENDING if flow is not None else "", _known(run), left_out]
+        parts = [self._system, await _prompts(stack, flow), _ENDING if flow is not None else "", _known(run), left_out]
         messages = [
             Message(role="system", content="\n\n".join(part for part in parts if part)),
             *earlier,
@@ -86,6 +87,7 @@ class OpenFlows:
         begin_with = [] if granted is None else [PlanStep(tool=granted.tool, arguments=granted.arguments)]
         approve = approval.at(within, run.path, run.ran)
 
+        @ends_by_itself
         async def but_for_its_end(call: ToolCall) -> Verdict:
             return Allow() if call.tool == FINISHED else await approve(call)
 
@@ -118,13 +120,16 @@ class OpenFlows:
             return self._options
         own = self._options.before_call
 
+        @ends_by_itself
         async def check(call: ToolRequest) -> bool | str | None:
             tool = self._tools.get(call.tool)
             gone = inputs_lost(tool, run.lost, call.arguments) if tool is not None and tool.destructive else []
             if gone:
                 return f"{call.tool} is not run without {', '.join(gone)}, which was there and could not be kept"
-            said = own(call) if own is not None else None
-            return await said if isawaitable(said) else said
+            if own is None:
+                return None
+            said = await called_within(own, call, limit_s=None, name="jazz-select-before_call")
+            return cast("bool | str | None", said)
 
         return replace(self._options, before_call=check)
 
@@ -165,11 +170,11 @@ def _named(flow: BaseFlow) -> Iterable[str]:
         yield from _named(part)
 
 
-def _prompts(stack: FlowStack, flow: BaseFlow | None) -> str:
+async def _prompts(stack: FlowStack, flow: BaseFlow | None) -> str:
     """The flow's procedure; of those that are parked only the names."""
     parked = [each.name for each in stack.flows if flow is None or each.name != flow.name]
     told = f"Parked for now, to come back to: {', '.join(map(name_shown, parked))}." if parked else ""
-    own = flow.build_prompt(verbose=False) if flow is not None else ""
+    own = await prompt_of(flow) if flow is not None else ""
     return "\n\n".join(part for part in (own, told) if part)
 
 

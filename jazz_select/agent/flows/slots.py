@@ -10,7 +10,7 @@ from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.flows.consent import CONSENTING, REFUSED, consent
 from jazz_select.agent.flows.said import EDGES, dates, decimals, folded, in_words, number_in_words, was_said, word_list
 from jazz_select.agent.flows.tentative import is_tentative
-from jazz_select.chat.client import ChatClient, Deadline, client_for
+from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import Question
 from jazz_select.chat.json_reader import LONGEST, values_in
 from jazz_select.chat.models import ModelLike
@@ -21,6 +21,7 @@ from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import in_one_line
+from jazz_select.threads import Deadline
 from jazz_select.values import Message
 
 SYSTEM_PROMPT: Final = """\

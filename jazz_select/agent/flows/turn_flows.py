@@ -21,8 +21,10 @@ from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.availability import Availability
+from jazz_select.selector.result import prompt_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error
+from jazz_select.threads import in_time, spent_budget
 from jazz_select.values import flow_id
 
 _CLAIMS: Final = "give the agent a store of claims, such as SqliteClaims(path)"
@@ -73,9 +75,9 @@ class TurnFlows:
         """The live flow of this name."""
         return self._selector.flow_registry.get(flow_id(name))
 
-    def prompts(self, flows: Sequence[OpenFlow]) -> str:
+    async def prompts(self, flows: Sequence[OpenFlow]) -> str:
         """The prompts of the flows under way, the active one first; of one that cannot be told, none."""
-        return "\n\n".join(filter(None, (_prompt(self.flow(each.name)) for each in reversed(flows))))
+        return "\n\n".join(filter(None, [await _prompt(self.flow(each.name)) for each in reversed(flows)]))
 
     def wanted(self, open_flow: OpenFlow) -> dict[str, Wanted]:
         """The schemas of what a flow waits for, in the order of asking."""
@@ -101,11 +103,14 @@ class TurnFlows:
                 run = await self._one(attempt)
             except Exception as error:  # noqa: BLE001 - whatever an author's part fails with, the turn goes on
                 run = FlowRun(flow=top.name, status="failed", problem=describe_error(error), begun=False)
-            work = self._after(work, attempt, run)
+            cut = spent_budget() is not None
+            work = self._after(work, attempt, run, cut=cut)
             following = work.stack.top
             if run.status == "done" and following is not None and following.status == "queued":
+                if cut:
+                    return replace(work, status="failed")
                 continue
-            over = run.status in {"done", "failed"}
+            over = run.status == "done" or (run.status == "failed" and not cut)
             return replace(work, resumed=following.name if over and following is not None else "")
         return work
 
@@ -135,8 +140,8 @@ class TurnFlows:
             return ()
         return (f"{granted.tool}: where another process goes on with this conversation too, both call it: {_CLAIMS}",)
 
-    def _after(self, work: TurnWork, attempt: FlowAttempt, run: FlowRun) -> TurnWork:
-        """What was done, with this flow."""
+    def _after(self, work: TurnWork, attempt: FlowAttempt, run: FlowRun, *, cut: bool) -> TurnWork:
+        """What was done, with this flow. One that was `cut` by the end of the turn's time waits, to go on later."""
         top = attempt.open_flow
         answers = {**top.answers, **storable_fields(attempt.answers)[0]}
         progress = top.model_copy(update={"answers": answers, "asks": run.asks, "named": run.named})
@@ -144,8 +149,11 @@ class TurnFlows:
         if run.begun:
             progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
         stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.name != top.name))
-        if run.status in {"done", "failed"}:
-            stack = stack.without_top(self._gate.kept(progress, run) if run.status == "failed" else ())
+        kept = self._gate.kept(progress, run) if run.status == "failed" else ()
+        if run.status == "failed" and cut and not any(each.doubt for each in kept):
+            stack = stack.with_top(progress.model_copy(update={"status": "waiting" if run.begun else top.status}))
+        elif run.status in {"done", "failed"}:
+            stack = stack.without_top(kept)
         else:
             status = "waiting" if run.status == "waiting" else "active"
             stack = stack.with_top(progress.model_copy(update={"status": status}))
@@ -170,7 +178,7 @@ class TurnFlows:
         if flow is None:
             return replace(begun, problem=f"there is no flow {top.name!r} any more")
         begun = replace(begun, type=flow.type)
-        closed = Availability.closed_among([flow], context)
+        closed = await Availability.closed_among([flow], context)
         if closed.ids:
             return replace(begun, problem="; ".join(closed.notes))
         _check_chains(flow)
@@ -183,7 +191,12 @@ class TurnFlows:
             return await self._gone_on(attempt, part, run)
 
         async def choose(conditional: ConditionalFlow) -> int | None:
-            return await branch_of(self._selector, conditional, attempt.request, top.request)
+            finding = branch_of(self._selector, conditional, attempt.request, top.request)
+            place = await in_time(finding, what="a branch")
+            if spent_budget() is not None:  # what was found without its model is not to be kept
+                msg = "no time was left to choose a branch"
+                raise TimeoutError(msg)
+            return place
 
         async def fill(tool: Tool, missing: tuple[str, ...], known: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG001
             found = await self._filled(attempt, wanted_of([tool], missing))
@@ -261,8 +274,8 @@ def _unset(tools: Sequence[Tool], known: Mapping[str, Any]) -> dict[str, Wanted]
     return found
 
 
-def _prompt(flow: BaseFlow | None) -> str:
+async def _prompt(flow: BaseFlow | None) -> str:
     try:
-        return flow.build_prompt(verbose=False) if flow is not None else ""
-    except FlowError:
+        return await prompt_of(flow) if flow is not None else ""
+    except (FlowError, TimeoutError):
         return ""

@@ -1,13 +1,14 @@
 """Guards: pure checks before anything is decided. They ask no model, and say where the turn goes instead."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import iscoroutine
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 from jazz_select.agent.graph.state import FINISH, ActionDecision, GuardInput, GuardInputT, TurnState, changed, updated
 from jazz_select.errors import ConfigError
 from jazz_select.text import describe_error
+from jazz_select.threads import called_within
 
 CONTINUE = "continue"
 """The tag of a turn that goes on."""
@@ -36,7 +37,7 @@ class Guard(Generic[GuardInputT]):
 
     Attributes:
         name: For traces and messages.
-        check: Looks at the state; None where it has nothing to say. Never async.
+        check: Looks at the state; None where it has nothing to say. Never async; an agent calls it in a thread.
         tags: The tags it may answer with, beside `continue`.
     """
 
@@ -79,10 +80,42 @@ def through(guards: Sequence[Guard[GuardInputT]], state: GuardInputT) -> Route:
     A guard that raises, answers with a tag that is not its own, or updates what is not there, ends the turn: a check
     that failed must not let through what it was there to stop.
     """
+    passing = _passed(guards, state)
+    while True:
+        try:
+            next(passing)
+        except StopIteration as ended:
+            return ended.value
+
+
+async def through_in_time(guards: Sequence[Guard[GuardInputT]], state: GuardInputT) -> Route:
+    """What `through` does, in a thread, as guards may block; one that has not answered in a turn's time has failed."""
+    passing = _passed(guards, state)
+    reached: list[tuple[str, Mapping[str, Any]]] = [(guards[0].name, {})]
+
+    def work() -> Route:
+        while True:
+            try:
+                reached.append(next(passing))
+            except StopIteration as ended:
+                return ended.value
+
+    try:
+        return cast("Route", await called_within(work, limit_s=None, name="jazz-select-guards"))
+    except Exception as error:  # noqa: BLE001 - no time is left, or a guard exits
+        name, touched = reached[-1]
+        return _failed(name, describe_error(error), touched)
+
+
+def _passed(
+    guards: Sequence[Guard[GuardInputT]], state: GuardInputT
+) -> Generator[tuple[str, Mapping[str, Any]], None, Route]:
+    """Before each guard its name and the updates so far; at the end what all come to."""
     began = state
     named: set[str] = set()
     touched: dict[str, Any] = {}
     for each in guards:
+        yield each.name, touched
         try:
             route = each.check(state)
             if route is None:

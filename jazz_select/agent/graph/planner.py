@@ -7,13 +7,14 @@ from typing import Any, Final, Generic, cast
 import orjson
 
 from jazz_select.agent.graph.state import FINISH, ActionDecision, StateT
-from jazz_select.chat.client import ChatClient, Deadline, client_for
+from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import ChatReply, Question
 from jazz_select.chat.json_reader import after_thoughts, decoded, ends_as_json, repaired, unquoted, values_in
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, PlanError
 from jazz_select.selector.options import check_counts, check_timeout
 from jazz_select.text import in_one_line, name_shown
+from jazz_select.threads import Deadline
 from jazz_select.values import Message
 
 LONGEST: Final = 65_536

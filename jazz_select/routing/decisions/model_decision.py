@@ -6,13 +6,14 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
-from jazz_select.chat.client import ChatClient, Deadline, client_for
+from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import ChatReply, Question, why_unusable
 from jazz_select.chat.models import ModelLike
 from jazz_select.routing.decisions.points import ToolCandidate
 from jazz_select.selector.options import check_counts, check_timeout
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.text import clean, cut, in_one_line, name_shown
+from jazz_select.threads import Deadline
 from jazz_select.values import Candidate, Message
 
 SYSTEM_PROMPT: Final = (

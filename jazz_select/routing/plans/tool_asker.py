@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from jazz_select.chat.client import ChatClient, Deadline, client_for
+from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import Question
 from jazz_select.chat.models import ModelLike
 from jazz_select.ports import FlowMemory
@@ -22,6 +22,7 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.options import check_counts, check_timeout
 from jazz_select.telemetry import Span, span
 from jazz_select.text import as_text, in_one_line, json_line
+from jazz_select.threads import Deadline
 from jazz_select.values import Message
 
 _log = logging.getLogger(__name__)

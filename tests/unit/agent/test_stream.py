@@ -145,10 +145,10 @@ async def test_a_stream_that_hangs_is_left() -> None:
 
 
 async def test_a_stream_without_end_is_bounded() -> None:
+    async def hear(_: Event) -> None: ...
+
     with pytest.raises(FormatError, match="longer than"):
-        await finalize(
-            StreamingModel("x" * 3_200_000), Chain(messages=ASK), SCHEMA, on_event=lambda _: None, max_reasks=0
-        )
+        await finalize(StreamingModel("x" * 3_200_000), Chain(messages=ASK), SCHEMA, on_event=hear, max_reasks=0)
 
 
 async def test_a_reader_who_leaves_ends_the_work() -> None:

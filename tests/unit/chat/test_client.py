@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import ModelPlanner, TurnState
-from jazz_select.chat.client import ChatClient, Deadline, client_for
+from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import ChatReply, Question
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError, ModelUnavailableError, PlanError
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
+from jazz_select.threads import Deadline, time_budget
 from jazz_select.values import Message, Reply, Usage
+from tests.unit.agent.hanging import Hang, timed
 
 ASK = Question((Message(role="user", content="a number?"),), wanted="a number")
 BUSY = ModelError("m", "busy", retryable=True, retry_after=0)
@@ -229,6 +231,56 @@ async def test_only_a_model_of_its_own_is_closed(*, owned: bool) -> None:
     model = Closing("a")
     await ChatClient(model, owned=owned).aclose()
     assert model.closed == owned
+
+
+# --- within the time of a whole turn -------------------------------------------
+
+
+@pytest.mark.spec("005.5")
+@pytest.mark.parametrize(
+    ("own_s", "spent_s", "waited_s", "blamed"),
+    [
+        pytest.param(30.0, 8.0, 2.0, False, id="others spent the time"),
+        pytest.param(None, 6.0, 4.0, False, id="others spent more than half"),
+        pytest.param(None, 0.0, 10.0, True, id="it had the whole turn"),
+        pytest.param(30.0, 0.5, 9.5, True, id="it had about the whole turn"),
+        pytest.param(5.0, 2.0, 5.0, True, id="it had its own limit"),
+    ],
+)
+def test_a_model_is_blamed_for_no_more_time_than_it_had(
+    own_s: float | None, spent_s: float, waited_s: float, *, blamed: bool
+) -> None:
+    client = ChatClient(ScriptedModel("1", delay_s=100, repeat=True))
+
+    async def ask_twice() -> type[Exception]:
+        with time_budget(10.0):
+            await asyncio.sleep(spent_s)
+            with pytest.raises(ModelTimeoutError):
+                await client.ask(lambda: ASK, Deadline.after(own_s))
+        with pytest.raises(ModelError) as caught:
+            await client.ask(lambda: ASK, Deadline.after(1.0))
+        return caught.type
+
+    error, took_s = timed(Hang(), ask_twice)
+    assert error is (ModelUnavailableError if blamed else ModelTimeoutError)
+    assert round(took_s - spent_s, 3) == waited_s + (0 if blamed else 1)
+
+
+@pytest.mark.spec("005.5")
+def test_once_no_time_is_left_a_model_is_not_asked_nor_waited_for() -> None:
+    model = ScriptedModel(ModelError("m", "busy", retryable=True, retry_after=20), "1")
+    client = ChatClient(model)
+
+    async def ask_twice() -> None:
+        with time_budget(10.0):
+            with pytest.raises(ModelError, match="busy"):  # asking again would come too late
+                await client.ask(lambda: ASK, ever())
+            await asyncio.sleep(11)
+            with pytest.raises(ModelTimeoutError, match="no time was left"):
+                await client.ask(lambda: ASK, ever())
+
+    _, took_s = timed(Hang(), ask_twice)
+    assert (len(model.calls), took_s) == (1, 11)
 
 
 # --- a planner's options -------------------------------------------------------

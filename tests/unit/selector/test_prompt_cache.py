@@ -65,15 +65,15 @@ async def test_a_replaced_flow_of_the_same_id_is_built_anew() -> None:
     assert "<description>New.</description>" in (await selector.select("x", metadata("refund_order"))).combined_prompt
 
 
-def test_flows_that_are_gone_are_dropped() -> None:
+async def test_flows_that_are_gone_are_dropped() -> None:
     registry = FlowRegistry(min_examples=0)
     cache = PromptCache(registry)
     for number in range(20):
         flow = counted(registry, f"flow_{number}")
-        cache.prompt(flow)
+        await cache.prompt(flow)
         registry.unregister(flow)
     last = counted(registry)
-    cache.prompt(last)
+    await cache.prompt(last)
     assert len(cache) == 1
-    cache.prompt(last)
+    await cache.prompt(last)
     assert (last.id, last.built) == (REFUND, [False])
