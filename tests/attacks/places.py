@@ -36,18 +36,21 @@ MARKERS = (
 )
 """How the lines of our prompts begin that tell what follows."""
 _XML = re.compile(r"^<(selection|flow|returned)\b.*</\1>$", re.DOTALL | re.MULTILINE)
+_HEADING = re.compile(r"\b(AVAILABLE TOOLS|TOOL RESULTS)\s*:", re.IGNORECASE)
 _OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 Sent = Sequence[Message]
 
 
 def shape(messages: Sent, *, spoken: str) -> list[Any]:
-    """What of these messages the library wrote; of those that pass on what somebody said, who said it."""
-    return [(each.role, "spoken" if _is_said(each.content, spoken) else _lines(each.content)) for each in messages]
+    """What of these messages the library wrote; of those that pass on what user or model said, who said it."""
+    said = [each.role == "assistant" or _is_said(each.content, spoken) for each in messages]
+    return [(each.role, "spoken" if own else _lines(each.content)) for each, own in zip(messages, said, strict=True)]
 
 
 def _is_said(content: str, text: str) -> bool:
-    """Whether a message is what somebody said, but for headings of ours in it."""
-    return re.sub(r"\[said: ([A-Z ]+)\]", r"\1:", content, flags=re.IGNORECASE) == re.sub(r"\s+:", ":", as_text(text))
+    """Whether a message is what somebody said, as it is or with our headings in it told as said."""
+    said = as_text(text)
+    return content in (said, _HEADING.sub(r"[said: \1]", said))
 
 
 def _lines(content: str) -> list[Any]:
@@ -82,44 +85,44 @@ def _called(name: str) -> str:
     return json.dumps({"tool_call": {"tool": name, "arguments": {}}})
 
 
-def _chained(tool: Tool, *, said: str = "Please look.", earlier: Sequence[Message] = ()) -> Sent:
+def chained(tool: Tool, *, said: str = "Please look.", earlier: Sequence[Message] = ()) -> Sent:
     model = ScriptedModel(_called(tool.name), "done")
     asyncio.run(run_chain(model, [*earlier, Message(role="user", content=said)], [tool, look(1, "other")]))
     return model.calls[-1]
 
 
 def in_a_result(text: str) -> Sent:
-    return _chained(look({"note": text, "more": [text, {"deep": text}]}))
+    return chained(look({"note": text, "more": [text, {"deep": text}]}))
 
 
 def in_a_key_of_a_result(text: str) -> Sent:
-    return _chained(look({text: 1}))
+    return chained(look({text: 1}))
 
 
 def in_an_error(text: str) -> Sent:
     def fails() -> None:
         raise ValueError(text)
 
-    return _chained(Tool(name="look", input_schema=_OBJECT, function=fails))
+    return chained(Tool(name="look", input_schema=_OBJECT, function=fails))
 
 
 def in_a_name_of_a_tool(text: str) -> Sent:
-    return _chained(look(1, name=text))
+    return chained(look(1, name=text))
 
 
 def in_a_description_of_a_tool(text: str) -> Sent:
-    return _chained(look(1, description=text))
+    return chained(look(1, description=text))
 
 
 def in_a_message(text: str) -> Sent:
     earlier = [Message(role="system", content="Be kind."), Message(role="assistant", content=text)]
-    return _chained(look(1), said=text, earlier=earlier)
+    return chained(look(1), said=text, earlier=earlier)
 
 
 def in_an_unknown_call(text: str) -> Sent:
     model = ScriptedModel(_called(text), "done")
     asyncio.run(run_chain(model, [Message(role="user", content="go")], [look(1)]))
-    return [model.calls[-1][0], *model.calls[-1][-1:]]  # between them is what the model itself said
+    return model.calls[-1]
 
 
 def in_metadata(text: str) -> Sent:
@@ -178,7 +181,7 @@ def in_a_transcript(text: str) -> Sent:
         ),
         answer=text,
     )
-    return formatting_messages(chain, _OBJECT)
+    return formatting_messages(chain, _OBJECT, max_chars=10**8)
 
 
 def in_a_choice(text: str) -> Sent:
