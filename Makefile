@@ -74,6 +74,10 @@ bench: $(VENV)/.bench.done ## Measure recall on the public files in DATA or JAZZ
 platforms: $(VENV)/.platforms.done ## Resolve the package for every Python and platform from wheels alone, and print the table
 	@$(BIN)/python -m benchmarks.platforms
 
+.PHONY: attacks
+attacks: $(VENV)/.test.done $(VENV)/attacks ## Try the texts of a public suite of prompt injections at every prompt and every door
+	@$(BIN)/python -m pytest -q -n $(JOBS) tests/attacks/test_own_texts.py tests/attacks/public_suite.py
+
 # --- with a Qdrant server ----------------------------------------------------
 
 .PHONY: serve-qdrant
@@ -123,3 +127,8 @@ $(VENV)/.base.done: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.%.done: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing jazz-select[$*] (a minute or two, once)"
 	@$(PIP) --editable '.[$*]' && touch $@
+
+# Texts to be read and never imported, so alone and beside the environment. Where they cannot be had, it goes on without.
+$(VENV)/attacks: constraints.txt | $(BIN)/python
+	@rm -rf $@; $(PIP) --no-deps --target $@ agentdojo && touch $@ || \
+	  { rm -rf $@; echo "The package agentdojo cannot be had: tried with our own texts alone."; }

@@ -99,7 +99,7 @@ def storable_fields(facts: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str
 def storable_text(value: object) -> str:
     """A value as JSON text; what cannot be put so says what it is."""
     try:
-        return orjson.dumps(storable(as_json(value))).decode()
+        return orjson.dumps(storable(output_json(value))).decode()
     except (TypeError, ValueError, RecursionError):
         return f"[a {type(value).__name__} that is no JSON]"
 

@@ -40,7 +40,7 @@ class RunContext:
         """
         given = dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}
         declared = {each.name: each for each in outputs(tool)}
-        fed = {name for name in given if name not in self.fixed and (not declared or name in declared)}
+        fed = [name for name in given if name not in self.fixed and (not declared or name in declared)]
         self.context.update({name: given[name] for name in fed})
         self._declared.update({name: replace(declared[name], certain=True) for name in fed if name in declared})
         # A value that is null feeds nothing, whatever was declared.

@@ -1,5 +1,6 @@
 """The papers keep their word: every Python block runs, every link between them leads somewhere."""
 
+import ast
 import json
 import os
 import pkgutil
@@ -74,7 +75,7 @@ def test_every_decision_is_listed() -> None:
 def test_every_page_is_listed(paper: str) -> None:
     text = (ROOT / paper).read_text("utf-8").partition("## Read on")
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} | {"decisions/index.md"}
-    listed = set(re.findall(r"(?:\((?:docs/)?|: )([\w/]+\.md)\b", text[2] or text[0]))
+    listed = set(re.findall(r"(?:\((?:docs/)?|: )([\w/-]+\.md)\b", text[2] or text[0]))
     assert pages - listed - ({"index.md"} if paper != "mkdocs.yml" else set()) == set()
 
 
@@ -90,6 +91,21 @@ def test_a_page_that_awaits_says_where_that_works(page: str) -> None:
 def test_the_readme_names_every_variable() -> None:
     named = set(re.findall(r"JAZZ_\w+", (ROOT / "README.md").read_text("utf-8")))
     assert named == {f"JAZZ_{field.upper()}" for field in Settings.model_fields}
+
+
+def test_each_test_that_holds_a_promise_is_there() -> None:
+    promises = (ROOT / "SECURITY.md").read_text("utf-8").partition("| Promise | Held by |")[2].partition("\n\n")[0]
+    rows = promises.strip().splitlines()[1:]
+    held = [re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", row) for row in rows]
+    assert len(held) > 10
+    assert [row for row, found in zip(rows, held, strict=True) if not found or row.count("::") != len(found)] == []
+    gone = {f"{file}::{test}" for found in held for file, test in found if test not in functions_of(ROOT / file)}
+    assert gone == set()
+
+
+def functions_of(file: Path) -> set[str]:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {each.name for each in ast.parse(file.read_text("utf-8")).body if isinstance(each, functions)}
 
 
 FLOW_FILES = re.findall(

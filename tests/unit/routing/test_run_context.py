@@ -56,3 +56,9 @@ async def test_inputs_that_are_not_fixed_may_be_told_anew() -> None:
     await FlowExecutor(tools(schema("order_id"))).run(["look_up", "pay"], inputs, fixed=["user_id"])
     assert SEEN[0]["order_id"] == "A1"
     assert inputs == {"user_id": "me", "order_id": "old"}
+
+
+async def test_what_is_there_stands_in_the_order_in_which_it_came() -> None:
+    given = {f"field_{number}": number for number in range(12)}
+    run = await FlowExecutor([Tool(name="look", function=lambda: given)]).run(["look"], {"first": 0})
+    assert list(run.context) == ["first", *given]
