@@ -57,11 +57,13 @@ class TimeBudget:
     """The time for all that is done in a block, and in the tasks and threads that are started there.
 
     Whoever waits, waits no longer than it lasts, and begins nothing once it is spent. One within another lasts no
-    longer than that one. A block that ends before its budget is spent sets free whatever was started there and goes on.
+    longer than that one. What was started in a block and outlives it is bound no more: a worker that somebody's tool
+    starts must not stop for ever since one turn took too long.
 
     Attributes:
         deadline: When it is spent.
         waited_for: What was being waited for then, or not begun any more, in words; empty where nobody had to stop.
+        over: Whether its block has ended.
     """
 
     def __init__(self, deadline: Deadline) -> None:
@@ -118,7 +120,7 @@ def time_budget(limit_s: float | None) -> Generator[TimeBudget]:
         yield budget
     finally:
         _budget.reset(token)
-        budget.over = not budget.is_spent
+        budget.over = True
 
 
 def _now() -> float:
@@ -268,7 +270,7 @@ async def ends_within(task: "asyncio.Task[Any]", limit_s: float | None, *, what:
                 {task}, timeout=min((each for each in waits if each is not None), default=None)
             )
             if done or budget is None or not budget.over:
-                break  # else that budget binds nobody any more
+                break  # else that budget binds nobody any more, and the wait goes on
     except asyncio.CancelledError:
         await leave(task)
         raise

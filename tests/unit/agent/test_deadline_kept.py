@@ -190,24 +190,26 @@ def test_a_turn_within_a_turn_ends_with_that_one() -> None:
     assert all(each.status == "failed" for each in heard)
 
 
-def test_what_a_tool_leaves_running_is_not_bound_once_the_turn_is_done() -> None:
+@pytest.mark.parametrize(("tool_s", "status"), [(0, "done"), (1_000, "failed")], ids=["in time", "too late"])
+def test_what_a_tool_leaves_running_is_not_bound_once_the_turn_has_ended(tool_s: int, status: str) -> None:
     inner = without_flows([], ScriptedModel("Done.", delay_s=100), model_timeout_s=None)
     begun: list[asyncio.Task[Any]] = []
 
     async def begin() -> None:
         async def later() -> Any:
-            await asyncio.sleep(LIMIT_S)
+            await asyncio.sleep(2 * LIMIT_S)
             return await inner.turn("hello", timeout_s=None)
 
         begun.append(asyncio.ensure_future(later()))
+        await asyncio.sleep(tool_s)
 
     outer = agent_of(shop_of(("both", ("begin",))), [Tool(name="begin", function=begin)])
 
     async def both() -> tuple[str, str]:
-        return (await outer.turn("both", timeout_s=LIMIT_S / 2)).status, (await begun[0]).status
+        return (await outer.turn("both", timeout_s=LIMIT_S)).status, (await begun[0]).status
 
     statuses, took_s = timed(Hang(), both)
-    assert (statuses, took_s) == (("done", "done"), 110)
+    assert (statuses, took_s) == ((status, "done"), 120)
 
 
 # --- hooks in threads ----------------------------------------------------------

@@ -200,11 +200,41 @@ async def test_every_door_takes_every_form_of_a_model(
     assert await door(form(text, provider)) == expected
 
 
-@pytest.mark.parametrize("door", [chained, streamed], ids=lambda door: door.__name__)
-async def test_a_door_for_one_request_closes_the_connections_that_it_made(door: Door, provider: Provider) -> None:
+async def selected_and_closed(model: Any) -> object:
+    async with FlowSelector(model, shop(), ListMemory(metadata()), "support") as selector:
+        return await selector.select("money")
+
+
+async def turned_and_closed(model: Any) -> object:
+    async with Agent(FlowSelector(None, FlowRegistry(min_examples=0), ListMemory(), "a"), tools(), model) as agent:
+        return await agent.turn("hello")
+
+
+CLOSING = [chained, streamed, selected_and_closed, turned_and_closed]
+
+
+@pytest.mark.parametrize("door", CLOSING, ids=lambda door: door.__name__)
+async def test_a_door_that_is_closed_closes_the_connections_that_it_made(door: Door, provider: Provider) -> None:
     provider.says("It cost 20.")
     await door(CHAT.model)
     gc.collect()  # what was left open warns here, and a warning is an error
+
+
+class Closing(ScriptedModel):
+    """Tells whether it was closed."""
+
+    closed = False
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+async def test_a_door_that_is_closed_leaves_open_what_its_caller_made() -> None:
+    model = Closing("Hi.", repeat=True)
+    await turned_and_closed(ChatClient(model, owned=True))
+    await turned_and_closed(model)
+    await selected_and_closed(model)
+    assert not model.closed
 
 
 @pytest.mark.parametrize("model", [7, ScriptedModel], ids=["a number", "a class"])
