@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from jazz_select.agent.flows.consent import consent
 from jazz_select.agent.flows.said import EDGES, dates, folded, numbers, was_said
+from jazz_select.agent.flows.slots import Wanted, bare_answer, plain_answer
 
 CASES = settings(max_examples=300, deadline=None)
 letters = st.text(alphabet="aA1-.@_ ,'e\u0301ßは", max_size=12)
-messages = st.text(max_size=40) | letters
+messages = st.text(max_size=40) | letters | st.sampled_from(["nan", "sNaN", "-inf", "1e5", "1_0", "٣", "½", "१२"])
 json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | letters | st.text(max_size=10),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(letters, inner, max_size=3),
@@ -51,3 +52,6 @@ def test_nothing_breaks_it(value: object, message: str) -> None:
     assert was_said(value, {}, {}, [message]) in {True, False}
     assert was_said(value, {}, {}, []) is False
     assert consent(message, "cancel_it", {"what": message}) in {"yes", "no", ""}
+    for kind in ("string", "integer", "number", "boolean"):
+        wanted = {"fact": Wanted({"type": kind}, {})}
+        assert bare_answer(wanted, message).keys() | plain_answer(wanted, message).keys() <= {"fact"}

@@ -152,7 +152,7 @@ def _shown(arguments: Mapping[str, Any]) -> list[str]:
     for name, value in arguments.items():
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             text = " ".join(normalize("NFKC", str(value)).casefold().split())
-            found += [text, f"{name.replace('_', ' ').casefold()} {text}"] if text else []
+            found += [text, f"{name.replace('_', ' ').casefold()} {text}"] if 0 < len(text) <= _LONGEST else []
     return found
 
 

@@ -124,7 +124,9 @@ def numbers(text: str) -> Iterator[Decimal]:
 
 
 def decimals(number: str) -> Iterator[Decimal]:
-    """What a number in digits may be: "1,500" is two of them."""
+    """What a number in digits may be: "1,500" is two of them; what is no number is none."""
+    if not re.fullmatch(f"[-+]?{_DIGITS}", number):
+        return
     for reading in dict.fromkeys((_plain(number, ",", "."), _plain(number, ".", ","))):
         try:
             yield Decimal(reading)
@@ -194,10 +196,10 @@ def _is_listed(value: str, part: object, root: Schema) -> bool:
 def _stands(value: str, text: str) -> bool:
     """Whether a value stands in a text that is folded, from one end of a word to another."""
     value = folded(value).strip(EDGES + " ")
-    if not value:
+    tight = value.replace(" ", "")
+    if not value or len(tight) > len(text):
         return False
     pattern = re.escape(value)
-    tight = value.replace(" ", "")
     if sum(map(str.isdecimal, tight)) >= _LONG_NUMBER and tight.removeprefix("+").isalnum():
         pattern = " ?".join(map(re.escape, tight))
     return any(
