@@ -7,7 +7,9 @@ from unicodedata import normalize
 from jazz_select.agent.answer import AnswerWriter
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
+from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
+from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
 from jazz_select.agent.checks import check_agent_parts
 from jazz_select.agent.conversation import SHIFT_ABOVE, Conversation
 from jazz_select.agent.flows.open_flows import OpenFlows
@@ -25,6 +27,8 @@ from jazz_select.agent.turn import (
     TurnResult,
     TurnWork,
     checked_input,
+    listening,
+    tell_of_step,
 )
 from jazz_select.agent.turn_selector import TurnSelector
 from jazz_select.chat.client import ChatClient, client_for
@@ -109,6 +113,7 @@ class Agent:
             DuplicateToolError: Two tools have one name.
         """
         self.name = name
+        self.own_loop = OwnLoop()
         self._tools = toolbox_of(tools)
         self._guards = tuple(guards)
         check_agent_parts(self._tools, self._guards, decision_callback)
@@ -117,7 +122,7 @@ class Agent:
         chat = None if model is None else client_for(model)  # one for all parts: they share its breaker and its places
         if decision_callback is None and chat is not None:
             decision_callback = ModelDecision(chat)
-        executor = FlowExecutor(self._tools.values(), decision_callback, open_router)
+        executor = FlowExecutor(self._tools.values(), decision_callback, open_router, on_call=tell_of_step)
         options = ChainOptions(
             chain_limit=chain_limit,
             before_call=before_call,
@@ -145,6 +150,7 @@ class Agent:
         *,
         context: Mapping[str, Any] | None = None,
         schema: SchemaLike | None = None,
+        on_event: OnEvent | None = None,
     ) -> TurnResult:
         """Answer one message.
 
@@ -154,6 +160,7 @@ class Agent:
             context: What is known beside, in this turn: guards and tools see it, models what tools return of it.
                 It is not kept: send it with each turn. None counts as not known.
             schema: What the answer is to have, instead of the agent's own.
+            on_event: Hears of what happens, as `stream` gives it.
 
         Returns:
             What to say and what to go on with. What fails on the way is in it, as data.
@@ -168,13 +175,32 @@ class Agent:
         request = TurnRequest(
             message=normalize("NFKC", as_text(message)), conversation=conversation, context=known, schema=wanted
         )
-        with Trace(self._hooks, redact=self._redact) as trace, span(self.name, "turn") as traced:
+        with (
+            listening(on_event),
+            Trace(self._hooks, redact=self._redact) as trace,
+            span(self.name, "turn") as traced,
+        ):
             _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._passed)
             outcome: TurnOutcome = ended
             if traced is not None:
                 traced.note({"status": outcome.status, "flows": [run.flow for run in outcome.work.runs]})
                 traced.hold({"message": outcome.work.request.message, "text": outcome.text, "reason": outcome.reason})
-        return outcome.result(prompt=self._running.prompts(outcome.work.stack.flows), trace=trace)
+        result = outcome.result(prompt=self._running.prompts(outcome.work.stack.flows), trace=trace)
+        if on_event is not None:
+            await tell(on_event, Finished(answer=result))
+        return result
+
+    turn_sync = in_own_loop(turn, lambda agent: agent.own_loop)
+    """`turn`, without async: in a loop that the agent keeps, and that ends with it."""
+    stream = in_events(turn, "stream")
+    """What `turn` does, event by event; the last one, `Finished`, holds the `TurnResult`.
+
+    `FlowChosen` says which flow runs, `ToolCalled` and `ToolReturned` what is called and what came of it, `OutputText`
+    and `ChainText` what a model says, piece by piece or as a whole. What to tell the user is the result's `text`.
+
+    Whoever stops iterating early closes the generator (`contextlib.aclosing`), and the turn is cancelled. Arguments and
+    errors are those of `turn`.
+    """
 
     async def _passed(self, node: str, value: Any) -> NodeExit[Any]:
         """Pass one node: the edges see to it that each stage is given what the one before it gave."""

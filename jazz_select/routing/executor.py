@@ -26,6 +26,8 @@ from jazz_select.values import Tier
 
 OpenRouter = Callable[[dict[str, Any], list[ToolCandidate]], "Awaitable[str | None] | str | None"]
 """Chooses among all tools where nothing narrows them; None leaves it to the caller of the run."""
+OnCall = Callable[[StepRecord, StepRecord | None], Awaitable[None]]
+"""Hears of a call: its record before it is made, then that same one and how it ended. It raises nothing."""
 
 
 class Choose:
@@ -52,6 +54,7 @@ class FlowExecutor:
         approve: Approve | None = None,
         max_candidates: int = 10,
         min_compatibility: float = MIN_COMPATIBILITY,
+        on_call: OnCall | None = None,
     ) -> None:
         """Put an executor together.
 
@@ -69,6 +72,7 @@ class FlowExecutor:
             approve: Asked before each call of a tool is made, once however often it is tried, whatever the policy.
             max_candidates: The most that one who chooses is shown.
             min_compatibility: How well a tool must fit what is there to be shown.
+            on_call: Hears of each call of a tool, before it is made and after.
 
         Raises:
             ConfigError: There is no such policy.
@@ -84,6 +88,7 @@ class FlowExecutor:
         self._retry = retry
         self._max_candidates = max_candidates
         self._min_compatibility = min_compatibility
+        self._on_call = on_call
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -253,6 +258,16 @@ class FlowExecutor:
             told = _joined(record.error, f"{tool.name} is only described")
             return replace(record, status="failed", error=told, fault="tool")
         record = replace(record, arguments={name: storable(plain(each)) for name, each in arguments.items()})
+        if self._on_call is None:
+            return await self._made(run, record, tool, arguments, approve)
+        await self._on_call(record, None)
+        ended = await self._made(run, record, tool, arguments, approve)
+        await self._on_call(record, ended)
+        return ended
+
+    async def _made(
+        self, run: RunContext, record: StepRecord, tool: Tool, arguments: Mapping[str, Any], approve: Approve | None
+    ) -> StepRecord:
         made, attempts = await self._tried(tool, arguments, approve)
         if made.error is not None:
             return replace(

@@ -11,7 +11,7 @@ from jazz_select.agent.chain.transcript import Chain, ToolRequest, ToolResult
 from jazz_select.agent.conversation import Conversation, Ran
 from jazz_select.agent.flows.runner import FlowRun, output_text
 from jazz_select.agent.gate import TurnApproval
-from jazz_select.agent.turn import FlowStack, TurnRequest
+from jazz_select.agent.turn import FlowStack, TurnRequest, listener
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
@@ -88,9 +88,18 @@ class OpenFlows:
         async def but_for_its_end(call: ToolCall) -> Verdict:
             return Allow() if call.tool == FINISHED else await approve(call)
 
-        options = replace(self._options_for(run), approve=but_for_its_end)
+        options = replace(self._options_for(run), approve=but_for_its_end, on_event=listener())
         try:
-            chain = await run_loop(self._model, messages, tools, None, options, begin_with=begin_with, until_asked=True)
+            chain = await run_loop(
+                self._model,
+                messages,
+                tools,
+                None,
+                options,
+                begin_with=begin_with,
+                until_asked=True,
+                in_pieces=True,
+            )
         except ChainError as error:
             return OpenFlowReply(
                 chain=error.chain, error=error, ran=self._ran(error.chain), final=self._final(error.chain)
