@@ -10,7 +10,7 @@ from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
-from jazz_select.agent.checks import check_agent_parts
+from jazz_select.agent.checks import check_agent_parts, note_flows, unconnected
 from jazz_select.agent.conversation import SHIFT_ABOVE, Conversation
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
@@ -34,7 +34,7 @@ from jazz_select.agent.turn_selector import TurnSelector
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.models import ModelLike
 from jazz_select.routing.decisions.model_decision import ModelDecision
-from jazz_select.routing.decisions.points import DecisionCallback
+from jazz_select.routing.decisions.points import Decide, DecisionCallback, as_callback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
 from jazz_select.routing.tool_call import ApprovalPolicy, Approve
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
@@ -64,7 +64,7 @@ class Agent:
         model: ModelLike | ChatClient | None = None,
         guards: Sequence[Guard[TurnInput]] = (),
         *,
-        decision_callback: DecisionCallback | None = None,
+        decision_callback: DecisionCallback | Decide | None = None,
         open_router: OpenRouter | None = None,
         system: str = "You are a helpful agent. Follow the procedure you are given, and call tools where it says so.",
         schema: SchemaLike | None = None,
@@ -89,7 +89,8 @@ class Agent:
                 answers into a schema; as `FlowSelector` takes it. Without one, all of that is the caller's.
             guards: Checked first, in this order, without a model; whatever tag one answers with ends the turn. What
                 one changes in message, context or conversation is all that anything after it sees, and that is kept.
-            decision_callback: Who chooses between tools at guided steps, instead of the model.
+            decision_callback: Who chooses between tools at guided steps, instead of the model: an object with a
+                `decide`, or a function that does what it does.
             open_router: Who chooses among all tools where nothing narrows them.
             system: What the model is told of its task.
             schema: A JSON Schema or a pydantic class that answers are to have.
@@ -115,8 +116,11 @@ class Agent:
         self.name = name
         self.own_loop = OwnLoop()
         self._tools = toolbox_of(tools)
+        check_agent_parts(selector, self._tools, guards, approve)
         self._guards = tuple(guards)
-        check_agent_parts(self._tools, self._guards, decision_callback)
+        self._registry = selector.flow_registry
+        decision_callback = as_callback(decision_callback)
+        note_flows(selector.flow_registry.values(), self._tools)
         self._schema = OutputSchema(schema) if schema is not None else None
         self._hooks, self._redact = tuple(hooks), redact
         chat = None if model is None else client_for(model)  # one for all parts: they share its breaker and its places
@@ -138,6 +142,11 @@ class Agent:
             selector, self._running, gate, shift_above=shift_above, has_model=chat is not None
         )
         self._answers = AnswerWriter(chat, self._running, model_timeout_s=model_timeout_s)
+
+    @property
+    def unconnected(self) -> dict[str, tuple[str, ...]]:
+        """Flow to the tools that it names and nobody connected, as far as there are any."""
+        return unconnected(self._registry.values(), self._tools)
 
     def mermaid(self) -> str:
         """A turn as a mermaid flowchart."""

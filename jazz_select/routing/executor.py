@@ -9,10 +9,17 @@ from typing import Any, Protocol, cast
 
 from tenacity import AsyncRetrying
 
-from jazz_select.errors import DecisionCallbackError, FlowValidationError, ToolError
+from jazz_select.errors import ConfigError, DecisionCallbackError, FlowValidationError, ToolError
 from jazz_select.json_values import plain, storable
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
-from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate, decision_prompt
+from jazz_select.routing.decisions.points import (
+    Decide,
+    DecisionCallback,
+    GuidedDecisionPoint,
+    ToolCandidate,
+    as_callback,
+    decision_prompt,
+)
 from jazz_select.routing.records import RunResult, StepRecord, note_step
 from jazz_select.routing.run_context import RunContext, arguments_of
 from jazz_select.routing.schemas.compatibility import inputs, outputs
@@ -36,6 +43,7 @@ class Choose:
 
 CHOOSE = Choose()
 Step = str | GuidedDecisionPoint | Choose
+_STEPS = (str, GuidedDecisionPoint, Choose)
 
 
 class FlowExecutor:
@@ -44,7 +52,7 @@ class FlowExecutor:
     def __init__(  # noqa: PLR0913 - options with a name
         self,
         tools: ToolsLike,
-        decision_callback: DecisionCallback | None = None,
+        decision_callback: DecisionCallback | Decide | None = None,
         open_router: OpenRouter | None = None,
         *,
         decision_timeout_s: float | None = 20.0,
@@ -60,7 +68,8 @@ class FlowExecutor:
 
         Args:
             tools: What there is: tools and functions, or what `load_tools` returns.
-            decision_callback: Who chooses at guided points; without one they are open.
+            decision_callback: Who chooses at guided points, an object with a `decide` or a function that does what it
+                does; without one they are open.
             open_router: Who chooses among all tools where nothing narrows them; without one the run is handed back.
             decision_timeout_s: How long a choice may take.
             step_timeout_s: How long a tool may take, each time.
@@ -75,13 +84,16 @@ class FlowExecutor:
             on_call: Hears of each call of a tool, before it is made and after.
 
         Raises:
-            ConfigError: There is no such policy.
+            ConfigError: There is no such policy, or one who is to be asked is of the wrong kind.
             DuplicateToolError: Two tools have one name.
         """
         self._approve = engine_approver(approval, approve)
+        if open_router is not None and not callable(open_router):
+            msg = f"open_router is a function of (context, candidates), sync or async, not {open_router!r:.80}"
+            raise ConfigError(msg)
         self._analyzer = ChainAnalyzer(tools)
         self._tools = self._analyzer.toolbox
-        self._callback = decision_callback
+        self._callback = as_callback(decision_callback)
         self._open_router = open_router
         self._decision_timeout_s = decision_timeout_s
         self._step_timeout_s = step_timeout_s
@@ -120,8 +132,10 @@ class FlowExecutor:
             How it ended. Errors of tools and of those who choose are data.
 
         Raises:
+            ConfigError: These are no steps.
             ToolError: A decision point shows a field of the context that nothing before it gives.
         """
+        _check_kinds(steps, inputs)
         self._check(steps, inputs or {})
         run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost)
         approve = approve or self._approve
@@ -164,7 +178,8 @@ class FlowExecutor:
         point = step if isinstance(step, GuidedDecisionPoint) else None
         candidates = self._candidates(run, point)
         if not candidates:
-            return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="none", status="open")
+            told = "none of the tools that may come next fits what is there"
+            return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="none", status="open", error=told)
         # That only one fits is a finding of schemas, nobody's word: it is not enough to destroy something.
         destroys = any(self._tools[each.name].destructive for each in candidates)
         if len(candidates) == 1 and not destroys:
@@ -184,7 +199,8 @@ class FlowExecutor:
             step=number, tool="", tier=Tier.GUIDED, reason="callback", candidates=tuple(candidates), status="ok"
         )
         if self._callback is None:
-            return replace(record, tier=Tier.OPEN, reason="no_callback", status="open")
+            told = f"nobody chooses between {_listed(candidates)}: there is no decision_callback"
+            return replace(record, tier=Tier.OPEN, reason="no_callback", status="open", error=told)
         prompt = point.decision_prompt if point else None
         if prompt is None:
             prompt = decision_prompt(run.last_tool, run.last_fields(self._tools), candidates)
@@ -192,7 +208,8 @@ class FlowExecutor:
             asked = (self._callback.decide, run.shown(point), candidates, prompt)
             choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-decision")
             if choice is None or (isinstance(choice, str) and choice.strip().casefold() in ("", "none")):
-                return replace(record, tier=Tier.OPEN, reason="none", status="open")
+                told = f"none of {_listed(candidates)} was chosen"
+                return replace(record, tier=Tier.OPEN, reason="none", status="open", error=told)
             if choice not in {each.name for each in candidates}:
                 return self._fallen(record, point, run, LookupError(f"{choice!r:.80} was not among the candidates"))
         except Exception as error:  # noqa: BLE001 - whatever one who chooses fails with
@@ -221,7 +238,7 @@ class FlowExecutor:
             return replace(record, error=f"open_router failed: {describe_error(error)}", cause=error)
         if not isinstance(choice, str) or choice not in self._tools:
             return record
-        return replace(record, tool=choice, reason="open_router", status="ok")
+        return replace(record, tool=choice, reason="open_router", status="ok", error="")
 
     def _candidates(self, run: RunContext, point: GuidedDecisionPoint | None) -> list[ToolCandidate]:
         """Those that fit what is there: among the named ones, or among all."""
@@ -349,6 +366,27 @@ class FlowExecutor:
                 certain = False
             else:
                 there |= {each.name for each in outputs(tool)}
+
+
+def _check_kinds(steps: object, inputs: object) -> None:
+    """See that these are steps, and inputs.
+
+    Raises:
+        ConfigError: They are not.
+    """
+    given: list[object] = [steps]
+    if isinstance(steps, Sequence) and not isinstance(steps, str | bytes):
+        given = [each for each in cast("Sequence[object]", steps) if not isinstance(each, _STEPS)]
+    if given:
+        msg = f"steps are a list of names of tools, GuidedDecisionPoints and CHOOSE, not {given[0]!r:.80}"
+        raise ConfigError(msg)
+    if inputs is not None and not isinstance(inputs, Mapping):
+        msg = f"inputs are a mapping of names to values, not {inputs!r:.80}"
+        raise ConfigError(msg)
+
+
+def _listed(candidates: Sequence[ToolCandidate]) -> str:
+    return ", ".join(each.name for each in candidates)
 
 
 def _joined(*texts: str) -> str:

@@ -1,13 +1,14 @@
 """Guided decision points: a choice between tools, the prompt that asks for it, and who may be asked."""
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import orjson
 
-from jazz_select.errors import ToolError
+from jazz_select.errors import ConfigError, ToolError
 from jazz_select.routing.schemas.fields import Schema, fields, type_text
 from jazz_select.text import beginning, in_one_line, name_shown
 
@@ -75,6 +76,46 @@ class DecisionCallback(Protocol):
     ) -> "Awaitable[str | None] | str | None":
         """The name of one of the candidates; None, "" or "none" where none of them should come next."""
         ...
+
+
+Decide = Callable[[dict[str, Any], list[ToolCandidate], str], "Awaitable[str | None] | str | None"]
+"""What a `DecisionCallback` does, as a function by itself, sync or async."""
+
+
+class _Deciding:
+    """A function in the place of an object with a `decide`."""
+
+    def __init__(self, decide: Decide) -> None:
+        self.decide = decide
+
+
+def as_callback(given: DecisionCallback | Decide | None) -> DecisionCallback | None:
+    """Who chooses, of whatever a caller has as that: an object with a `decide`, or a function that does what it does.
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, type) and callable(getattr(given, "decide", None)):
+        return cast("DecisionCallback", given)
+    if callable(given) and not isinstance(given, type) and _takes_three(given):
+        return cast("DecisionCallback", _Deciding(given))
+    msg = (
+        "decision_callback is an object with `decide(context, candidates, prompt)`, "
+        f"or a function of these three, not {given!r:.80}"
+    )
+    raise ConfigError(msg)
+
+
+def _takes_three(function: Callable[..., object]) -> bool:
+    try:
+        signature(function).bind({}, [], "")
+    except TypeError:
+        return False
+    except ValueError:  # of what is built in nothing may be known
+        return True
+    return True
 
 
 _LONGEST: Final = 300
