@@ -8,8 +8,10 @@ from unicodedata import normalize
 from jazz_select.agent.answer import AnswerWriter, cut_short
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
+from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
-from jazz_select.agent.checks import check_agent_parts
+from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
+from jazz_select.agent.checks import check_agent_parts, note_flows, unconnected
 from jazz_select.agent.conversation import SHIFT_ABOVE, Conversation
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
@@ -26,13 +28,15 @@ from jazz_select.agent.turn import (
     TurnResult,
     TurnWork,
     checked_input,
+    listening,
+    tell_of_step,
 )
 from jazz_select.agent.turn_selector import TurnSelector
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.models import ModelLike
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.decisions.model_decision import ModelDecision
-from jazz_select.routing.decisions.points import DecisionCallback
+from jazz_select.routing.decisions.points import Decide, DecisionCallback, as_callback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
 from jazz_select.routing.tool_call import ApprovalPolicy, Approve
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
@@ -64,7 +68,7 @@ class Agent:
         model: ModelLike | ChatClient | None = None,
         guards: Sequence[Guard[TurnInput]] = (),
         *,
-        decision_callback: DecisionCallback | None = None,
+        decision_callback: DecisionCallback | Decide | None = None,
         open_router: OpenRouter | None = None,
         system: str = "You are a helpful agent. Follow the procedure you are given, and call tools where it says so.",
         schema: SchemaLike | None = None,
@@ -91,7 +95,8 @@ class Agent:
                 answers into a schema; as `FlowSelector` takes it. Without one, all of that is the caller's.
             guards: Checked first, in this order, without a model; whatever tag one answers with ends the turn. What
                 one changes in message, context or conversation is all that anything after it sees, and that is kept.
-            decision_callback: Who chooses between tools at guided steps, instead of the model.
+            decision_callback: Who chooses between tools at guided steps, instead of the model: an object with a
+                `decide`, or a function that does what it does.
             open_router: Who chooses among all tools where nothing narrows them.
             system: What the model is told of its task.
             schema: A JSON Schema or a pydantic class that answers are to have.
@@ -120,12 +125,16 @@ class Agent:
             DuplicateToolError: Two tools have one name.
         """
         self.name = name
-        self._agent_id = selector.agent_id
+        self.own_loop = OwnLoop()
         self._tools = toolbox_of(tools)
+        check_agent_parts(selector, self._tools, guards, approve)
+        self._agent_id = selector.agent_id
         self._guards = tuple(guards)
-        check_agent_parts(self._tools, self._guards, decision_callback)
         check_timeout(timeout_s)
         self._timeout_s = timeout_s
+        self._registry = selector.flow_registry
+        decision_callback = as_callback(decision_callback)
+        note_flows(selector.flow_registry.values(), self._tools)
         self._schema = OutputSchema(schema) if schema is not None else None
         self._hooks, self._redact = tuple(hooks), redact
         # One client for all parts: they share its breaker and its places.
@@ -133,7 +142,9 @@ class Agent:
         self._own = chat if isinstance(model, str) else None
         if decision_callback is None and chat is not None:
             decision_callback = ModelDecision(chat)
-        executor = FlowExecutor(self._tools.values(), decision_callback, open_router, claims=claims)
+        executor = FlowExecutor(
+            self._tools.values(), decision_callback, open_router, claims=claims, on_call=tell_of_step
+        )
         options = ChainOptions(
             chain_limit=chain_limit,
             before_call=before_call,
@@ -161,11 +172,16 @@ class Agent:
         if self._own is not None:
             await self._own.aclose()
 
+    @property
+    def unconnected(self) -> dict[str, tuple[str, ...]]:
+        """Flow to the tools that it names and nobody connected, as far as there are any."""
+        return unconnected(self._registry.values(), self._tools)
+
     def mermaid(self) -> str:
         """A turn as a mermaid flowchart."""
         return mermaid(_TOPOLOGY)
 
-    async def turn(
+    async def turn(  # noqa: PLR0913 - options with a name
         self,
         message: str,
         history: Conversation | Sequence[Message] | None = None,
@@ -174,6 +190,7 @@ class Agent:
         schema: SchemaLike | None = None,
         conversation_id: str = "",
         timeout_s: float | Literal["agent"] | None = "agent",
+        on_event: OnEvent | None = None,
     ) -> TurnResult:
         """Answer one message.
 
@@ -186,6 +203,7 @@ class Agent:
             conversation_id: What a new conversation is to be known by, and no other one of this agent; by default a
                 new id. It is kept in it.
             timeout_s: The most that this turn may take; None for no limit. By default what the agent was given.
+            on_event: Hears of what happens, as `stream` gives it.
 
         Returns:
             What to say and what to go on with. What fails on the way, or that the time ran out, is in it as data.
@@ -198,7 +216,8 @@ class Agent:
         known = checked_input(message, context)
         if timeout_s == "agent":
             timeout_s = self._timeout_s
-        check_timeout(timeout_s)
+        else:
+            check_timeout(timeout_s)
         wanted = OutputSchema(schema) if schema is not None else self._schema
         conversation = Conversation.of(history).named(conversation_id)
         said = normalize("NFKC", as_text(message))
@@ -210,6 +229,7 @@ class Agent:
             key=conversation.next_turn(self._agent_id, said),
         )
         with (
+            listening(on_event),
             Trace(self._hooks, redact=self._redact) as trace,
             span(self.name, "turn") as traced,
             time_budget(timeout_s),
@@ -220,7 +240,22 @@ class Agent:
                 traced.note({"status": outcome.status, "flows": [run.flow for run in outcome.work.runs]})
                 traced.hold({"message": outcome.work.request.message, "text": outcome.text, "reason": outcome.reason})
             prompt = await self._running.prompts(outcome.work.stack.flows)
-        return outcome.result(prompt=prompt, trace=trace)
+        result = outcome.result(prompt=prompt, trace=trace)
+        if on_event is not None:
+            await tell(on_event, Finished(answer=result))
+        return result
+
+    turn_sync = in_own_loop(turn, lambda agent: agent.own_loop)
+    """`turn`, without async: in a loop that the agent keeps, and that ends with it."""
+    stream = in_events(turn, "stream")
+    """What `turn` does, event by event; the last one, `Finished`, holds the `TurnResult`.
+
+    `FlowChosen` says which flow runs, `ToolCalled` and `ToolReturned` what is called and what came of it, `OutputText`
+    and `ChainText` what a model says, piece by piece or as a whole. What to tell the user is the result's `text`.
+
+    Whoever stops iterating early closes the generator (`contextlib.aclosing`), and the turn is cancelled. Arguments and
+    errors are those of `turn`.
+    """
 
     async def _passed(self, node: str, value: Any) -> NodeExit[Any]:
         """Pass one node: the edges see to it that each stage is given what the one before it gave."""

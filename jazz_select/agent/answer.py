@@ -14,7 +14,7 @@ from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.pending_call import PendingCall
-from jazz_select.agent.turn import TurnOutcome, TurnWork
+from jazz_select.agent.turn import TurnOutcome, TurnWork, listener
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
@@ -256,7 +256,11 @@ class AnswerWriter:
             return replace(outcome, error=outcome.error or error), Tier.OPEN
         try:
             given = await finalize(
-                self._model, chain, schema.model or schema.json, model_timeout_s=self._model_timeout_s
+                self._model,
+                chain,
+                schema.model or schema.json,
+                on_event=listener(),
+                model_timeout_s=self._model_timeout_s,
             )
         except (FormatError, ChainError) as error:
             return replace(outcome, error=outcome.error or error, reason=outcome.reason or str(error)), Tier.OPEN

@@ -1,32 +1,91 @@
-"""What an agent is given, checked: tools, guards and callback, each refused by its name where it is no such thing."""
+"""What an agent is given, checked: refused by its name where it is no such thing, told where it may not be meant."""
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from string import Formatter
 from typing import cast
 
 from jazz_select.agent.flows.open_flows import FINISHED
 from jazz_select.agent.graph.guards import Guard
 from jazz_select.errors import ConfigError
+from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.names.words import folded_name
+from jazz_select.routing.schemas.fields import fields
+from jazz_select.routing.tool_call import check_approve
+from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import is_async
 
+_log = logging.getLogger(__name__)
 
-def check_agent_parts(tools: Iterable[str], guards: Sequence[object], callback: object) -> None:
+
+def check_agent_parts(selector: object, tools: Iterable[str], guards: object, approve: object) -> None:
     """See that parts are of their kind.
 
     Raises:
         ConfigError: One is not.
     """
+    if not callable(getattr(selector, "select", None)) or not isinstance(
+        getattr(selector, "flow_registry", None), Mapping
+    ):
+        msg = f"selector is a FlowSelector(llm or None, registry, memory, agent_id), not {selector!r:.80}"
+        raise ConfigError(msg)
+    check_approve(approve)
+    if not isinstance(guards, Sequence):
+        msg = f"guards are a list of Guards, not {guards!r:.80}"
+        raise ConfigError(msg)
     for name in tools:
         if folded_name(name) == folded_name(FINISHED):
             msg = f"a tool is called {name!r}, which is what an agent's model calls to end a procedure; rename it"
             raise ConfigError(msg)
-    for each in guards:
+    for each in cast("Sequence[object]", guards):
         if not isinstance(each, Guard):
             msg = f"guards are Guards (make one of a function with @guard), not {each!r:.80}"
             raise ConfigError(msg)
         if is_async(getattr(cast("object", each), "check", None)):
             msg = f"guard {each.name} is async, and nothing waits for a guard: make its check a plain function"
             raise ConfigError(msg)
-    if callback is not None and (isinstance(callback, type) or not callable(getattr(callback, "decide", None))):
-        msg = f"decision_callback is an object with `decide(context, candidates, prompt)`, not {callback!r:.80}"
-        raise ConfigError(msg)
+
+
+def unconnected(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> dict[str, tuple[str, ...]]:
+    """Flow to the tools that it names and nobody connected; no error, since such a flow may be a caller's to run."""
+    found = ((flow.name, tuple(name for name in flow.tools if name not in tools)) for flow in flows)
+    return {flow: names for flow, names in found if names}
+
+
+def note_flows(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> None:
+    """Log, once for each agent, what flows name and nothing here is or gives: it shows late, and may be a slip."""
+    listed = list(flows)
+    for flow, names in unconnected(listed, tools).items():
+        _log.warning("flow=<%s>, tools=<%s> | names tools that are not connected", flow, ", ".join(names))
+    for flow in listed:
+        for name, near in _unknown_facts(flow, tools):
+            meant = f"; did you mean {near!r}?" if near else ""
+            _log.warning(
+                "flow=<%s>, name=<%s> | its reply has a fact that no tool of its chain takes or gives: "
+                "unless the context has it, the reply is not used%s",
+                flow.name,
+                name,
+                meant,
+            )
+
+
+def _unknown_facts(flow: BaseFlow, tools: Mapping[str, Tool]) -> list[tuple[str, str]]:
+    """The names in a flow's reply that nothing declares, with what is like each; none where outputs are not known."""
+    chained = [tools.get(name) for name in flow.tools]
+    reply: object = getattr(flow, "reply", "")
+    if not isinstance(reply, str) or not reply or not chained:
+        return []
+    known: set[str] = set()
+    for tool in chained:
+        if tool is None or tool.output_schema is None or not fields(tool.output_schema):
+            return []
+        if tool.output_schema.get("additionalProperties", False) is not False:
+            return []
+        known |= {*fields(tool.output_schema), *fields(tool.input_schema)}
+    try:
+        named = [name for _, name, _, _ in Formatter().parse(reply) if name]
+    except ValueError:
+        return []
+    lacking = dict.fromkeys(name for name in named if name not in known)
+    return [(name, next(iter(get_close_matches(name, known, n=1)), "")) for name in lacking]

@@ -1,22 +1,35 @@
 """A turn of an agent as values: what is asked, which flows it is for, what was done, what is told, what comes of it."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
 from jazz_select.agent.chain.output_schema import OutputSchema
-from jazz_select.agent.chain.transcript import Chain
+from jazz_select.agent.chain.transcript import (
+    Chain,
+    Event,
+    OnEvent,
+    ToolCalled,
+    ToolRequest,
+    ToolResult,
+    ToolReturned,
+    tell,
+)
 from jazz_select.agent.conversation import Conversation, OpenFlow
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.graph.state import GuardInput
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.routing.records import Fault, StepRecord
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.telemetry import Trace
 from jazz_select.values import Usage
 
 TurnStatus = Literal["done", "active", "open", "waiting", "confirming", "failed", "blocked"]
 
+_of_the_turn: ContextVar[OnEvent | None] = ContextVar("jazz_select_on_event", default=None)
 _WITHHELD: Final = "(withheld, since a guard failed)"
 Way = Literal["run", "open", "ask"]
 """What is to be done with the flows of a turn: run the one on top, go on without one, or only tell what stands."""
@@ -319,3 +332,49 @@ def checked_input(message: object, context: object) -> dict[str, Any]:
         msg = f"context is a mapping of names to values, not {given!r:.80}"
         raise ConfigError(msg)
     return {name: value for name, value in cast("Mapping[str, Any]", given).items() if value is not None}
+
+
+@contextmanager
+def listening(listener: OnEvent | None) -> Generator[None]:
+    """While a turn runs, its parts tell this one, and not who listens to a turn around it, of which it is a tool."""
+    before = _of_the_turn.set(listener)
+    try:
+        yield
+    finally:
+        _of_the_turn.reset(before)
+
+
+def listener() -> OnEvent | None:
+    """Who listens to the turn that runs."""
+    return _of_the_turn.get()
+
+
+async def tell_turn(event: Event) -> None:
+    """Tell whoever listens to the turn."""
+    heard = listener()
+    if heard is not None:
+        await tell(heard, event)
+
+
+async def tell_of_step(call: StepRecord, ended: StepRecord | None) -> None:
+    """Tell whoever listens to the turn of a call that a step makes, before it and after."""
+    heard = listener()
+    if heard is None:
+        return
+    # The record of a call is one object from its beginning to its end: that tells it from one beside it.
+    own = f"{call.tool}-{call.step}-{id(call):x}"
+    if ended is None:
+        request = ToolRequest(id=own, round=0, tool=call.tool, requested=call.tool, arguments=call.arguments)
+        await tell(heard, ToolCalled(call=request))
+        return
+    result = ToolResult(
+        id=own,
+        round=0,
+        tool=call.tool,
+        ok=ended.status == "ok",
+        output=ended.output,
+        error=ended.error,
+        fault=cast("Fault", ended.fault),
+        unknown=ended.unknown,
+    )
+    await tell(heard, ToolReturned(result=result))

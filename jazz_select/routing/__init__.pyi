@@ -2,10 +2,10 @@
 from jazz_select.routing.claims import SqliteClaims as SqliteClaims
 from jazz_select.routing.decisions.analyzer import ChainAnalyzer as ChainAnalyzer
 from jazz_select.routing.decisions.model_decision import ModelDecision as ModelDecision
+from jazz_select.routing.decisions.points import CHOOSE as CHOOSE
 from jazz_select.routing.decisions.points import DecisionCallback as DecisionCallback
 from jazz_select.routing.decisions.points import GuidedDecisionPoint as GuidedDecisionPoint
 from jazz_select.routing.decisions.points import ToolCandidate as ToolCandidate
-from jazz_select.routing.executor import CHOOSE as CHOOSE
 from jazz_select.routing.executor import FlowExecutor as FlowExecutor
 from jazz_select.routing.names.resolution import resolve as resolve
 from jazz_select.routing.plans.plan import Plan as Plan

@@ -3,17 +3,25 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from time import perf_counter
-from typing import Any, Protocol, cast
+from typing import Any
 
 from tenacity import AsyncRetrying
 
-from jazz_select.errors import ConfigError, DecisionCallbackError, FlowValidationError, ToolError
+from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError
 from jazz_select.json_values import plain, storable
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
-from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate, decision_prompt
+from jazz_select.routing.decisions.points import (
+    Decide,
+    DecisionCallback,
+    GuidedDecisionPoint,
+    Step,
+    ToolCandidate,
+    as_callback,
+    check_run,
+    decision_prompt,
+)
 from jazz_select.routing.records import RunResult, StepRecord, note_step
 from jazz_select.routing.run_context import RunContext, arguments_of
 from jazz_select.routing.schemas.compatibility import inputs, outputs
@@ -36,14 +44,8 @@ from jazz_select.values import Tier
 
 OpenRouter = Callable[[dict[str, Any], list[ToolCandidate]], "Awaitable[str | None] | str | None"]
 """Chooses among all tools where nothing narrows them; None leaves it to the caller of the run."""
-
-
-class Choose:
-    """A step that is left open on purpose: whatever fits what is there then."""
-
-
-CHOOSE = Choose()
-Step = str | GuidedDecisionPoint | Choose
+OnCall = Callable[[StepRecord, StepRecord | None], Awaitable[None]]
+"""Hears of a call: its record before it is made, then that same one and how it ended. It raises nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class FlowExecutor:
     def __init__(  # noqa: PLR0913 - options with a name
         self,
         tools: ToolsLike,
-        decision_callback: DecisionCallback | None = None,
+        decision_callback: DecisionCallback | Decide | None = None,
         open_router: OpenRouter | None = None,
         *,
         decision_timeout_s: float | None = 20.0,
@@ -75,12 +77,14 @@ class FlowExecutor:
         claims: ClaimStore | None = None,
         max_candidates: int = 10,
         min_compatibility: float = MIN_COMPATIBILITY,
+        on_call: OnCall | None = None,
     ) -> None:
         """Put an executor together.
 
         Args:
             tools: What there is: tools and functions, or what `load_tools` returns.
-            decision_callback: Who chooses at guided points; without one they are open.
+            decision_callback: Who chooses at guided points, an object with a `decide` or a function that does what it
+                does; without one they are open.
             open_router: Who chooses among all tools where nothing narrows them; without one the run is handed back.
             decision_timeout_s: How long a choice may take.
             step_timeout_s: How long a tool may take, each time.
@@ -93,15 +97,19 @@ class FlowExecutor:
             claims: Where calls that destroy something are claimed before they are made, for runs that name their calls.
             max_candidates: The most that one who chooses is shown.
             min_compatibility: How well a tool must fit what is there to be shown.
+            on_call: Hears of each call of a tool, before it is made and after.
 
         Raises:
-            ConfigError: There is no such policy.
+            ConfigError: There is no such policy, or one who is to be asked is of the wrong kind.
             DuplicateToolError: Two tools have one name.
         """
         self._approve = engine_approver(approval, approve)
+        if open_router is not None and not callable(open_router):
+            msg = f"open_router is a function of (context, candidates), sync or async, not {open_router!r:.80}"
+            raise ConfigError(msg)
         self._analyzer = ChainAnalyzer(tools)
         self._tools = self._analyzer.toolbox
-        self._callback = decision_callback
+        self._callback = as_callback(decision_callback)
         self._open_router = open_router
         self._decision_timeout_s = decision_timeout_s
         self._step_timeout_s = step_timeout_s
@@ -109,6 +117,7 @@ class FlowExecutor:
         self._claims = claims
         self._max_candidates = max_candidates
         self._min_compatibility = min_compatibility
+        self._on_call = on_call
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -143,8 +152,10 @@ class FlowExecutor:
             How it ended. Errors of tools and of those who choose are data.
 
         Raises:
+            ConfigError: These are no steps.
             ToolError: A decision point shows a field of the context that nothing before it gives.
         """
+        check_run(steps, inputs)
         self._check(steps, inputs or {})
         run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost)
         return await self._passed(run, steps, _Doorkeeper(approve or self._approve, call_id or _unnamed))
@@ -221,7 +232,8 @@ class FlowExecutor:
         point = step if isinstance(step, GuidedDecisionPoint) else None
         candidates = self._candidates(run, point)
         if not candidates:
-            return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="none", status="open")
+            told = "none of the tools that may come next fits what is there"
+            return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="none", status="open", error=told)
         # That only one fits is a finding of schemas, nobody's word: it is not enough to destroy something.
         destroys = any(self._tools[each.name].destructive for each in candidates)
         if len(candidates) == 1 and not destroys:
@@ -241,7 +253,8 @@ class FlowExecutor:
             step=number, tool="", tier=Tier.GUIDED, reason="callback", candidates=tuple(candidates), status="ok"
         )
         if self._callback is None:
-            return replace(record, tier=Tier.OPEN, reason="no_callback", status="open")
+            told = f"nobody chooses between {_listed(candidates)}: there is no decision_callback"
+            return replace(record, tier=Tier.OPEN, reason="no_callback", status="open", error=told)
         prompt = point.decision_prompt if point else None
         if prompt is None:
             prompt = decision_prompt(run.last_tool, run.last_fields(self._tools), candidates)
@@ -249,7 +262,8 @@ class FlowExecutor:
             asked = (self._callback.decide, run.shown(point), candidates, prompt)
             choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-decision_callback")
             if choice is None or (isinstance(choice, str) and choice.strip().casefold() in ("", "none")):
-                return replace(record, tier=Tier.OPEN, reason="none", status="open")
+                told = f"none of {_listed(candidates)} was chosen"
+                return replace(record, tier=Tier.OPEN, reason="none", status="open", error=told)
             if choice not in {each.name for each in candidates}:
                 return self._fallen(record, point, run, LookupError(f"{choice!r:.80} was not among the candidates"))
         except Exception as error:  # noqa: BLE001 - whatever one who chooses fails with
@@ -278,7 +292,7 @@ class FlowExecutor:
             return replace(record, error=f"open_router failed: {describe_error(error)}", cause=error)
         if not isinstance(choice, str) or choice not in self._tools:
             return record
-        return replace(record, tool=choice, reason="open_router", status="ok")
+        return replace(record, tool=choice, reason="open_router", status="ok", error="")
 
     def _candidates(self, run: RunContext, point: GuidedDecisionPoint | None) -> list[ToolCandidate]:
         """Those that fit what is there: among the named ones, or among all."""
@@ -315,6 +329,16 @@ class FlowExecutor:
             told = _joined(record.error, f"{tool.name} is only described")
             return replace(record, status="failed", error=told, fault="tool")
         record = replace(record, arguments={name: storable(plain(each)) for name, each in arguments.items()})
+        if self._on_call is None:
+            return await self._made(run, record, tool, arguments, keeper)
+        await self._on_call(record, None)
+        ended = await self._made(run, record, tool, arguments, keeper)
+        await self._on_call(record, ended)
+        return ended
+
+    async def _made(
+        self, run: RunContext, record: StepRecord, tool: Tool, arguments: Mapping[str, Any], keeper: "_Doorkeeper"
+    ) -> StepRecord:
         made, attempts = await self._tried(tool, arguments, keeper)
         if made.status == "asked":
             run.asked = made.call
@@ -400,73 +424,9 @@ class FlowExecutor:
                 there |= {each.name for each in outputs(tool)}
 
 
+def _listed(candidates: Sequence[ToolCandidate]) -> str:
+    return ", ".join(each.name for each in candidates)
+
+
 def _joined(*texts: str) -> str:
     return "; ".join(text for text in texts if text)
-
-
-class HasTools(Protocol):
-    """A flow, as far as a chain needs it."""
-
-    @property
-    def label(self) -> str:
-        """Its name, for messages."""
-        ...
-
-    @property
-    def place(self) -> str:
-        """Where it was defined, for messages."""
-        ...
-
-    @property
-    def tools(self) -> Sequence[str]:
-        """Names of the tools that its steps may call."""
-        ...
-
-    @property
-    def chain(self) -> object:
-        """What its author wrote, steps if it is right; none where the flow is open."""
-        ...
-
-
-def chain_of(flow: HasTools) -> tuple[Step, ...]:
-    """The steps of a flow for an executor: its attribute `chain`, or none where its author gave it none.
-
-    ```python
-    class CancelOrder(BaseFlow):
-        tools = ["lookup_order", "cancel_order", "release_payment"]
-        chain = ("lookup_order", GuidedDecisionPoint(after_step="lookup_order", candidate_tools=[...]), ...)
-    ```
-
-    A step is the name of a tool, a `GuidedDecisionPoint`, or `CHOOSE`. The tools after which points stand are among the
-    flow's as well.
-
-    Raises:
-        FlowValidationError: An entry is no step, or names a tool that is not among the flow's `tools`.
-    """
-    given = flow.chain
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise _wrong(flow, f"it is a list of steps, not {given!r:.80}")
-    steps = cast("Sequence[Any]", given)
-    for step in steps:
-        names = [step] if isinstance(step, str) else _names(step)
-        if names is None:
-            raise _wrong(flow, f"a step is a tool's name, a GuidedDecisionPoint or CHOOSE, not {step!r:.80}")
-        strange = [_meant(name, flow.tools) for name in dict.fromkeys(names) if name not in flow.tools]
-        if strange:
-            raise _wrong(flow, f"it names {', '.join(strange)}; add that to the flow's tools, or take it out")
-    return tuple(steps)
-
-
-def _names(step: object) -> list[str] | None:
-    if isinstance(step, GuidedDecisionPoint):
-        return [step.after_step, *step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
-    return [] if isinstance(step, Choose) else None
-
-
-def _meant(name: str, tools: Sequence[str]) -> str:
-    near = get_close_matches(name, tools, n=1)
-    return f"{name} (did you mean {near[0]!r}?)" if near else name
-
-
-def _wrong(flow: HasTools, problem: str) -> FlowValidationError:
-    return FlowValidationError(flow.label, "chain", problem, place=flow.place)

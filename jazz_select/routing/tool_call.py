@@ -426,6 +426,17 @@ def needs_yes(policy: ApprovalPolicy, *, destructive: bool) -> bool:
     return policy == "always" or (policy == "destructive" and destructive)
 
 
+def check_approve(hook: object) -> None:
+    """See that a hook can be asked.
+
+    Raises:
+        ConfigError: It is no function.
+    """
+    if hook is not None and (isinstance(hook, type) or not callable(hook)):
+        msg = f"approve is a function of a call that gives Allow(), Deny(reason) or Ask(reason), not {hook!r:.80}"
+        raise ConfigError(msg)
+
+
 def engine_approver(approval: object, approve: Approve | None, *, by_model: bool = False) -> Approve | None:
     """Who is asked before each call of an engine that its caller runs directly; None where nobody is.
 
@@ -437,6 +448,7 @@ def engine_approver(approval: object, approve: Approve | None, *, by_model: bool
         ConfigError: There is no such policy.
     """
     policy = checked_policy(approval)
+    check_approve(approve)
     if approve is not None:
         return approve
     if policy == "destructive" and by_model:

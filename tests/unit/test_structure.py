@@ -101,4 +101,4 @@ def test_a_call_passes_through_few_files(call: str, record_property: Callable[[s
     record_property("hops", entered.hops)
     print(f"one {call}: {len(entered.files)} files, {entered.hops} hops between them")  # noqa: T201 - shown by pytest -s
     listed = sorted(str(Path(file).relative_to(PACKAGE)) for file in entered.files)
-    assert 5 < len(listed) <= MOST_ENTERED[call], listed
+    assert 5 < len(listed) <= MOST_ENTERED[call], " ".join(listed)

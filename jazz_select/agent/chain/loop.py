@@ -19,14 +19,15 @@ from jazz_select.agent.chain.transcript import (
     Entry,
     ModelCalled,
     OnEvent,
+    OutputText,
     ToolRequest,
     ToolResult,
     tell,
 )
 from jazz_select.chat.client import ChatClient
-from jazz_select.chat.json_reader import BROKEN, decoded
+from jazz_select.chat.json_reader import BROKEN, LONGEST, decoded
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ChainError
+from jazz_select.errors import ChainError, ModelError
 from jazz_select.json_values import storable_text
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.names.resolution import NameIndex
@@ -142,6 +143,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     after: Chain | None = None,
     claims: ClaimStore | None = None,
     call_id: Callable[[str], str] | None = None,
+    in_pieces: bool = False,
 ) -> Chain:
     """What `run_chain` does, with its options as one value.
 
@@ -156,6 +158,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         after: A chain that ended since calls had to be approved, and is gone on with.
         claims: Where calls that destroy something are claimed before they are made.
         call_id: Names the next call of a tool, where the chain may be run once more; else each is new.
+        in_pieces: Whether the answer is told piece by piece, as `OutputText`, where the model may be read while it
+            writes and has nothing to call: then all that it says is the answer.
     """
     given = as_messages(messages)
     toolbox = toolbox_of(tools)
@@ -173,7 +177,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         claims=claims,
         call_id=call_id,
     )
-    loop = _Loop(asker, runner, ending, given, options.chain_limit, tuple(begin_with), until_asked)
+    in_pieces = in_pieces and options.on_event is not None and asker.client.streams and not ending.offered
+    loop = _Loop(asker, runner, ending, given, options.chain_limit, tuple(begin_with), until_asked, in_pieces)
     async with asker:
         with span("chain", "node") as traced:
             more = f" {ending.last}" if options.chain_limit == 1 else ""
@@ -196,10 +201,12 @@ class _Loop:
     """How often the model may be asked."""
     begin_with: tuple[PlanStep, ...] = ()
     until_asked: bool = False
+    in_pieces: bool = False
     entries: list[Entry] = field(default_factory=list[Entry])
     records: list[CallRecord] = field(default_factory=list[CallRecord])
     notes: list[str] = field(default_factory=list[str])
     was_unreadable: bool = False
+    length: int = 0
     first: int = 1
     """The number of the first reply; the calls that are made before it have the one before."""
 
@@ -241,13 +248,24 @@ class _Loop:
     async def _asked(self, messages: list[Message], number: int) -> str:
         await tell(self.runner.on_event, ModelCalled(purpose="chain", number=number))
         try:
-            said = await self.asker.ask(messages, "chain", self.ending.wire)
+            if self.in_pieces:
+                said = await self.asker.stream(messages, "chain", None, self._piece)
+            else:
+                said = await self.asker.ask(messages, "chain", self.ending.wire)
         except Exception as error:
             raise ChainError(self._chain("failed"), describe_error(error)) from error
         self.records.append(said.record)
         if said.truncated:
             self.notes.append(f"reply {number} was cut off by a limit on its length")
         return said.text or ""
+
+    async def _piece(self, piece: str) -> None:
+        """A piece of the answer, as the model writes it; more than would be read is not waited for."""
+        self.length += len(piece)
+        if self.length > LONGEST:
+            msg = f"the reply is longer than {LONGEST} characters"
+            raise ModelError(self.asker.client.name, msg, retryable=False)
+        await tell(self.runner.on_event, OutputText(delta=piece))
 
     async def _step(self, text: str, number: int) -> tuple[Chain | None, Message]:
         """The finished chain, or what the model is told next."""
@@ -341,7 +359,8 @@ class _Loop:
         answer = as_text(text)
         if final is None:
             self.entries.append(AssistantText(text=answer))
-            await tell(self.runner.on_event, ChainText(text=answer, closing=True))
+            if not self.in_pieces:
+                await tell(self.runner.on_event, ChainText(text=answer, closing=True))
         return self._chain("answered", answer=answer, final=final)
 
     def _chain(self, status: ChainStatus, *, answer: str = "", final: str | None = None) -> Chain:

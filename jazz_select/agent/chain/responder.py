@@ -1,11 +1,14 @@
 """An answer to a request: a chain of tool calls, then the answer in a schema; awaited, streamed, or without async."""
 
 import asyncio
+from asyncio import Runner
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import signature
+from threading import Lock, Thread, current_thread
 from typing import Any, Final, ParamSpec, TypeVar, cast
+from weakref import finalize as finalize_object
 
 from jazz_select.agent.chain.finalizer import Formatted, Formatter, finalize, put_in_schema
 from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt
@@ -34,6 +37,7 @@ from jazz_select.routing.tools.sources import ToolsLike, tools_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.values import Message, Usage
 
+_LONGEST_END_S: Final = 1.0
 _IN_SCHEMA: Final = "Answer with one JSON value that is valid against this JSON Schema, and with nothing else: {}"
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -166,7 +170,8 @@ async def _in_prose(
     model: ModelLike | ChatClient, messages: str | Sequence[Message], tools: Sequence[Tool], options: ChainOptions
 ) -> Answer:
     """The last text of the chain."""
-    chain = await _whole_chain(model, messages, tools, None, replace(options, on_event=_as_output(options.on_event)))
+    told = replace(options, on_event=_as_output(options.on_event))
+    chain = await _whole_chain(model, messages, tools, None, told, in_pieces=True)
     return Answer(text=chain.text, chain=chain)
 
 
@@ -189,9 +194,11 @@ async def _whole_chain(
     tools: Sequence[Tool],
     schema: SchemaLike | None,
     options: ChainOptions,
+    *,
+    in_pieces: bool = False,
 ) -> Chain:
     """A chain; one that was cut short only where that is wanted."""
-    chain = await run_loop(model, messages, tools, schema, options)
+    chain = await run_loop(model, messages, tools, schema, options, in_pieces=in_pieces)
     if chain.incomplete and options.on_limit == "raise":
         raise ChainError(chain, chain.notes[-1])
     return chain
@@ -225,7 +232,9 @@ def _as_output(listener: OnEvent | None) -> OnEvent | None:
     return hear
 
 
-def in_events(answering: Callable[P, Coroutine[Any, Any, Answer]]) -> Callable[P, AsyncGenerator[Event, None]]:
+def in_events(
+    answering: Callable[P, Coroutine[Any, Any, object]], name: str
+) -> Callable[P, AsyncGenerator[Event, None]]:
     """`answering` as a generator of what it tells `on_event`; an `on_event` of the caller's own is told first."""
 
     @wraps(answering)
@@ -255,8 +264,74 @@ def in_events(answering: Callable[P, Coroutine[Any, Any, Answer]]) -> Callable[P
             task.cancel()
             await asyncio.wait({task})
 
-    _presented(events, f"stream_{answering.__name__}", AsyncGenerator[Event, None])
+    _presented(events, name, AsyncGenerator[Event, None])
     return events
+
+
+class OwnLoop:
+    """An event loop in a thread of its own, for callers without async: begun on first use, ended with its owner.
+
+    One loop for all calls, since what a model's client keeps open belongs to the loop in which it was opened.
+    """
+
+    def __init__(self) -> None:
+        """Begin nothing yet."""
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What this gives, run in the loop; several threads may do so at one time.
+
+        Raises:
+            ConfigError: A loop runs in this thread, which would wait for itself.
+        """
+        _check_no_loop(name)
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                thread = Thread(target=_run_to_its_end, args=(self._loop,), name=f"jazz-select-{name}", daemon=True)
+                thread.start()
+                finalize_object(self, _ended, self._loop, thread)
+        running = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        try:
+            return running.result()
+        finally:
+            running.cancel()  # where the caller was interrupted, and nobody waits any more
+
+
+def _run_to_its_end(loop: asyncio.AbstractEventLoop) -> None:
+    with Runner(loop_factory=lambda: loop) as runner:
+        runner.get_loop().run_forever()
+
+
+def _ended(loop: asyncio.AbstractEventLoop, thread: Thread) -> None:
+    loop.call_soon_threadsafe(loop.stop)
+    if thread is not current_thread():
+        thread.join(_LONGEST_END_S)
+
+
+def in_own_loop(function: Callable[P, Coroutine[Any, Any, T]], loop_of: Callable[[Any], OwnLoop]) -> Callable[P, T]:
+    """A method as one without async, that runs in a loop which its object keeps.
+
+    Raises:
+        ConfigError: When called where an event loop runs.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return loop_of(args[0]).run(function.__name__, lambda: function(*args, **kwargs))
+
+    _presented(call, f"{function.__name__}_sync")
+    return call
+
+
+def _check_no_loop(name: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    msg = f"{name}_sync cannot run where an event loop runs already: use 'await {name}(…)' there"
+    raise ConfigError(msg)
 
 
 def in_a_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
@@ -268,13 +343,8 @@ def in_a_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(function(*args, **kwargs))
-        name = function.__name__
-        msg = f"{name}_sync cannot run where an event loop runs already: use 'await {name}(…)' there"
-        raise ConfigError(msg)
+        _check_no_loop(function.__name__)
+        return asyncio.run(function(*args, **kwargs))
 
     _presented(call, f"{function.__name__}_sync")
     return call
@@ -282,8 +352,11 @@ def in_a_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
 def _presented(function: Any, name: str, returns: object = None) -> None:
     """Let `help` and whoever reads signatures see a function by its own name, and by what it returns itself."""
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = __name__
+    within, _, _ = str(function.__qualname__).rpartition(".")
+    function.__name__ = name
+    function.__qualname__ = f"{within}.{name}" if within else name
+    if not within:
+        function.__module__ = __name__
     if returns is not None:
         function.__annotations__ = {**function.__annotations__, "return": returns}
         function.__signature__ = signature(function).replace(return_annotation=returns)
@@ -295,12 +368,13 @@ finalize_sync = in_a_loop(finalize)
 """`finalize`, without async."""
 respond_sync = in_a_loop(respond)
 """`respond`, without async."""
-stream_respond = in_events(respond)
+stream_respond = in_events(respond, "stream_respond")
 """What `respond` does, event by event; the last one, `Finished`, holds its `Answer`.
 
 Output text comes as `OutputText` and as nothing else: from the last call alone, each piece once. A model with a
-`stream` method is read while it writes; if what it wrote turns out not to be valid, `FormatRestarted` says so before
-the next attempt. From any other model the text comes in one piece, once it is known to be valid.
+`stream` method is read while it writes, but for the answer that ends a chain of calls, without a schema: until its end
+a reply may turn out to be a call. If what it wrote turns out not to be valid, `FormatRestarted` says so before the next
+attempt. From any other model the text comes in one piece, once it is known to be valid.
 
 Whoever stops iterating early closes the generator (`contextlib.aclosing`), and the work ends with it. Arguments and
 errors are those of `respond`.

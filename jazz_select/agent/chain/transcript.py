@@ -246,13 +246,30 @@ class FormatRestarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlowChosen:
+    """A flow of a turn is about to be run, or goes on."""
+
+    flow: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The end: an `Answer`, as `respond` returns it."""
+    """The end: an `Answer`, as `respond` returns it, or the `TurnResult` of an agent's turn."""
 
     answer: Any = field(repr=False)
 
 
-Event = ModelCalled | ChainText | ToolCalled | ToolReturned | FormatStarted | OutputText | FormatRestarted | Finished
+Event = (
+    ModelCalled
+    | ChainText
+    | ToolCalled
+    | ToolReturned
+    | FormatStarted
+    | OutputText
+    | FormatRestarted
+    | FlowChosen
+    | Finished
+)
 OnEvent = Callable[[Event], object]
 """Hears of events, sync or async, one after the other; a plain one in a thread. One that fails is logged, no more."""
 

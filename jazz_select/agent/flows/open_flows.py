@@ -10,7 +10,7 @@ from jazz_select.agent.chain.transcript import Chain, ToolRequest, ToolResult
 from jazz_select.agent.conversation import Conversation, Ran
 from jazz_select.agent.flows.runner import FlowRun, output_text
 from jazz_select.agent.gate import TurnApproval
-from jazz_select.agent.turn import FlowStack, TurnRequest
+from jazz_select.agent.turn import FlowStack, TurnRequest, listener
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
@@ -91,7 +91,7 @@ class OpenFlows:
         async def but_for_its_end(call: ToolCall) -> Verdict:
             return Allow() if call.tool == FINISHED else await approve(call)
 
-        options = replace(self._options_for(run), approve=but_for_its_end)
+        options = replace(self._options_for(run), approve=but_for_its_end, on_event=listener())
         try:
             chain = await run_loop(
                 self._model,
@@ -103,6 +103,7 @@ class OpenFlows:
                 until_asked=True,
                 claims=approval.claims,
                 call_id=approval.names_at(within, run.path, "chain"),
+                in_pieces=True,
             )
         except ChainError as error:
             return OpenFlowReply(

@@ -4,19 +4,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from jazz_select.agent.chain.transcript import FlowChosen
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.branches import branch_of
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of
 from jazz_select.agent.flows.slots import Wanted, from_words, wanted_of
 from jazz_select.agent.gate import AgentApproval, DestructionGate, Hold, TurnApproval
-from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork
+from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork, tell_turn
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
-from jazz_select.routing.executor import FlowExecutor, chain_of
+from jazz_select.routing.decisions.points import chain_of
+from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
@@ -98,6 +100,7 @@ class TurnFlows:
         work = replace(TurnWork.of(selected), notes=self._unclaimed(selected))
         approval = self._approval.turn(work.request.key, selected.granted)
         while (top := work.stack.top) is not None:
+            await tell_turn(FlowChosen(flow=top.name))
             attempt = FlowAttempt(request=work.request, stack=work.stack, open_flow=top, approval=approval)
             try:
                 run = await self._one(attempt)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import iscoroutine
-from typing import Any, Generic, cast
+from typing import Any, Generic, cast, overload
 
 from jazz_select.agent.graph.state import FINISH, ActionDecision, GuardInput, GuardInputT, TurnState, changed, updated
 from jazz_select.errors import ConfigError
@@ -14,6 +14,7 @@ CONTINUE = "continue"
 """The tag of a turn that goes on."""
 GUARD_FAILED = "finish_guard_failed"
 """The tag of a turn that ends since a guard failed."""
+COUNTED = "it changes iterations, which the router counts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +54,32 @@ class Guard(Generic[GuardInputT]):
             raise ConfigError(msg)
 
 
-def guard(*tags: str) -> Callable[[Callable[[GuardInputT], Route | None]], Guard[GuardInputT]]:
-    """Make a guard of a function: `@guard("finish_aborted")`."""
+@overload
+def guard(check: Callable[[GuardInputT], Route | None], /) -> Guard[GuardInputT]: ...
+@overload
+def guard(*tags: str) -> Callable[[Callable[[GuardInputT], Route | None]], Guard[GuardInputT]]: ...
+def guard(*tags: Any) -> Any:
+    """Make a guard of a function: `@guard("finish_aborted")`; `@guard` for one that only changes what comes after it.
+
+    Raises:
+        ConfigError: A tag is no text.
+    """
+    if len(tags) == 1 and callable(tags[0]):
+        only = cast("Callable[[Any], Route | None]", tags[0])
+        return Guard(_name_of(only), only, ())
+    wrong = [each for each in tags if not isinstance(each, str)]
+    if wrong:
+        msg = f"@guard takes the tags that the guard may answer with, as texts, not {wrong[0]!r:.80}"
+        raise ConfigError(msg)
 
     def made(check: Callable[[GuardInputT], Route | None]) -> Guard[GuardInputT]:
-        return Guard(check.__name__, check, tags)
+        return Guard(_name_of(check), check, tags)
 
     return made
+
+
+def _name_of(check: object) -> str:
+    return str(getattr(check, "__name__", type(check).__name__))
 
 
 def iteration_cap(limit: int, tag: str = "finish_iteration_cap") -> Guard[Any]:
@@ -120,7 +140,7 @@ def _passed(
             route = each.check(state)
             if route is None:
                 continue
-            problem = _problem(each, route)
+            problem = _problem(each, route, state)
             if problem:
                 return _failed(each.name, problem, touched)
             state = updated(state, route.updates)
@@ -134,14 +154,16 @@ def _passed(
     return Route(CONTINUE, touched)
 
 
-def _problem(guard: Guard[Any], route: object) -> str:
+def _problem(guard: Guard[Any], route: object, state: GuardInput) -> str:
     """What is wrong with an answer, if anything."""
     if iscoroutine(route):
         route.close()  # nobody will wait for it
     if not isinstance(route, Route):
         return f"it answered with {type(route).__name__}, not with a Route"
     if route.tag not in {CONTINUE, *guard.tags}:
-        return f"it answered {route.tag!r}, which is not among its tags"
+        return f"it answered {route.tag!r}, which is not among its tags; make it with @guard({route.tag!r})"
+    if isinstance(state, TurnState) and route.updates.get("iterations", state.iterations) != state.iterations:
+        return COUNTED
     if not isinstance(route.decision, ActionDecision | None):  # pyright: ignore[reportUnnecessaryIsInstance] - authors without a type checker
         return f"its decision is {type(route.decision).__name__}, not an ActionDecision"
     return ""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jazz_select.agent.graph.actions import PRE_CHECK, Action
 from jazz_select.agent.graph.guards import CONTINUE, GUARD_FAILED, Guard
@@ -54,6 +54,27 @@ def way_out(ways: Mapping[str, str]) -> str:
 def called(function: object) -> str:
     """What an author's function is called."""
     return str(getattr(function, "__name__", type(function).__name__))
+
+
+def check_kinds(*, guards: object, routes: object, actions: object, functions: Mapping[str, object]) -> None:
+    """See that the parts of a router are of their kinds, as far as they are used late.
+
+    Raises:
+        RouterError: One is not.
+    """
+    for each in cast("Sequence[object]", guards) if isinstance(guards, Sequence) else [guards]:
+        if not isinstance(each, Guard) or each is guards:
+            raise RouterError(f"guards are a list of Guards (make one of a function with @guard), not {each!r:.80}")  # noqa: EM102, TRY003
+    if not isinstance(routes, Mapping):
+        raise RouterError(f"routes are a mapping of tags to nodes, not {routes!r:.80}")  # noqa: EM102, TRY003 - said once
+    named = cast("Mapping[object, object]", actions) if isinstance(actions, Mapping) else {"": actions}
+    for name, each in named.items():
+        if not isinstance(each, Action) or not callable(cast("Action[Any]", each).run):
+            wanted = "actions are a mapping of names to Actions (Action(run=…) makes one of a function)"
+            raise RouterError(f"{wanted}, not {name!r:.40}: {each!r:.80}")  # noqa: EM102, TRY003 - said once
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise RouterError(f"{name} is a function of the state, not {function!r:.80}")  # noqa: EM102, TRY003
 
 
 def check_sync(functions: Mapping[str, object]) -> None:

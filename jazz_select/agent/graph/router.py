@@ -20,8 +20,8 @@ from jazz_select.agent.graph.actions import (
     ended,
     rewritten,
 )
-from jazz_select.agent.graph.guards import Guard, Route, through
-from jazz_select.agent.graph.layout import DECIDE, TOO_MANY, called, check_sync, laid_out, way_out
+from jazz_select.agent.graph.guards import COUNTED, Guard, Route, through
+from jazz_select.agent.graph.layout import DECIDE, TOO_MANY, called, check_kinds, check_sync, laid_out, way_out
 from jazz_select.agent.graph.snapshot import Snapshot
 from jazz_select.agent.graph.state import FINISH, ActionDecision, NodeRecord, StateT, TurnState, updated
 from jazz_select.agent.graph.topology import FAILED, NodeExit, mermaid, walk
@@ -29,6 +29,8 @@ from jazz_select.errors import RouterError, SnapshotError
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
 from jazz_select.values import Tier
+
+_UNDECIDED = "no guard decides what is to be done, acquire neither, and there is no planner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Router(Generic[StateT]):
         guards: Sequence[Guard[StateT]],
         routes: Mapping[str, str],
         actions: Mapping[str, Action[StateT]],
-        plan: Planner[StateT],
+        plan: Planner[StateT] | None = None,
         acquire: Acquire[StateT] | None = None,
         rewrites: Sequence[Rewrite[StateT]] = (),
         validators: Mapping[str, Rewrite[StateT]] | None = None,
@@ -64,7 +66,8 @@ class Router(Generic[StateT]):
             guards: Checked in this order whenever the turn begins a round.
             routes: The node for each tag of the guards.
             actions: What can be done, by name; `finish` is there already.
-            plan: Asks a model what to do, once in a round.
+            plan: Asks a model what to do, once in a round; without one, the turn ends where neither a guard nor
+                `acquire` decides.
             acquire: Decides without a model where that is possible.
             rewrites: Applied to a model's decision, in this order.
             validators: Nodes of their own between the decision and the action, in this order.
@@ -73,8 +76,9 @@ class Router(Generic[StateT]):
             name: For traces and pictures.
 
         Raises:
-            RouterError: A tag has no edge, an edge leads nowhere, or a loop passes no guard.
+            RouterError: A part is of the wrong kind, a tag has no edge, an edge leads nowhere, a loop passes no guard.
         """
+        check_kinds(guards=guards, routes=routes, actions=actions, functions={"plan": plan, "acquire": acquire})
         if not (isinstance(state_type, type) and issubclass(state_type, TurnState)):  # pyright: ignore[reportUnnecessaryIsInstance] - authors without a type checker
             raise RouterError(f"{state_type!r:.80} is no type of state; derive it from TurnState")  # noqa: EM102, TRY003 - said once
         if max_iterations < 1:
@@ -114,7 +118,7 @@ class Router(Generic[StateT]):
             reason = f"more than {self._max_iterations} rounds"
             return Route(TOO_MANY, counted, ActionDecision(action=FINISH, reason=reason))
         found = through(self._guards, entered)
-        return Route(found.tag, {**counted, **found.updates}, found.decision)
+        return Route(found.tag, {**found.updates, **counted}, found.decision)
 
     async def run(self, state: StateT, *, most_nodes: int | None = None) -> Run[StateT]:
         """Run a turn to its end, or to where an action pauses it.
@@ -186,6 +190,7 @@ class Router(Generic[StateT]):
                 made = {} if route.decision is None else {"decision": route.decision}
                 # Why a turn ended is what led to its end, so that is what stays.
                 left_by = {} if node == FINISH else {"route": route.tag}
+                _check_count(node, route, progress.state)
                 state = updated(progress.state, {**route.updates, **made, **left_by})
             except (LookupError, TypeError, ValueError) as error:
                 way = way_out(self._topology.edges.get(node, {}))
@@ -223,6 +228,8 @@ class Router(Generic[StateT]):
                 return a_decision(acquired, Tier.DETERMINISTIC)
         except Exception as error:  # noqa: BLE001 - whatever an author's function fails with
             return ActionDecision(action=FINISH, reason=f"acquisition failed: {describe_error(error)}")
+        if self._plan is None:
+            return ActionDecision(action=FINISH, reason=_UNDECIDED, tier=Tier.OPEN)
         try:
             planned = a_decision(await self._plan(state), Tier.GUIDED)
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
@@ -243,6 +250,16 @@ class Router(Generic[StateT]):
         except Exception as error:  # noqa: BLE001 - whatever an action fails with
             return ended(f"{node} failed: {describe_error(error)}")
         return answered(node, given, self._topology.edges.get(node) or {"": ""})
+
+
+def _check_count(node: str, route: Route, state: TurnState) -> None:
+    """The most rounds hold whatever an action answers.
+
+    Raises:
+        ValueError: It changes how many there were.
+    """
+    if node != PRE_CHECK and route.updates.get("iterations", state.iterations) != state.iterations:
+        raise ValueError(COUNTED)
 
 
 def _nothing(state: TurnState) -> None:  # noqa: ARG001 - the signature of `finish`

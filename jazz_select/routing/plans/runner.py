@@ -4,7 +4,7 @@ Errors of steps are data; only a cancellation passes, and takes the running step
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Final, Generic, TypeVar, cast
@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 from jazz_select.errors import ConfigError
 from jazz_select.routing.names.resolution import NameIndex, Resolution
 from jazz_select.routing.plans.plan import Plan, PlanStep, dangling_references, with_outputs
+from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcome, note_plan
 from jazz_select.routing.schemas.compatibility import FOLDED, Field, field_score, schema_of
 from jazz_select.routing.schemas.fields import RESULT, fields
@@ -61,7 +62,7 @@ def fill_from_outputs(tool: Tool, missing: tuple[str, ...], outputs: Mapping[str
 
 
 async def run_plan(  # noqa: PLR0913 - options with a name
-    plan: Plan,
+    plan: Plan | Mapping[str, Any] | Sequence[Any],
     tools: Iterable[RunnableT] | ToolsLike | NameIndex[RunnableT],
     *,
     fill: FillMissing[RunnableT] | None = None,
@@ -79,8 +80,9 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     inputs are missing gets them from `fill`, which sees what the steps before it returned.
 
     Args:
-        plan: The calls. With problems in it nothing is run; nor where a reference leads nowhere, as far as the output
-            schemas of the tools tell.
+        plan: The calls; or, as a value, what models write: `{"tool_calls": [{"tool": …, "arguments": …}]}`. With
+            problems in it nothing is run; nor where a reference leads nowhere, as far as the output schemas of the
+            tools tell.
         tools: The connected tools, or what `load_tools` returns; a `NameIndex` where many plans run on the same ones.
         fill: Where missing inputs come from; by default they are an error of the step.
         timeout_s: The most that one step may take; None for no limit.
@@ -93,7 +95,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         answer: `Allow()` or `Deny(reason)` to all that was asked for before, each once and just as it was.
 
     Raises:
-        ConfigError: `timeout_s`, `at_once`, `approval` or `answer` cannot work, or `after` is of another plan.
+        ConfigError: It is no plan, an option cannot work, or `after` is of another plan.
         CancelledError: The caller was cancelled; the running steps were, too.
     """
     if at_once < 1 or (timeout_s is not None and not timeout_s > 0):
@@ -103,6 +105,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     if after is not None and answer is not None:
         approve = answered(after.asked, answer, approve)
     started = perf_counter()
+    plan = as_plan(plan)
     checked = plan if plan.problems else Plan.of(plan.steps)  # one that was not built by `of` has not been checked
     if checked.problems:
         return PlanResult(problems=checked.problems)
@@ -272,6 +275,28 @@ class _Running(Generic[RunnableT]):
         if made.error is not None:
             return replace(began, error=made.error, asked=made.call if made.status == "asked" else None)
         return replace(began, status="ok", output=made.output)
+
+
+def as_plan(given: object) -> Plan:
+    """A plan of whatever a caller has as one.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    if isinstance(given, Plan):
+        return given
+    if isinstance(given, Mapping | list | tuple):
+        values: object = cast("object", given)
+        if isinstance(values, list | tuple):
+            values = list(cast("Sequence[object]", values))
+            if values and all(isinstance(each, PlanStep) for each in values):
+                return Plan.of(cast("list[PlanStep]", values))
+        read = read_tool_reply(values)
+        if read.calls:
+            return read.plan
+    more = "; read_tool_reply(text).plan reads what a model said" if isinstance(given, str) else ""
+    msg = f'plan is a Plan, or calls such as {{"tool_calls": [{{"tool": …, "arguments": …}}]}}, not {given!r:.80}{more}'
+    raise ConfigError(msg)
 
 
 def in_order(plan: Plan) -> tuple[PlanStep, ...]:

@@ -86,6 +86,23 @@ async def test_a_model_that_streams_is_read_while_it_writes() -> None:
 
 
 @pytest.mark.spec("001.9")
+async def test_a_plain_prompt_is_answered_piece_by_piece() -> None:
+    model = StreamingModel(SAID)
+    events = await heard(model)
+    deltas = [event.delta for event in events if isinstance(event, OutputText)]
+    assert deltas == [SAID[start : start + 3] for start in range(0, len(SAID), 3)]
+    assert model.streamed == model.closed == 1
+    assert not any(isinstance(event, ChainText) for event in events)
+    assert (await respond(StreamingModel(SAID), ASK)).text == SAID, "nobody listens, so nothing is streamed"
+
+
+@pytest.mark.spec("001.9")
+async def test_a_plain_stream_that_breaks_off_is_an_error_with_its_chain() -> None:
+    with pytest.raises(ChainError, match="the line went dead"):
+        await heard(StreamingModel(SAID, fail_after=2))
+
+
+@pytest.mark.spec("001.9")
 async def test_an_invalid_stream_is_taken_back_before_the_next() -> None:
     events = await heard(StreamingModel(INVALID, VALID), schema=SCHEMA)
     places = [number for number, event in enumerate(events) if isinstance(event, FormatRestarted)]

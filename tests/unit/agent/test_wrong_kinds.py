@@ -1,0 +1,165 @@
+"""What is of the wrong kind is refused where it is given, in words; what may not be meant is told."""
+
+import logging
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from jazz_select import FlowRegistry, FlowSelector, tool_from_function
+from jazz_select.agent import Agent
+from jazz_select.errors import ConfigError
+from jazz_select.routing import CHOOSE, FlowExecutor, GuidedDecisionPoint, Plan, PlanStep, run_plan
+from jazz_select.testing import ScriptedModel
+from tests.unit.agent.turns import agent_of, shop_of
+from tests.unit.routing.shop import find_order, tools
+
+CALLS = [{"tool": "find_order", "arguments": {"order_id": "A1"}}]
+ORDER = {"order_id": "A1"}
+
+
+class Paid(BaseModel):
+    """What was paid."""
+
+    order: str
+    cents: int
+
+
+def pay(order: str) -> Paid:
+    """Pay an order back."""
+    return Paid(order=order, cents=5)
+
+
+def picks_none(*_: object) -> None: ...
+
+
+def picks(context: dict[str, Any], candidates: list[Any], prompt: str) -> str:
+    return "send_mail"
+
+
+async def picks_later(context: dict[str, Any], candidates: list[Any], prompt: str) -> str:
+    return "send_mail"
+
+
+AGENTS: list[Any] = [
+    pytest.param({"selector": FlowRegistry()}, "selector is a FlowSelector", id="a registry"),
+    pytest.param({"selector": ScriptedModel()}, "selector is a FlowSelector", id="a model"),
+    pytest.param({"approve": 3}, "approve is a function of a call", id="a number that approves"),
+    pytest.param({"guards": 3}, "guards are a list of Guards", id="no guards"),
+    pytest.param({"guards": [find_order]}, "@guard", id="a function for a guard"),
+    pytest.param({"decision_callback": find_order}, "or a function of these three", id="too few arguments"),
+    pytest.param({"decision_callback": "send_mail"}, "or a function of these three", id="a name that decides"),
+    pytest.param({"open_router": "x"}, "open_router is a function", id="a name that routes"),
+    pytest.param({"approval": "sometimes"}, "approval is one of", id="no policy"),
+]
+
+
+@pytest.mark.parametrize(("options", "problem"), AGENTS)
+def test_an_agent_says_what_it_expects(options: dict[str, Any], problem: str) -> None:
+    given: dict[str, Any] = {"selector": FlowSelector(None, shop_of(("pay_back", ("pay",)))), "tools": [pay], **options}
+    with pytest.raises(ConfigError, match=problem):
+        Agent(**given)
+
+
+STEPS: list[Any] = [
+    pytest.param("find_order", "steps are a list of names of tools", id="a name"),
+    pytest.param(["find_order", 3], "steps are a list of names of tools.*not 3", id="a number among them"),
+    pytest.param([tool_from_function(find_order)], "steps are a list of names of tools", id="a tool"),
+    pytest.param(None, "steps are a list of names of tools", id="nothing"),
+]
+
+
+@pytest.mark.parametrize(("steps", "problem"), STEPS)
+async def test_an_executor_says_what_steps_are(steps: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        await FlowExecutor(tools()).run(steps, ORDER)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [({"approve": 3}, "approve is a function"), ({"decision_callback": 3}, "decide"), ({"open_router": 3}, "open_")],
+)
+async def test_whoever_is_asked_is_somebody(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        FlowExecutor(tools(), **options)
+    with pytest.raises(ConfigError, match="inputs are a mapping"):
+        await FlowExecutor(tools()).run(["find_order"], "A1")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("decides", [picks, picks_later], ids=lambda each: each.__name__)
+async def test_a_function_may_decide(decides: Any) -> None:
+    point = GuidedDecisionPoint(after_step="find_order", candidate_tools=["send_mail", "check_refund"])
+    result = await FlowExecutor(tools(), decides).run(["find_order", point], ORDER)
+    assert (result.status, [record.tool for record in result.records]) == ("ok", ["find_order", "send_mail"])
+
+
+OPEN: list[Any] = [
+    pytest.param(None, "nobody chooses between check_refund, send_mail: there is no decision_callback", id="nobody"),
+    pytest.param(picks_none, "none of check_refund, send_mail was chosen", id="none of them"),
+]
+
+
+@pytest.mark.parametrize(("decides", "why"), OPEN)
+async def test_a_point_that_is_left_open_says_why(decides: Any, why: str) -> None:
+    point = GuidedDecisionPoint(after_step="find_order", candidate_tools=["check_refund", "send_mail"])
+    last = (await FlowExecutor(tools(), decides).run(["find_order", point], ORDER)).records[-1]
+    assert (last.status, last.error) == ("open", why)
+
+
+async def test_a_choice_that_nothing_fits_says_so() -> None:
+    last = (await FlowExecutor(tools()).run([CHOOSE], {"colour": "red"})).records[-1]
+    assert (last.status, last.error) == ("open", "none of the tools that may come next fits what is there")
+
+
+PLANS: list[Any] = [
+    pytest.param({"tool_calls": CALLS}, id="a mapping"),
+    pytest.param({"tool_call": CALLS[0]}, id="one call"),
+    pytest.param(CALLS, id="a list of calls"),
+    pytest.param([PlanStep(tool="find_order", arguments=ORDER)], id="a list of steps"),
+    pytest.param(Plan.of([PlanStep(tool="find_order", arguments=ORDER)]), id="a plan"),
+]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+async def test_a_plan_may_be_what_a_model_writes(plan: Any) -> None:
+    result = await run_plan(plan, tools())
+    assert (result.ok, len(result.steps), result.steps[0].output["amount"]) == (True, 1, 20)
+
+
+@pytest.mark.parametrize("plan", ["find_order", {}, [], {"steps": []}, None, 3, [3]], ids=str)
+async def test_what_is_no_plan_is_refused(plan: Any) -> None:
+    with pytest.raises(ConfigError, match="plan is a Plan, or calls such as"):
+        await run_plan(plan, tools())
+
+
+# --- what may not be meant ---------------------------------------------------------
+
+
+def test_tools_that_flows_name_and_nobody_connected_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    registry = shop_of(("pay_back", ("pay", "print_it")), ("look", ("pay",)))
+    with caplog.at_level(logging.WARNING, logger="jazz_select"):
+        agent = Agent(FlowSelector(None, registry), [pay])
+    assert agent.unconnected == {"pay_back": ("print_it",)}
+    assert [each.getMessage() for each in caplog.records] == [
+        "flow=<pay_back>, tools=<print_it> | names tools that are not connected"
+    ]
+
+
+REPLIES: list[Any] = [
+    pytest.param("{cents} cents for {order}.", "", id="what tools take and give"),
+    pytest.param("{cent} for {order}.", "name=<cent>.*did you mean 'cents'", id="a slip"),
+    pytest.param("Dear {customer_name}.", "name=<customer_name>.*unless the context has it", id="nothing alike"),
+    pytest.param("{", "", id="no template"),
+]
+
+
+@pytest.mark.parametrize(("reply", "told"), REPLIES)
+def test_a_fact_of_a_reply_that_nothing_gives_is_told(reply: str, told: str, caplog: pytest.LogCaptureFixture) -> None:
+    registry = shop_of(("pay_back", ("pay",)))
+    found = registry.by_name("pay_back")
+    assert found is not None
+    vars(found)["reply"] = reply
+    with caplog.at_level(logging.WARNING, logger="jazz_select"):
+        agent_of(registry, [pay], "pay_back")
+        assert len(caplog.records) == bool(told)
+    assert all(each in caplog.text for each in told.split(".*"))
