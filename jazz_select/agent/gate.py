@@ -15,8 +15,9 @@ from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.decisions.points import GuidedDecisionPoint, Step, chain_of
+from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.records import Door, ToolCall
+from jazz_select.routing.run_context import Step, chain_of
 from jazz_select.routing.tool_call import (
     Allow,
     Approve,

@@ -18,8 +18,8 @@ from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import mark, styled
 from jazz_select.errors import ConfigError
 from jazz_select.routing.decisions.model_decision import ModelDecision
-from jazz_select.routing.decisions.points import chain_of
 from jazz_select.routing.executor import FlowExecutor
+from jazz_select.routing.run_context import chain_of
 from jazz_select.routing.tools.loading import load_policy, load_tools
 from jazz_select.selector.select import FlowSelector
 from jazz_select.testing import ScriptedModel

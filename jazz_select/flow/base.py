@@ -208,7 +208,7 @@ class BaseFlow:
     aliases: Sequence[str] = ()
     """Other names under which it may be asked for."""
     chain: Sequence[Any] = ()
-    """The order in which its tools run, for an executor: see `jazz_select.routing.decisions.points`."""
+    """The order in which its tools run, for an executor: see `jazz_select.routing.run_context`."""
     reply: str = ""
     """What the user is told when the chain is done, with facts in braces."""
 

@@ -2,7 +2,6 @@
 from jazz_select.routing.claims import SqliteClaims as SqliteClaims
 from jazz_select.routing.decisions.analyzer import ChainAnalyzer as ChainAnalyzer
 from jazz_select.routing.decisions.model_decision import ModelDecision as ModelDecision
-from jazz_select.routing.decisions.points import CHOOSE as CHOOSE
 from jazz_select.routing.decisions.points import DecisionCallback as DecisionCallback
 from jazz_select.routing.decisions.points import GuidedDecisionPoint as GuidedDecisionPoint
 from jazz_select.routing.decisions.points import ToolCandidate as ToolCandidate
@@ -16,6 +15,7 @@ from jazz_select.routing.plans.tool_asker import ToolAsker as ToolAsker
 from jazz_select.routing.records import StepRecord as StepRecord
 from jazz_select.routing.records import ToolCall as ToolCall
 from jazz_select.routing.records import promotions as promotions
+from jazz_select.routing.run_context import CHOOSE as CHOOSE
 from jazz_select.routing.schemas.assignability import assignable as assignable
 from jazz_select.routing.tool_call import Allow as Allow
 from jazz_select.routing.tool_call import Ask as Ask

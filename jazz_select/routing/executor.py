@@ -16,14 +16,12 @@ from jazz_select.routing.decisions.points import (
     Decide,
     DecisionCallback,
     GuidedDecisionPoint,
-    Step,
     ToolCandidate,
     as_callback,
-    check_run,
     decision_prompt,
 )
 from jazz_select.routing.records import RunResult, StepRecord, note_step
-from jazz_select.routing.run_context import RunContext, arguments_of
+from jazz_select.routing.run_context import RunContext, Step, arguments_of, check_run
 from jazz_select.routing.schemas.compatibility import inputs, outputs
 from jazz_select.routing.tool_call import (
     Answer,

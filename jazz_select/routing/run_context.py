@@ -1,15 +1,111 @@
-"""A run on its way: what is there so far, and what the next tool gets of it."""
+"""A run on its way: its steps, what is there so far, and what the next tool gets of it."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from difflib import get_close_matches
+from typing import Any, Protocol, cast
 
+from jazz_select.errors import ConfigError, FlowValidationError
 from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall
 from jazz_select.routing.schemas.compatibility import Field, available_fields, outputs
 from jazz_select.routing.schemas.fields import RESULT, alternatives, fields
 from jazz_select.routing.tools.tool import Tool
+
+
+class Choose:
+    """A step that is left open on purpose: whatever fits what is there then."""
+
+
+CHOOSE = Choose()
+Step = str | GuidedDecisionPoint | Choose
+_STEPS = (str, GuidedDecisionPoint, Choose)
+
+
+def check_run(steps: object, inputs: object) -> None:
+    """See that these are steps, and inputs.
+
+    Raises:
+        ConfigError: They are not.
+    """
+    given: list[object] = [steps]
+    if isinstance(steps, Sequence) and not isinstance(steps, str | bytes):
+        given = [each for each in cast("Sequence[object]", steps) if not isinstance(each, _STEPS)]
+    if given:
+        msg = f"steps are a list of names of tools, GuidedDecisionPoints and CHOOSE, not {given[0]!r:.80}"
+        raise ConfigError(msg)
+    if inputs is not None and not isinstance(inputs, Mapping):
+        msg = f"inputs are a mapping of names to values, not {inputs!r:.80}"
+        raise ConfigError(msg)
+
+
+class HasTools(Protocol):
+    """A flow, as far as a chain needs it."""
+
+    @property
+    def label(self) -> str:
+        """Its name, for messages."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Where it was defined, for messages."""
+        ...
+
+    @property
+    def tools(self) -> Sequence[str]:
+        """Names of the tools that its steps may call."""
+        ...
+
+    @property
+    def chain(self) -> object:
+        """What its author wrote, steps if it is right; none where the flow is open."""
+        ...
+
+
+def chain_of(flow: HasTools) -> tuple[Step, ...]:
+    """The steps of a flow for an executor: its attribute `chain`, or none where its author gave it none.
+
+    ```python
+    class CancelOrder(BaseFlow):
+        tools = ["lookup_order", "cancel_order", "release_payment"]
+        chain = ("lookup_order", GuidedDecisionPoint(after_step="lookup_order", candidate_tools=[...]), ...)
+    ```
+
+    A step is the name of a tool, a `GuidedDecisionPoint`, or `CHOOSE`. The tools after which points stand are among the
+    flow's as well.
+
+    Raises:
+        FlowValidationError: An entry is no step, or names a tool that is not among the flow's `tools`.
+    """
+    given = flow.chain
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise _wrong(flow, f"it is a list of steps, not {given!r:.80}")
+    steps = cast("Sequence[Any]", given)
+    for step in steps:
+        names = [step] if isinstance(step, str) else _names(step)
+        if names is None:
+            raise _wrong(flow, f"a step is a tool's name, a GuidedDecisionPoint or CHOOSE, not {step!r:.80}")
+        strange = [_meant(name, flow.tools) for name in dict.fromkeys(names) if name not in flow.tools]
+        if strange:
+            raise _wrong(flow, f"it names {', '.join(strange)}; add that to the flow's tools, or take it out")
+    return tuple(steps)
+
+
+def _names(step: object) -> list[str] | None:
+    if isinstance(step, GuidedDecisionPoint):
+        return [step.after_step, *step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
+    return [] if isinstance(step, Choose) else None
+
+
+def _meant(name: str, tools: Sequence[str]) -> str:
+    near = get_close_matches(name, tools, n=1)
+    return f"{name} (did you mean {near[0]!r}?)" if near else name
+
+
+def _wrong(flow: HasTools, problem: str) -> FlowValidationError:
+    return FlowValidationError(flow.label, "chain", problem, place=flow.place)
 
 
 class RunContext:

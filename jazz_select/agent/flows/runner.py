@@ -14,11 +14,11 @@ from jazz_select.agent.conversation import Part, Ran
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields, storable_text
-from jazz_select.routing.decisions.points import GuidedDecisionPoint, Step, chain_of
+from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import StepRecord
-from jazz_select.routing.run_context import arguments_of
+from jazz_select.routing.run_context import Step, arguments_of, chain_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import Approve, fingerprint

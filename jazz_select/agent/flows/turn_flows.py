@@ -17,8 +17,8 @@ from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
-from jazz_select.routing.decisions.points import chain_of
 from jazz_select.routing.executor import FlowExecutor
+from jazz_select.routing.run_context import chain_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
