@@ -290,7 +290,9 @@ class Agent:
     async def _selected(self, request: TurnRequest) -> NodeExit[SelectedFlows | TurnWork]:
         """Which flows the message is for."""
         selected = await self._selecting.select(request)
-        if spent_budget() is not None:  # nothing more is begun
+        spent = spent_budget()
+        if spent is not None:  # nothing more is begun
+            spent.stopped("before anything was run")
             selected = replace(selected, way="ask", pending=selected.pending or selected.granted)
         return NodeExit(TurnWork.of(selected) if selected.way == "ask" else selected, selected.way)
 

@@ -11,6 +11,7 @@ from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Read
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.flows.open_flows import FINISHED
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.pending_call import PendingCall
@@ -170,7 +171,8 @@ def cut_short(outcome: TurnOutcome) -> TurnOutcome:
 def _done_and_doubtful(work: TurnWork) -> list[str]:
     """Which calls of flows and models that did not end were made, in words, and of which nobody knows."""
     steps = [step for run in work.runs if run.status != "done" for step in run.steps]
-    results = [each for each in work.chain.entries if isinstance(each, ToolResult)] if work.chain is not None else []
+    entries = work.chain.entries if work.chain is not None else ()
+    results = [each for each in entries if isinstance(each, ToolResult) and each.tool != FINISHED]
     done = [*(step.tool for step in steps if step.status == "ok"), *(each.tool for each in results if each.ok)]
     doubtful = [*(step.tool for step in steps if step.unknown), *(each.tool for each in results if each.unknown)]
     told = [f"Done until then: {', '.join(map(spaced, dict.fromkeys(done)))}."] if done else []

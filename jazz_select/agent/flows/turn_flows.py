@@ -106,14 +106,15 @@ class TurnFlows:
                 run = await self._one(attempt)
             except Exception as error:  # noqa: BLE001 - whatever an author's part fails with, the turn goes on
                 run = FlowRun(flow=top.name, status="failed", problem=describe_error(error), begun=False)
-            cut = spent_budget() is not None
-            work = self._after(work, attempt, run, cut=cut)
+            spent = spent_budget()
+            work = self._after(work, attempt, run, cut=spent is not None)
             following = work.stack.top
             if run.status == "done" and following is not None and following.status == "queued":
-                if cut:
-                    return replace(work, status="failed")
-                continue
-            over = run.status == "done" or (run.status == "failed" and not cut)
+                if spent is None:
+                    continue
+                spent.stopped(f"before {following.name} was begun")
+                return replace(work, status="failed")
+            over = len(work.stack.flows) < len(attempt.stack.flows)
             return replace(work, resumed=following.name if over and following is not None else "")
         return work
 
@@ -196,7 +197,9 @@ class TurnFlows:
         async def choose(conditional: ConditionalFlow) -> int | None:
             finding = branch_of(self._selector, conditional, attempt.request, top.request)
             place = await in_time(finding, what="a branch")
-            if spent_budget() is not None:  # what was found without its model is not to be kept
+            spent = spent_budget()
+            if spent is not None:  # what was found without its model is not to be kept
+                spent.stopped(f"before a branch of {conditional.name} was chosen")
                 msg = "no time was left to choose a branch"
                 raise TimeoutError(msg)
             return place

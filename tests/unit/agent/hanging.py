@@ -21,6 +21,7 @@ class Hang:
         self.begun = 0
         self.mended = False
         self.held: set[threading.Thread] = set()
+        self.loop: StillLoop | None = None
         self._mended = threading.Event()
 
     def mend(self) -> None:
@@ -56,6 +57,11 @@ class Hang:
     async def blocks_a_thread(self, *given: Any, **named: Any) -> Any:
         """A thread of the pool, which whoever is cancelled waits for."""
         return await in_thread(self.blocks, *given, **named)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let the clock of a run go on while it works."""
+        if self.loop is not None:
+            self.loop.now_s += seconds
 
     def _given(self, *given: Any, **named: Any) -> Any:
         return self.value(*given, **named) if callable(self.value) else self.value
@@ -97,7 +103,7 @@ class _Jumps(selectors.DefaultSelector):
 
 def timed(hang: Hang, work: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, float]:
     """What comes of it, and how many seconds it took by a clock that no load can slow down."""
-    loop = StillLoop(hang)
+    loop = hang.loop = StillLoop(hang)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         result = runner.run(work())
         took_s = loop.now_s

@@ -131,6 +131,23 @@ def test_flows_that_were_chosen_and_not_begun_wait() -> None:
     assert (second.flows, log) == (["one", "two"], ["first"])
 
 
+def test_a_flow_that_is_queued_behind_one_that_took_all_the_time_is_not_begun() -> None:
+    hang, log = Hang({}), list[str]()
+
+    def takes_all_of_it() -> dict[str, str]:
+        hang.pass_time(LIMIT_S)
+        return {}
+
+    registry = shop_of(("one", ("slow",)), ("two", ("first",)))
+    selector = FlowSelector(ScriptedModel('["one", "two"]'), registry, ListMemory(metadata("one", "two")), "support")
+    tools = [Tool(name="slow", function=takes_all_of_it), *tools_for("first", log=log)]
+    first = ended_in_time(hang, Agent(selector, tools, approval="never"), "both")
+    assert (first.status, first.flows, log) == ("failed", ["one"], [])
+    assert first.reason == "the 10 s of the turn were over before two was begun"
+    assert first.text == "one is done.\n\nThe time for this ran out before all of it was done."
+    assert [(flow.name, flow.status) for flow in first.conversation.flows] == [("two", "queued")]
+
+
 # --- whom it binds -------------------------------------------------------------
 
 
