@@ -114,7 +114,7 @@ class Agent:
             DuplicateToolError: Two tools have one name.
         """
         self.name = name
-        self.own_loop = OwnLoop()
+        self.own_loop = OwnLoop()  # where `turn_sync` runs
         self._tools = toolbox_of(tools)
         check_agent_parts(selector, self._tools, guards, approve)
         self._guards = tuple(guards)
