@@ -125,7 +125,7 @@ class Agent:
             DuplicateToolError: Two tools have one name.
         """
         self.name = name
-        self.own_loop = OwnLoop()
+        self.own_loop = OwnLoop()  # where `turn_sync` runs
         self._tools = toolbox_of(tools)
         check_agent_parts(selector, self._tools, guards, approve)
         self._agent_id = selector.agent_id
