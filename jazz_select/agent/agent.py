@@ -12,7 +12,7 @@ from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
 from jazz_select.agent.checks import check_agent_parts, note_flows, unconnected
-from jazz_select.agent.conversation import SHIFT_ABOVE, Conversation
+from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
@@ -31,14 +31,14 @@ from jazz_select.agent.turn import (
     listening,
     tell_of_step,
 )
-from jazz_select.agent.turn_selector import TurnSelector
+from jazz_select.agent.turn_selector import SHIFT_ABOVE, TurnSelector
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.models import ModelLike
 from jazz_select.ports import ClaimStore
+from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import Decide, DecisionCallback, as_callback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
-from jazz_select.routing.tool_call import ApprovalPolicy, Approve
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.selector.options import check_timeout
 from jazz_select.selector.select import FlowSelector
@@ -155,9 +155,10 @@ class Agent:
         if chat is not None:
             loops = OpenFlows(chat, self._tools, system, options)
         gate = DestructionGate(executor.tools)
-        self._running = TurnFlows(selector, executor, gate, chat, loops, AgentApproval(approval, approve, claims))
+        asks = AgentApproval(approval, approve, claims)
+        self._running = TurnFlows(selector, executor, gate, chat, loops, asks)
         self._selecting = TurnSelector(
-            selector, self._running, gate, shift_above=shift_above, has_model=chat is not None
+            selector, self._running, gate, asks, shift_above=shift_above, has_model=chat is not None
         )
         self._answers = AnswerWriter(chat, self._running, model_timeout_s=model_timeout_s)
 

@@ -69,14 +69,21 @@ def left_undone(pending: PendingCall) -> str:
     return f"All right, this is not done: {spaced(pending.tool)}."
 
 
+def told_of(pending: PendingCall, became: str) -> str:
+    """What a user is told who says no to a call that another process has begun; empty where none has."""
+    if not became:
+        return ""
+    done = "was done already" if became == "done" else "was begun already, and may have been done"
+    return f"It is too late for that: {spaced(pending.tool)} {done}. Nothing more is done."
+
+
 def repeated_question(flow: OpenFlow, known: Container[str]) -> str:
     """What a flow waits for, once more; where that is known, whether it is to go on, and with what left out."""
     left = [name for name in flow.asks if name not in known and name not in flow.answers]
     if left:
         return asked_for(left)
-    doubt = f"{', '.join(map(spaced, flow.doubt))} may have been done already. " if flow.doubt else ""
     named = f"{', '.join(flow.named)} will not be used. " if flow.named else ""
-    return f"{doubt}{named}{_changed(flow)}Shall I go on with: {spaced(flow.name)}?"
+    return f"{named}{_changed(flow)}Shall I go on with: {spaced(flow.name)}?"
 
 
 def _changed(flow: OpenFlow) -> str:

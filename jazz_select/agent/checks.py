@@ -10,9 +10,9 @@ from jazz_select.agent.flows.open_flows import FINISHED
 from jazz_select.agent.graph.guards import Guard
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.routing.approval import check_approve
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.fields import fields
-from jazz_select.routing.tool_call import check_approve
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import is_async
 

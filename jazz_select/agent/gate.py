@@ -15,20 +15,11 @@ from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
 from jazz_select.ports import ClaimStore
+from jazz_select.routing.approval import Allow, Approve, Ask, Deny, Verdict, checked_policy, needs_yes
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.routing.run_context import Step, chain_of
-from jazz_select.routing.tool_call import (
-    Allow,
-    Approve,
-    Ask,
-    Deny,
-    Verdict,
-    checked_policy,
-    fingerprint,
-    needs_yes,
-    verdict_of,
-)
+from jazz_select.routing.tool_call import fingerprint, verdict_of, withdrawn
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import ends_by_itself
 
@@ -57,10 +48,11 @@ class DestructionGate:
     cannot be told, it does. Such a flow is held, and the user asked for a yes,
 
     - where the answer that would let it go on has a word that may take it back, or only asks (`lets_through`);
-    - where a tool that destroys something failed in it, and may have been done all the same (`held_by_doubt`);
     - where its steps are not those of when it was begun, since its author changed them meanwhile (`held_by_change`);
     - where the user named one thing in particular, such as an order's number, and no input takes it (`held_by_name`):
       a message that names order 60105 must not end in a refund of another one.
+
+    A tool that failed in it, and may have been done all the same, is asked about when its turn comes (`TurnApproval`).
 
     The yes is for what was asked, and for no more (`agreed`). A flow that ends before it is done, after something was
     destroyed in it, is kept (`kept`): asked for again, it goes on where it stood and does not destroy that twice. A
@@ -109,12 +101,6 @@ class DestructionGate:
         """Whether an answer lets a flow that waits go on."""
         return not ((is_hesitant(message) or is_tentative(message)) and self.destroys(flow))
 
-    def held_by_doubt(self, waiting: OpenFlow) -> Hold | None:
-        """Why it is held, where a tool of it may have been done already."""
-        if not waiting.doubt:
-            return None
-        return Hold(problem=f"{', '.join(waiting.doubt)} failed, and may have been done all the same")
-
     def held_by_change(self, waiting: OpenFlow, flow: BaseFlow) -> Hold | None:
         """Why it is held, where its steps have changed since some of them were done, and it destroys something."""
         if not (waiting.is_final or self.destroys(flow)):
@@ -143,7 +129,7 @@ class DestructionGate:
 
     def agreed(self, waiting: OpenFlow) -> OpenFlow:
         """A flow that was held, once the user says yes to what was asked."""
-        agreed = {"agreed": (*waiting.agreed, *waiting.named), "named": (), "doubt": ()}
+        agreed = {"agreed": (*waiting.agreed, *waiting.named), "named": ()}
         return waiting.model_copy(update={**agreed, "taken": waiting.changed or waiting.taken, "changed": ()})
 
     def kept(self, ended: OpenFlow, run: FlowRun | None = None) -> tuple[OpenFlow, ...]:
@@ -184,6 +170,20 @@ class AgentApproval:
         self._asks = {destructive: needs_yes(named, destructive=destructive) for destructive in (True, False)}
         self._hook = hook
         self.claims = claims
+
+    @property
+    def before_it_destroys(self) -> bool:
+        """Whether somebody is asked before something is destroyed: the hook, or the user."""
+        return self._hook is not None or self._asks[True]
+
+    async def withdraw(self, pending: PendingCall) -> Before:
+        """See that a call that was called off is made by no other process; what became of it where one has begun it."""
+        if self.claims is None or not pending.destructive:
+            return ""
+        call = ToolCall(
+            id=pending.id, tool=pending.tool, arguments=pending.arguments, destructive=True, door=pending.door
+        )
+        return await withdrawn(self.claims, call)
 
     def turn(self, key: str, granted: PendingCall | None) -> "TurnApproval":
         """The approval of the turn that is known by this, in which the user has said yes to this, if to anything."""
@@ -239,13 +239,17 @@ class TurnApproval:
 
         return name
 
-    def at(self, flow: str, path: str, ran: Sequence[Ran] = ()) -> Callable[[ToolCall], Awaitable[Verdict]]:
-        """Who is asked before each call of a flow's part; whatever was run there before is always asked about."""
+    def at(
+        self, flow: str, path: str, ran: Sequence[Ran] = (), doubt: Sequence[str] = ()
+    ) -> Callable[[ToolCall], Awaitable[Verdict]]:
+        """Who is asked before each call of a flow's part; what was run there before, or may have been, always is."""
         before: dict[str, Before] = {each.call: "unknown" if each.failed else "done" for each in ran if each.call}
 
         @ends_by_itself
         async def approve(call: ToolCall) -> Verdict:
             known = before.get(fingerprint(call.tool, call.arguments), "") if before and call.destructive else ""
+            if not known and call.destructive and call.tool in doubt:
+                known = "unknown"
             return await self._verdict(call, flow, path, known)
 
         return approve

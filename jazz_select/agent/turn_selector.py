@@ -2,23 +2,61 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-from jazz_select.agent.answer import called_off, left_undone
-from jazz_select.agent.conversation import OpenFlow, after_selection, is_decisive
+from jazz_select.agent.answer import called_off, left_undone, told_of
+from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows.consent import Consent, consent
-from jazz_select.agent.flows.slots import Wanted, bare_answer, plain_answer
+from jazz_select.agent.flows.slots import Wanted, bare_answer, folded_message, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.flows.turn_flows import TurnFlows
-from jazz_select.agent.gate import DestructionGate
+from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, Way
 from jazz_select.errors import JazzSelectError
+from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.names.words import stems
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error
 from jazz_select.threads import in_time, spent_budget
+from jazz_select.values import Reason
+
+SHIFT_ABOVE = 0.5
+
+
+def _words(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+_UNSURE = (Reason.SEMANTIC, Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR, Reason.SINGLE)
+_RELATED, _NEAR, _NEARER = 0.26, 0.36, 0.45
+"""How near recall has to find a request to the only flow: the less, the more of its words are the flow's."""
+_NEARLY_ALL, _SEVERAL = 0.8, 3
+_SHORTEST_WORD, _SHORTEST_STEM, _LONGEST_ENDING = 3, 4, 3
+_COMMON: Final = _words("""
+    able about after again all also and any anybody anyone anything are ask been before being but can could did does
+    doing done each else ever every everything for from get getting give going good got great had has have hello
+    help her here hers hey him his how its just kind know last let like look made make many may maybe mean mine more
+    most much must need new nice nobody not nothing now off old once one only other our out over own perhaps please
+    put say see shall she should show some somebody someone something soon still such sure take tell thank thanks
+    that the their them then there these they thing think this those time today too tried try two under until use
+    very via want wanted was way well were what when where which while who whom whose why will with won would yes
+    yet you your yours aber alle als also auch auf aus bei bin bis bitte danke das dass dein dem den der des dich
+    die dies diese dir doch ein eine einen einem einer gibt guten haben habe hat hast ich ihr ihre immer ist jetzt
+    kann kannst kein keine mein meine meinen meiner mich mir mit möchte nach nicht noch nur oder schon sehr sein
+    sich sie sind tag über und uns unser vom von vor war warum was weil wenn wer werden wie will wir wird wo zum zur
+    como con cuando del donde ella ellos esta este esto estoy gracias hacer hay hola las los mas más muy para pero
+    por porque puede puedes puedo que qué quiero quién ser sin sobre son soy sus también tengo tiene una uno unos
+    usted aux avec avez bonjour cela ces cette comment dans des elle est être fait faire ils les leur mais mes merci
+    mon nos notre nous par pas peut peux plus pour pouvez puis quand quel quelle qui quoi sans ses son sont sur tes
+    tout très une veux vos votre vous voudrais alla anche ancora che chi ciao come cosa della delle devo dove era
+    fare grazie gli hai hanno loro mia mio molto nel nella non per perché posso può puoi quale quando questa questo
+    sei sono suo tua tuo una voglio vorrei без был вам вас все всё где для его если есть как когда кто меня мне
+    можно мой моя надо нас нет они она оно привет при спасибо так там тебя тоже только тут уже хочу что чтобы это
+    этот
+""")
+"""Words that stand in requests for anything."""
 
 
 class TurnSelector:
@@ -29,6 +67,7 @@ class TurnSelector:
         selector: FlowSelector,
         running: TurnFlows,
         gate: DestructionGate,
+        approval: AgentApproval,
         *,
         shift_above: float,
         has_model: bool,
@@ -39,6 +78,7 @@ class TurnSelector:
         self._gate = gate
         self._shift_above = shift_above
         self._has_model = has_model
+        self._approval = approval
 
     async def select(self, request: TurnRequest) -> SelectedFlows:
         """The flows that a message is for, and what is to be done with them. What fails on the way is told in it."""
@@ -46,7 +86,7 @@ class TurnSelector:
         active = begun.stack.top
         pending = _of_top(request.conversation.pending, active)
         idle = active is not None and active.status != "active"
-        at_once = self._settled(begun, pending) if pending is not None else None
+        at_once = await self._settled(begun, pending) if pending is not None else None
         if at_once is None and active is not None:
             at_once = self._answered_at_once(begun, active, idle=idle)
         if at_once is not None:
@@ -94,15 +134,19 @@ class TurnSelector:
             return self._off(begun, active)
         return None
 
-    def _settled(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows | None:
+    async def _settled(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows | None:
         """What a yes or a no does to the call that waits for one; None where the message is neither."""
         said = consent(begun.request.message, pending.tool, pending.arguments)
         active = begun.stack.top
         if said == "yes":
             return replace(begun, way="run" if pending.flow else "open", granted=pending)
-        if said == "no" and active is not None and pending.flow:
-            return self._off(begun, active)
-        return replace(begun, way="ask", text=left_undone(pending)) if said == "no" else None
+        if said != "no":
+            return None
+        became = told_of(pending, await self._approval.withdraw(pending))
+        if active is not None and pending.flow:
+            off = self._off(begun, active)
+            return replace(off, text=became or off.text)
+        return replace(begun, way="ask", text=became or left_undone(pending))
 
     def _off(self, begun: SelectedFlows, active: OpenFlow) -> SelectedFlows:
         """The flow under way is called off; asked for again, it goes on where it was if something was destroyed."""
@@ -111,7 +155,9 @@ class TurnSelector:
         return replace(begun, way="ask", stack=stack, text=called_off(active), resumed=resumed)
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
-        return is_decisive(found, message, above=self._shift_above, writes=self._may_write(found))
+        destroys = any(self._gate.destroys(self._running.flow(name)) for name in found.names)
+        unasked = destroys and not self._approval.before_it_destroys
+        return _is_decisive(found, message, above=self._shift_above, writes=self._may_write(found), unasked=unasked)
 
     def _why_open(self, found: FlowSelectionResult, message: str) -> str:
         if self._may_write(found) and is_tentative(message):
@@ -205,3 +251,73 @@ def why_open(found: FlowSelectionResult) -> str:
     if not found.candidates:
         return "nothing was recalled: has sync_registry run for this agent, with this memory?"
     return "no flow fits"
+
+
+def _is_decisive(result: FlowSelectionResult, message: str, *, above: float, writes: bool, unasked: bool) -> bool:
+    """Whether to act on a selection: a model chose, recall is sure enough, or a flow was named.
+
+    Without a model the nearest flow is taken for whatever is said, "yes" and "thanks" among it. Where a catalogue is
+    too small for recall to know how sure it is, only a flow's name, alias or example, word for word, is sure; and a
+    request for the only flow that there is, where its own words and its similarity speak for it. What a request denies,
+    supposes or only asks about is never sure where something may be changed.
+
+    Args:
+        result: What was selected.
+        message: What the user said.
+        above: How sure recall has to be, both that some flow is right and that this one is; 0 for the nearest flow.
+        writes: Whether what was selected may change something.
+        unasked: Whether it would destroy something and nobody be asked: then words that speak for it are not enough.
+    """
+    decision = result.decision
+    if not result.chosen_flows:
+        return False
+    if decision.reason not in _UNSURE:
+        return True
+    first = result.chosen_flows[0]
+    if folded_message(message) in {
+        folded_message(text.replace("_", " ")) for text in (first.name, *first.aliases, *first.examples)
+    }:
+        return True
+    if writes and is_tentative(message):
+        return False
+    known = [each for each in (decision.in_scope, decision.confidence) if each is not None]
+    if len(known) < 2:  # noqa: PLR2004 - both of them
+        lone = len(decision.candidates) == 1 and not unasked
+        return above <= 0 or (above <= 1 and lone and _speaks_for(first, result, message))
+    return all(each >= above for each in known)
+
+
+def _speaks_for(flow: BaseFlow, result: FlowSelectionResult, message: str) -> bool:
+    """Whether a request is for the only flow there is, and not about something else, or nothing.
+
+    A word of it has to be one of the flow's, whatever recall finds. How near that has to be besides goes by the words:
+    least where half of them are the flow's, one of these out of its name, description or condition, or where nearly
+    all of several are out of its examples.
+    """
+    asked = _telling(message)
+    core = _telling(" ".join((flow.name, *flow.aliases, flow.description, flow.condition, *flow.desired_effects)))
+    shown = _telling(" ".join(flow.examples))
+    named = [word for word in asked if _is_among(word, core)]
+    heard = len(named) + sum(_is_among(word, shown) for word in asked if word not in named)
+    if not heard:
+        return False
+    near = result.decision.candidates[0].scores.get("dense")
+    told = heard * 2 >= len(asked) if named else heard >= max(len(asked) * _NEARLY_ALL, _SEVERAL)
+    if near is None:
+        return told
+    return near >= (_RELATED if told else _NEAR if named else _NEARER) or heard == len(asked) >= _SEVERAL
+
+
+def _telling(text: str) -> frozenset[str]:
+    """The words that may tell what a text is about."""
+    return frozenset(word for word in stems(text) if len(word) >= _SHORTEST_WORD and word not in _COMMON)
+
+
+def _is_among(word: str, words: frozenset[str]) -> bool:
+    """Whether it is one of these, or one in another form: `reimburse` and `reimbursed`."""
+    return word in words or any(
+        min(len(word), len(each)) >= _SHORTEST_STEM
+        and abs(len(word) - len(each)) <= _LONGEST_ENDING
+        and (word.startswith(each) or each.startswith(word))
+        for each in words
+    )

@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
@@ -14,7 +14,6 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from jazz_select.chat.breaker import Breaker
 from jazz_select.chat.exchange import ChatReply, Question, asked_again, chat_reply_of, total_usage
 from jazz_select.chat.models import ModelLike, as_chat_model
-from jazz_select.chat.single_flight import SingleFlight
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
 from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema
 from jazz_select.telemetry import Span, span
@@ -49,6 +48,40 @@ class Limiter:
             yield
 
 
+class _SingleFlight(Generic[T]):
+    """Calls that are under way, by what they ask; a second caller of the same joins instead of asking again.
+
+    A call goes on while anyone waits for it: one caller's cancellation is no other's. When the last has gone, the
+    call is cancelled too.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[Hashable, tuple[asyncio.Task[T], list[int]]] = {}
+
+    async def join(self, key: Hashable, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The result of the call for `key`, which `start` makes where none is under way."""
+        place = (asyncio.get_running_loop(), key)
+        known = self._calls.get(place)
+        if known is None or known[0].done():
+            task = asyncio.ensure_future(start())
+            known = self._calls[place] = (task, [0])
+            task.add_done_callback(lambda done: self._forget(place, done))
+        task, waiting = known
+        waiting[0] += 1
+        try:
+            return await asyncio.shield(task)
+        finally:
+            waiting[0] -= 1
+            if not waiting[0] and not task.done():
+                task.cancel()
+
+    def _forget(self, place: Hashable, task: "asyncio.Task[T]") -> None:
+        if self._calls.get(place, (None,))[0] is task:
+            del self._calls[place]
+        if not task.cancelled():
+            task.exception()  # whoever still waits gets it; where nobody does, it was looked at
+
+
 class ChatClient:
     """Asks one model for those who share it: its breaker and its places are theirs together.
 
@@ -81,7 +114,7 @@ class ChatClient:
         self._breaker = Breaker()
         self._share_identical = share_identical
         self._owned = owned
-        self._in_flight: SingleFlight[ChatReply] = SingleFlight()
+        self._in_flight: _SingleFlight[ChatReply] = _SingleFlight()
 
     @property
     def takes_schema(self) -> bool:

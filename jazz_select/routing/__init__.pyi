@@ -1,4 +1,7 @@
 # The public names, each with its home: they stand here and nowhere else.
+from jazz_select.routing.approval import Allow as Allow
+from jazz_select.routing.approval import Ask as Ask
+from jazz_select.routing.approval import Deny as Deny
 from jazz_select.routing.claims import SqliteClaims as SqliteClaims
 from jazz_select.routing.decisions.analyzer import ChainAnalyzer as ChainAnalyzer
 from jazz_select.routing.decisions.model_decision import ModelDecision as ModelDecision
@@ -17,9 +20,6 @@ from jazz_select.routing.records import ToolCall as ToolCall
 from jazz_select.routing.records import promotions as promotions
 from jazz_select.routing.run_context import CHOOSE as CHOOSE
 from jazz_select.routing.schemas.assignability import assignable as assignable
-from jazz_select.routing.tool_call import Allow as Allow
-from jazz_select.routing.tool_call import Ask as Ask
-from jazz_select.routing.tool_call import Deny as Deny
 from jazz_select.routing.tools.loading import load_tools as load_tools
 from jazz_select.routing.tools.retrieval import RecalledTools as RecalledTools
 from jazz_select.routing.tools.retrieval import ToolRecall as ToolRecall

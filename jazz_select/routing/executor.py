@@ -11,6 +11,7 @@ from tenacity import AsyncRetrying
 from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError
 from jazz_select.json_values import plain, storable
 from jazz_select.ports import ClaimStore
+from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, engine_approver
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
 from jazz_select.routing.decisions.points import (
     Decide,
@@ -23,16 +24,7 @@ from jazz_select.routing.decisions.points import (
 from jazz_select.routing.records import RunResult, StepRecord, note_step
 from jazz_select.routing.run_context import RunContext, Step, arguments_of, check_run
 from jazz_select.routing.schemas.compatibility import inputs, outputs
-from jazz_select.routing.tool_call import (
-    Answer,
-    ApprovalPolicy,
-    Approve,
-    CallOutcome,
-    answered,
-    call_tool,
-    engine_approver,
-    may_repeat,
-)
+from jazz_select.routing.tool_call import CallOutcome, answered, call_tool, may_repeat
 from jazz_select.routing.tools.sources import ToolsLike
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
@@ -51,6 +43,8 @@ class _Doorkeeper:
     """Who lets the calls of one run pass, and names them."""
 
     approve: Approve | None
+    chosen: Approve | None
+    """Who lets calls pass that one who chooses chose."""
     call_id: Callable[[str], str]
 
 
@@ -90,7 +84,8 @@ class FlowExecutor:
                 author knows whether calling it twice does it twice. A call that may have had its effect is not made
                 again where the tool destroys something and does not say that it is `idempotent`.
             approval: What needs a yes where there is no `approve`: "destructive" lets steps that are named by their
-                caller pass, and no tool that schemas alone leave; "always" lets nothing pass, "never" all of it.
+                caller pass, and none that destroys where schemas alone leave it or a `ModelDecision` chose it;
+                "always" lets nothing pass, "never" all of it.
             approve: Asked before each call of a tool is made, once however often it is tried, whatever the policy.
             claims: Where calls that destroy something are claimed before they are made, for runs that name their calls.
             max_candidates: The most that one who chooses is shown.
@@ -102,6 +97,8 @@ class FlowExecutor:
             DuplicateToolError: Two tools have one name.
         """
         self._approve = engine_approver(approval, approve)
+        by_model = getattr(decision_callback, "by_model", False) is True
+        self._approve_chosen = engine_approver(approval, approve, by_model=by_model)
         if open_router is not None and not callable(open_router):
             msg = f"open_router is a function of (context, candidates), sync or async, not {open_router!r:.80}"
             raise ConfigError(msg)
@@ -156,7 +153,9 @@ class FlowExecutor:
         check_run(steps, inputs)
         self._check(steps, inputs or {})
         run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost)
-        return await self._passed(run, steps, _Doorkeeper(approve or self._approve, call_id or _unnamed))
+        return await self._passed(
+            run, steps, _Doorkeeper(approve or self._approve, approve or self._approve_chosen, call_id or _unnamed)
+        )
 
     async def resume(self, result: RunResult, answer: Answer) -> RunResult:
         """Go on with a run that ended since a call has to be approved first.
@@ -178,7 +177,9 @@ class FlowExecutor:
             raise ConfigError(msg)
         ids = [asked.id]
         keeper = _Doorkeeper(
-            answered([asked], answer, self._approve), lambda tool: ids.pop() if ids and tool == asked.tool else ""
+            answered([asked], answer, self._approve),
+            self._approve_chosen,
+            lambda tool: ids.pop() if ids and tool == asked.tool else "",
         )
         done = result.records[:-1]
         run = RunContext(dict(result.context), last_tool=done[-1].tool if done else "", fixed=result.fixed)
@@ -210,6 +211,8 @@ class FlowExecutor:
             run.records.append(replace(chosen, duration_s=perf_counter() - began))
             pending = self._all() if chosen.status == "open" else ()
             return run.ended(chosen.status, pending=tuple(pending))
+        if chosen.tier is not Tier.DETERMINISTIC:
+            keeper = replace(keeper, approve=keeper.chosen)
         record = await self._called(run, chosen, keeper)
         run.records.append(replace(record, duration_s=perf_counter() - began))
         return None if record.status == "ok" else run.ended("failed")

@@ -8,7 +8,7 @@ import asyncio
 import inspect
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +21,7 @@ import orjson
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import output_json, plain_bytes
 from jazz_select.ports import Claim, ClaimStore
+from jazz_select.routing.approval import Allow, Answer, Approve, Ask, Deny, Verdict
 from jazz_select.routing.names.words import NamedTool
 from jazz_select.routing.records import Door, Fault, StepError, ToolCall
 from jazz_select.routing.schemas.validity import invalid
@@ -41,33 +42,6 @@ class RunnableTool(NamedTool, Protocol):
     def function(self) -> Callable[..., object] | None:
         """Takes the arguments by name; sync or async. None for a tool that only was described."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Allow:
-    """The call may be made."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deny:
-    """The call may not be made, for this reason."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """The call may be made when somebody has said yes, and not before."""
-
-    reason: str = ""
-
-
-Verdict = Allow | Deny | Ask
-Answer = Allow | Deny
-"""What somebody says who was asked."""
-Approve = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
-"""Says whether a call may be made. One that fails, or says anything else, lets nothing pass. It may take its time,
-but no longer than the turn in which it is asked: to wait for a person, `Ask` ends the turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +262,26 @@ async def _claimed(claims: ClaimStore | None, tool: RunnableTool, call: ToolCall
     return _replayed(call, claim)
 
 
+async def withdrawn(claims: ClaimStore, call: ToolCall) -> Literal["", "done", "unknown"]:
+    """Claim a call so that nobody makes it, and say what became of it where somebody has begun it before.
+
+    Where the store fails nobody else can claim it either, so that this is no reason to say anything.
+    """
+    own = fingerprint(call.tool, call.arguments)
+    try:
+        claim = cast("Claim | None", await called_within(claims.claim, call.id, own, limit_s=_CLAIM_S, name=_CLAIMS))
+    except Exception as error:  # noqa: BLE001 - whatever a store fails with
+        _log.warning("tool=<%s>, error=<%s> | a call could not be withdrawn", call.tool, type(error).__name__)
+        return ""
+    if claim is None:
+        await _settled(claims, _failed(call, "denied", f"{call.tool} was not run: it was called off"))
+        return ""
+    became = _replayed(call, claim)
+    if became.error is not None and became.error.fault == "denied":
+        return ""
+    return "done" if became.status == "ok" else "unknown"
+
+
 def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
     """What became of a call when it was made before."""
     unheard = f"{call.tool} was begun before, and nobody heard of its end: it may have been done"
@@ -403,59 +397,6 @@ def _failed(
     return CallOutcome(call=call, status="unknown" if unknown else "failed", error=error, called=unknown)
 
 
-ApprovalPolicy = Literal["destructive", "always", "never"]
-"""Which calls need a yes: of those tools that destroy something, each one, or none."""
-APPROVAL_POLICIES: Final = ("destructive", "always", "never")
-
-
-def checked_policy(approval: object) -> ApprovalPolicy:
-    """The policy that a caller names.
-
-    Raises:
-        ConfigError: There is none of this name.
-    """
-    for policy in APPROVAL_POLICIES:
-        if approval == policy:
-            return policy
-    msg = f"approval is one of {', '.join(APPROVAL_POLICIES)}, not {approval!r:.80}"
-    raise ConfigError(msg)
-
-
-def needs_yes(policy: ApprovalPolicy, *, destructive: bool) -> bool:
-    """Whether calls of tools that destroy something, or of the others, need somebody's yes where no hook decides."""
-    return policy == "always" or (policy == "destructive" and destructive)
-
-
-def check_approve(hook: object) -> None:
-    """See that a hook can be asked.
-
-    Raises:
-        ConfigError: It is no function.
-    """
-    if hook is not None and (isinstance(hook, type) or not callable(hook)):
-        msg = f"approve is a function of a call that gives Allow(), Deny(reason) or Ask(reason), not {hook!r:.80}"
-        raise ConfigError(msg)
-
-
-def engine_approver(approval: object, approve: Approve | None, *, by_model: bool = False) -> Approve | None:
-    """Who is asked before each call of an engine that its caller runs directly; None where nobody is.
-
-    A hook decides about every call, whatever the policy. Without one nobody can be asked here: whoever lists steps by
-    name has decided about them, so `destructive` lets them pass as `never` does, and `always` lets nothing pass. Where
-    calls are made `by_model`, nobody has decided, so what destroys is asked for.
-
-    Raises:
-        ConfigError: There is no such policy.
-    """
-    policy = checked_policy(approval)
-    check_approve(approve)
-    if approve is not None:
-        return approve
-    if policy == "destructive" and by_model:
-        return _asks_before_it_destroys
-    return _asks if policy == "always" else None
-
-
 def answered(asked: Sequence[ToolCall], answer: Answer, approve: Approve | None) -> Approve:
     """Who lets calls pass once somebody has answered: each that was asked about once, and just as it was.
 
@@ -475,11 +416,3 @@ def answered(asked: Sequence[ToolCall], answer: Answer, approve: Approve | None)
         return await verdict_of(approve, call)
 
     return decide
-
-
-def _asks(_: ToolCall) -> Verdict:
-    return Ask()
-
-
-def _asks_before_it_destroys(call: ToolCall) -> Verdict:
-    return Ask() if call.destructive else Allow()

@@ -13,7 +13,7 @@ from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.agent import Agent, Conversation, respond, run_chain
 from jazz_select.agent.chain.options import Strategy
 from jazz_select.routing import GuidedDecisionPoint, Tool
-from jazz_select.routing.tool_call import ApprovalPolicy
+from jazz_select.routing.approval import ApprovalPolicy
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message
 from tests.attacks.texts import Attack

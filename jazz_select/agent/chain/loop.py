@@ -30,11 +30,12 @@ from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ModelError
 from jazz_select.json_values import storable_text
 from jazz_select.ports import ClaimStore
+from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, engine_approver
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import MOST_STEPS, PlanStep
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
 from jazz_select.routing.records import ToolCall
-from jazz_select.routing.tool_call import Answer, ApprovalPolicy, Approve, answered, engine_approver
+from jazz_select.routing.tool_call import answered
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error, in_one_line

@@ -10,7 +10,7 @@ from jazz_select.agent.chain.transcript import OnEvent
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
-from jazz_select.routing.tool_call import ApprovalPolicy, Approve, checked_policy
+from jazz_select.routing.approval import ApprovalPolicy, Approve, checked_policy
 
 Strategy = Literal["deferred", "native", "tool"]
 """When the schema comes in: after the loop, on every turn of it, or as one more tool that ends it."""

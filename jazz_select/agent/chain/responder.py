@@ -32,7 +32,7 @@ from jazz_select.agent.chain.transcript import (
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
-from jazz_select.routing.tool_call import ApprovalPolicy, Approve
+from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.tools.sources import ToolsLike, tools_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.values import Message, Usage

@@ -14,10 +14,11 @@ from jazz_select.agent.turn import FlowStack, TurnRequest, listener
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.routing.approval import Allow, Verdict
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.run_context import inputs_lost
-from jazz_select.routing.tool_call import Allow, Verdict, fingerprint
+from jazz_select.routing.tool_call import fingerprint
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.result import prompt_of
 from jazz_select.text import json_line, name_shown

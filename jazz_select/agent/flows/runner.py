@@ -14,6 +14,7 @@ from jazz_select.agent.conversation import Part, Ran
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields, storable_text
+from jazz_select.routing.approval import Approve
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.names.words import folded_name
@@ -21,7 +22,7 @@ from jazz_select.routing.records import StepRecord
 from jazz_select.routing.run_context import Step, arguments_of, chain_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT, fields
-from jazz_select.routing.tool_call import Approve, fingerprint
+from jazz_select.routing.tool_call import fingerprint
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import beginning, describe_error

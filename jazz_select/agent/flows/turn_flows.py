@@ -186,7 +186,7 @@ class TurnFlows:
         if closed.ids:
             return replace(begun, problem="; ".join(closed.notes))
         _check_chains(flow)
-        hold = self._gate.held_by_doubt(top) or self._gate.held_by_change(top, flow)
+        hold = self._gate.held_by_change(top, flow)
         hold = hold or await self._held_by_name(attempt, flow)
         if hold is not None:
             return replace(begun, status="waiting", problem=hold.problem, named=hold.named, changed=hold.changed)
@@ -216,7 +216,7 @@ class TurnFlows:
             go_on=go_on if self._loops else None,
             fill=fill if self._model else None,
             fixed=context,
-            approve=lambda path: attempt.approval.at(top.name, path),
+            approve=lambda path: attempt.approval.at(top.name, path, doubt=top.doubt),
             call_id=lambda path: attempt.approval.names_at(top.name, path, "executor"),
         )
         return await runner.run(flow, {**top.answers, **context, **attempt.answers})

@@ -32,7 +32,12 @@ class ModelDecision:
     """A `DecisionCallback` on a chat model; its reply is read as leniently, and trusted as little, as a selector's.
 
     One object may be used by many runs at once.
+
+    Attributes:
+        by_model: That nobody has decided who could be asked whether something may be destroyed.
     """
+
+    by_model: Final = True
 
     def __init__(
         self,

@@ -112,14 +112,16 @@ class Plan:
         steps: The calls, each with an id of its own.
         problems: Everything that is wrong with it. A plan with problems is not run, not even in parts.
         needs: Step to the steps whose outputs it uses.
+        by_model: Whether a model made it: then nobody has decided yet that what destroys may be run.
     """
 
     steps: tuple[PlanStep, ...] = ()
     problems: tuple[str, ...] = ()
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    by_model: bool = False
 
     @classmethod
-    def of(cls, steps: Iterable[PlanStep]) -> "Plan":
+    def of(cls, steps: Iterable[PlanStep], *, by_model: bool = False) -> "Plan":
         """The plan of these calls: ids are given where they are missing, references are checked."""
         named, twice = _with_ids(tuple(steps))
         problems = [f"a plan has at most {MOST_STEPS} steps, not {len(named)}"] if len(named) > MOST_STEPS else []
@@ -132,7 +134,7 @@ class Plan:
             problems += [f"{step.id}: {problem}" for problem in found]
             needs[step.id] = tuple(dict.fromkeys(each.step for each in references if each.step in ids - {step.id}))
         problems += [f"steps wait for each other: {' → '.join(cycle)}" for cycle in _cycles(needs)]
-        return cls(steps=named, problems=tuple(problems), needs=needs)
+        return cls(steps=named, problems=tuple(problems), needs=needs, by_model=by_model)
 
     @property
     def layers(self) -> tuple[tuple[str, ...], ...]:

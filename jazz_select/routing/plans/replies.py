@@ -174,7 +174,7 @@ class ToolReply:
     @property
     def plan(self) -> Plan:
         """The calls as a plan, checked."""
-        return Plan.of(self.calls)
+        return Plan.of(self.calls, by_model=True)
 
 
 QUOTED: Final = (

@@ -10,23 +10,14 @@ from time import perf_counter
 from typing import Any, Final, Generic, TypeVar, cast
 
 from jazz_select.errors import ConfigError
+from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, engine_approver
 from jazz_select.routing.names.resolution import NameIndex, Resolution
 from jazz_select.routing.plans.plan import Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcome, note_plan
 from jazz_select.routing.schemas.compatibility import FOLDED, Field, field_score, schema_of
 from jazz_select.routing.schemas.fields import RESULT, fields
-from jazz_select.routing.tool_call import (
-    Answer,
-    ApprovalPolicy,
-    Approve,
-    RunnableTool,
-    answered,
-    call_tool,
-    copied,
-    engine_approver,
-    left_out,
-)
+from jazz_select.routing.tool_call import RunnableTool, answered, call_tool, copied, left_out
 from jazz_select.routing.tools.sources import ToolsLike
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
@@ -87,8 +78,8 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         fill: Where missing inputs come from; by default they are an error of the step.
         timeout_s: The most that one step may take; None for no limit.
         at_once: The most steps that run at one time; 1 runs them one after the other.
-        approval: What needs a yes where there is no `approve`: "always" lets none pass, "destructive" and "never"
-            let pass what the plan names.
+        approval: What needs a yes where there is no `approve`: "always" lets none pass, "never" all of them, and
+            "destructive" what the plan names, but no tool that destroys where a model made the plan.
         approve: Asked before each call is made, whatever the policy.
         after: What became of this plan before: what has its output keeps it, and what failed stays as it is; what was
             asked for, or skipped since something else had no output, is run.
@@ -101,11 +92,11 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     if at_once < 1 or (timeout_s is not None and not timeout_s > 0):
         msg = f"at_once is a number from 1 and timeout_s one above 0, or None, not {at_once!r} and {timeout_s!r}"
         raise ConfigError(msg)
-    approve = engine_approver(approval, approve)
+    plan = as_plan(plan)
+    approve = engine_approver(approval, approve, by_model=plan.by_model)
     if after is not None and answer is not None:
         approve = answered(after.asked, answer, approve)
     started = perf_counter()
-    plan = as_plan(plan)
     checked = plan if plan.problems else Plan.of(plan.steps)  # one that was not built by `of` has not been checked
     if checked.problems:
         return PlanResult(problems=checked.problems)

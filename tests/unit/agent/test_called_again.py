@@ -104,7 +104,7 @@ async def test_in_a_later_turn_of_the_flow_it_is_asked_about_whatever_the_policy
 
 
 @pytest.mark.spec("005.4")
-async def test_a_question_names_all_that_a_yes_would_do_again() -> None:
+async def test_a_yes_does_again_what_the_question_named_and_no_more() -> None:
     log: list[str] = []
     registry = shop_of(("one", ("wipe_a",)), ("other", ("wipe_b",)))
     ParallelFlow(name="both", description="d", condition="c", flows=["one", "other"], examples=[], registry=registry)
@@ -121,9 +121,14 @@ async def test_a_question_names_all_that_a_yes_would_do_again() -> None:
 
     agent = agent_of(registry, [tool("wipe_a"), tool("wipe_b")])
     first = await agent.turn("both")
+    assert (first.status, sorted(log)) == ("failed", ["wipe_a", "wipe_b"])
+    log.clear()
     second = await agent.turn("both", first.conversation)
-    assert (first.status, second.status, sorted(log)) == ("failed", "waiting", ["wipe_a", "wipe_b"])
-    assert second.text == "wipe a, wipe b may have been done already. Shall I go on with: both?"
+    third = await agent.turn("yes", second.conversation)
+    assert [second.status, third.status, *log] == ["confirming", "confirming", "wipe_a"]
+    assert ["wipe a" in second.text, "wipe b" in second.text, "wipe b" in third.text] == [True, False, True]
+    last = await agent.turn("yes", third.conversation)
+    assert (last.status, log) == ("done", ["wipe_a", "wipe_b"])
 
 
 @pytest.mark.spec("005.3")

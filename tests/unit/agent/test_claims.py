@@ -269,3 +269,33 @@ async def test_arguments_that_are_no_json_are_the_same_ones_in_each_process(shar
         for _ in range(2)
     ]
     assert (paid, [each.status for each in results]) == (["Account"], ["done"] * 2)
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize("steps", [True, False], ids=["a flow's steps", "a model"])
+async def test_a_no_comes_too_late_or_keeps_the_call_from_being_made(
+    shared: Callable[[], SqliteClaims], *, steps: bool
+) -> None:
+    till = Till()
+
+    def fresh() -> Agent:
+        return worker(till.tool(), shared(), steps=steps, replies=("Paid.",))
+
+    for first, last in (("yes", "no"), ("no", "yes")):
+        asked = await worker(till.tool(), shared(), steps=steps, replies=(CALL,)).turn("pays", context=KNOWN)
+        results = [await fresh().turn(said, loaded(asked), context=KNOWN) for said in (first, last)]
+        if first == "yes":
+            assert results[1].text == "It is too late for that: pay was done already. Nothing more is done."
+        else:
+            assert results[0].text.startswith("All right, nothing more is done")
+            told = results[1].reason if steps else results[1].chain.entries[1].error  # type: ignore[union-attr]
+            assert "pay was not run: it was called off" in told
+    assert till.paid == [5]
+
+
+async def test_a_no_is_a_no_where_the_store_fails() -> None:
+    till = Till()
+    agent = worker(till.tool(), Broken(claims=False))
+    asked = await agent.turn("pays", context=KNOWN)
+    off = await agent.turn("no", loaded(asked), context=KNOWN)
+    assert (off.text, till.paid) == ("All right, nothing more is done about: pays.", [])

@@ -11,7 +11,7 @@ from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.flows.open_flows import FINISHED
 from jazz_select.agent.graph.guards import Guard
 from jazz_select.routing import CHOOSE, GuidedDecisionPoint, Tool
-from jazz_select.routing.tool_call import Allow
+from jazz_select.routing.approval import Allow
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message
 from tests.unit.agent.hanging import Hang, timed

@@ -75,8 +75,8 @@ def test_a_call_that_destroys_is_told_to_be_unknown_and_not_made_again_unasked()
     assert "cancel order was begun, and nobody heard of its end: it may have been done." in first.text
     assert record.error == "cancel_order was begun, and nobody heard of its end within 10 s: it may have been done"
     second, _ = timed(hang, lambda: agent.turn("both", first.conversation))
-    assert (second.status, hang.begun) == ("waiting", 1)
-    assert "cancel order may have been done already" in second.text
+    assert (second.status, hang.begun) == ("confirming", 1)
+    assert "may have been done all the same, and would be tried once more: cancel order" in second.text
 
 
 def test_once_the_time_is_over_no_tool_is_begun_not_even_a_fallback() -> None:

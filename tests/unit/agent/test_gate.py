@@ -73,11 +73,9 @@ def test_what_was_named_and_nothing_takes_holds(name: str, agreed: Any, known: A
     assert hold == expected
 
 
-def test_what_may_have_been_done_holds_until_it_is_agreed_to() -> None:
-    doubted = WAITING.model_copy(update={"doubt": ("pay",), "named": ("A-17",)})
-    assert GATE.held_by_doubt(doubted) == Hold(problem="pay failed, and may have been done all the same")
-    agreed = GATE.agreed(doubted)
-    assert (GATE.held_by_doubt(agreed), agreed.named, agreed.agreed) == (None, (), ("A-17",))
+def test_a_yes_is_for_what_was_named_and_leaves_a_doubt_as_it_is() -> None:
+    agreed = GATE.agreed(WAITING.model_copy(update={"doubt": ("pay",), "named": ("A-17",)}))
+    assert (agreed.doubt, agreed.named, agreed.agreed) == (("pay",), (), ("A-17",))
 
 
 @pytest.mark.parametrize(

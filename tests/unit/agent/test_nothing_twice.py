@@ -167,8 +167,9 @@ async def test_what_destroys_and_failed_is_only_done_again_where_that_is_agreed_
     agent = agent_of(shop_of(("both", ("charge",))), [tool_from_function(charge, destructive=True)])
     first = await agent.turn("both")
     second = await agent.turn("both", Conversation.from_json(first.conversation.to_json()))
-    asked = "charge may have been done already. Shall I go on with: both?"
-    assert (second.status, second.text, log) == ("waiting", asked, ["charge"])
+    asked = "This failed before, may have been done all the same, and would be tried once more: charge."
+    assert (second.status, log) == ("confirming", ["charge"])
+    assert second.text == f"{asked} Shall I go on, yes or no?"
     third = await agent.turn("yes", second.conversation)
     assert (third.status, log) == ("done", ["charge", "charge"])
 

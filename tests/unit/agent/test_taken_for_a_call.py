@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import run_chain
-from jazz_select.routing import Tool, ToolAsker, run_plan, tool_from_function
+from jazz_select.routing import Allow, Tool, ToolAsker, run_plan, tool_from_function
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Message
 
@@ -65,7 +65,9 @@ async def test_a_destructive_call_counts_only_where_it_is_the_whole_reply(reply:
 async def test_a_plan_that_a_model_only_mentions_is_not_run(reply: str, runs: bool) -> None:
     disks = Disks()
     choice = await ToolAsker(ScriptedModel(reply), disks.tools).ask("have a look at disk a")
-    await run_plan(choice.plan, disks.tools)
+    asked = await run_plan(choice.plan, disks.tools)
+    assert ([call.tool for call in asked.asked], disks.done) == (["wipe"] if runs else [], []), "a model made the plan"
+    await run_plan(choice.plan, disks.tools, after=asked, answer=Allow())
     assert disks.done == (["wipe a"] if runs else [])
 
 
