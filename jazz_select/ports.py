@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from jazz_select.values import Message, Reply
+from jazz_select.values import Claim, Message, Reply
 
 Vectors = npt.NDArray[np.float32]
 
@@ -220,20 +220,6 @@ class FlowStore(Protocol):
     async def close(self) -> None:
         """Release the index; a second call does nothing."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """What is known of a call that somebody has claimed before.
-
-    Attributes:
-        fingerprint: Of the tool and its arguments, as it was claimed.
-        outcome: What became of it, as it was settled; None where nobody has told: it is under way, or its process is
-            gone, and it may have had its effect.
-    """
-
-    fingerprint: str
-    outcome: str | None = None
 
 
 class ClaimStore(Protocol):

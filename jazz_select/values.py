@@ -244,3 +244,17 @@ def _numbers(value: object) -> dict[str, float]:
         return {}
     items = cast("Mapping[object, object]", value).items()
     return {str(key): float(number) for key, number in items if isinstance(number, int | float) and isfinite(number)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What is known of a call that somebody has claimed before.
+
+    Attributes:
+        fingerprint: Of the tool and its arguments, as it was claimed.
+        outcome: What became of it, as it was settled; None where nobody has told: it is under way, or its process is
+            gone, and it may have had its effect.
+    """
+
+    fingerprint: str
+    outcome: str | None = None

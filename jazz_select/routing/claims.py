@@ -9,9 +9,9 @@ from time import time
 from typing import Any, Final, cast
 
 from jazz_select.errors import ConfigError
-from jazz_select.ports import Claim
 from jazz_select.text import describe_error
 from jazz_select.threads import in_thread
+from jazz_select.values import Claim
 
 _BUSY_S: Final = 10.0
 _TABLE: Final = (

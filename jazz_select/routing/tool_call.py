@@ -20,7 +20,7 @@ import orjson
 
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import output_json, plain_bytes
-from jazz_select.ports import Claim, ClaimStore
+from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Answer, Approve, Ask, Deny, Verdict
 from jazz_select.routing.names.words import NamedTool
 from jazz_select.routing.records import Door, Fault, StepError, ToolCall
@@ -29,6 +29,7 @@ from jazz_select.routing.tools.tool import CALL_ID
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error
 from jazz_select.threads import called, called_within, ends_within, spent_budget
+from jazz_select.values import Claim
 
 _log = logging.getLogger(__name__)
 CallStatus = Literal["ok", "failed", "denied", "asked", "unknown"]

@@ -21,8 +21,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from jazz_select.ports import ChatModel, Claim, ClaimStore, Embedder, StructuredChatModel, Vectors, takes_schema
-from jazz_select.values import Message, Reply, Usage
+from jazz_select.ports import ChatModel, ClaimStore, Embedder, StructuredChatModel, Vectors, takes_schema
+from jazz_select.values import Claim, Message, Reply, Usage
 
 _CONVERSATION = (
     Message(role="system", content="Answer with one word."),

@@ -5,8 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jazz_select.ports import Claim
-from jazz_select.values import Message, RecallResult, Reply
+from jazz_select.values import Claim, Message, RecallResult, Reply
 
 ScriptedReply = str | Reply | BaseException | Callable[[Sequence[Message]], str | Reply]
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from jazz_select.errors import ConfigError
-from jazz_select.ports import Claim, ClaimStore
+from jazz_select.ports import ClaimStore
 from jazz_select.routing import SqliteClaims
 from jazz_select.testing import MemoryClaims, check_claim_store
+from jazz_select.values import Claim
 
 
 @pytest.mark.spec("005.4")

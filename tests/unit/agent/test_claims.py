@@ -11,10 +11,9 @@ from jazz_select import FlowSelector
 from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.turn import TurnResult
 from jazz_select.errors import ConfigError
-from jazz_select.ports import Claim
 from jazz_select.routing import SqliteClaims, Tool
 from jazz_select.testing import ListMemory, MemoryClaims, ScriptedModel
-from jazz_select.values import Message
+from jazz_select.values import Claim, Message
 from tests.unit.agent.turns import obj, selector_of, shop_of
 from tests.unit.selector.shop import metadata
 

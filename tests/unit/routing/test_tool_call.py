@@ -13,10 +13,9 @@ from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_atte
 
 from jazz_select.agent.chain.tool_calls import ToolRunner
 from jazz_select.agent.chain.transcript import Chain, Event, ToolCalled, ToolReturned
-from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, Tool, ToolCall, run_plan
+from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, PlanStep, Tool, ToolCall, run_plan
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.names.resolution import NameIndex
-from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.tool_call import CallOutcome, call_tool, may_repeat
 from jazz_select.routing.tools.sources import tool_from_function, tool_from_models
 from jazz_select.telemetry import Trace
