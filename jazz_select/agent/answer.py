@@ -1,6 +1,6 @@
 """The end of a turn: what happened in words, and the answer in the schema that was asked for."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from string import Formatter
 from typing import Any, Final, cast
@@ -46,7 +46,8 @@ def worded(run: FlowRun, find: Find) -> str:
         return asked_for(run.asks)
     if run.status == "failed":
         unfound = ", ".join(dict.fromkeys(spaced(name) for part in run.all for name in part.unfound))
-        return f"{spaced(run.flow)} could not be done{f': {unfound} could not be found' if unfound else ''}."
+        failed = f"{spaced(run.flow)} could not be done{f': {unfound} could not be found' if unfound else ''}."
+        return " ".join([failed, *_doubts(step.tool for step in run.steps if step.unknown)])
     parts = " ".join(filter(None, (worded(part, find) for part in run.parts)))
     if run.status != "done":
         return parts
@@ -161,7 +162,7 @@ def cut_short(outcome: TurnOutcome) -> TurnOutcome:
     outcome = replace(outcome, reason="; ".join(filter(None, (over, outcome.reason))))
     if outcome.value is not None:
         return outcome  # its text is that of the value
-    told = " ".join((_TIME_RAN_OUT, *_done_and_doubtful(work)))
+    told = " ".join((_TIME_RAN_OUT, *(each for each in _done_and_doubtful(work) if each not in outcome.text)))
     if outcome.status in {"waiting", "confirming"}:
         return replace(outcome, text=f"{told}\n\n{outcome.text}")
     top, last = work.stack.top, work.runs[-1] if work.runs else None
@@ -183,10 +184,13 @@ def _done_and_doubtful(work: TurnWork) -> list[str]:
     done = [*(step.tool for step in steps if step.status == "ok"), *(each.tool for each in results if each.ok)]
     doubtful = [*(step.tool for step in steps if step.unknown), *(each.tool for each in results if each.unknown)]
     told = [f"Done until then: {', '.join(map(spaced, dict.fromkeys(done)))}."] if done else []
-    return told + [
-        f"{spaced(name)} was begun, and nobody heard of its end: it may have been done."
-        for name in dict.fromkeys(doubtful)
-    ]
+    return told + _doubts(doubtful)
+
+
+def _doubts(tools: Iterable[str]) -> list[str]:
+    """What a user is told of calls that began and whose end nobody knows."""
+    names = dict.fromkeys(map(spaced, tools))
+    return [f"{name} was begun, and nobody heard of its end: it may have been done." for name in names]
 
 
 def _stopped() -> bool:

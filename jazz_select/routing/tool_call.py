@@ -379,9 +379,8 @@ async def _within(call: ToolCall, function: "partial[Any]", timeout_s: float | N
 def _unheard(call: ToolCall, timeout_s: float | None) -> str:
     """What is known of a call that was left behind."""
     budget = spent_budget()
-    if budget is None:
-        return f"{call.tool} gave no answer within {timeout_s or 0.0:g} s"
-    return f"{call.tool} was begun, and nobody heard of its end within {budget.limit}: it may have been done"
+    limit = f"{timeout_s or 0.0:g} s" if budget is None else budget.limit
+    return f"{call.tool} was begun, and nobody heard of its end within {limit}: it may have been done"
 
 
 async def _called(function: "partial[Any]") -> object:
