@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -274,11 +275,9 @@ async def hangs(value: object) -> None:
 
 
 async def stubborn(value: object) -> str:
-    try:
+    with suppress(asyncio.CancelledError):
         await asyncio.Event().wait()
-    except asyncio.CancelledError:
-        return "late"
-    return ""
+    return "late"
 
 
 @at_every_door
