@@ -305,7 +305,10 @@ def _transcript(outcome: TurnOutcome) -> Chain:
             shown = {name: each for name, each in step.arguments.items() if folded_name(name) not in hidden}
             arguments, _ = storable_fields(shown)
             entries.append(ToolRequest(id=own, round=0, tool=step.tool, requested=step.tool, arguments=arguments))
-            entries.append(ToolResult(id=own, round=0, tool=step.tool, ok=ok, output=output, error=step.error))
+            called = step.attempts > 0
+            entries.append(
+                ToolResult(id=own, round=0, tool=step.tool, ok=ok, output=output, error=step.error, called=called)
+            )
     if work.chain is not None:
         return replace(work.chain, entries=(*entries, *work.chain.entries))
     said = tuple(each.message() for each in work.request.conversation.messages)

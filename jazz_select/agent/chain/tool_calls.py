@@ -137,9 +137,10 @@ class ToolRunner:
             self.made[own] = outcome
         if outcome.error is None:
             output = storable(outcome.output)
-            return call, ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=output)
+            return call, ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=output, called=True)
         told = f"not run: {outcome.reason}" if outcome.reason else outcome.error.message
-        return call, _failure(call, outcome.error.fault, told, unknown=outcome.error.unknown)
+        failed = _failure(call, outcome.error.fault, told, unknown=outcome.error.unknown)
+        return call, replace(failed, called=outcome.called)
 
     @ends_by_itself
     async def _approved(self, call: ToolRequest, made: ToolCall) -> Verdict:
@@ -176,14 +177,12 @@ class ToolRunner:
                 output=storable(as_json(said.output)),
                 details=storable(as_json(said.details)),
                 error=_short(said.error),
+                called=result.called,
             )
         except Exception as error:  # noqa: BLE001 - what it should have taken out must not get out
-            return _failure(
-                call,
-                result.fault,
-                f"the result is withheld, since after_call failed: {describe_error(error)}",
-                unknown=result.unknown,
-            )
+            problem = f"the result is withheld, since after_call failed: {describe_error(error)}"
+            withheld = _failure(call, result.fault, problem, unknown=result.unknown)
+            return replace(withheld, called=result.called)
 
     async def _told(self, result: ToolResult) -> ToolResult:
         await tell(self.on_event, ToolReturned(result=result))

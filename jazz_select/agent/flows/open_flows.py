@@ -29,7 +29,6 @@ EARLIER_CHARS: Final = 24_000
 """How many characters of the conversation before this request a model is shown."""
 FINISHED = "finish_procedure"
 """The tool by which a model says that a flow is done."""
-_UNMADE: Final = ("asked", "denied", "repeated", "name", "arguments", "reference")
 _ENDING = f"When the procedure is complete, call {FINISHED}, then tell the user."
 
 
@@ -137,7 +136,7 @@ class OpenFlows:
 
     def _final(self, chain: Chain) -> bool:
         """Whether a call in it was made to a tool that destroys something; one that failed may have, too."""
-        called = [each.tool for each in chain.entries if isinstance(each, ToolResult) and each.fault not in _UNMADE]
+        called = [each.tool for each in chain.entries if isinstance(each, ToolResult) and each.called]
         return any(name in self._tools and self._tools[name].destructive for name in called)
 
     def _ran(self, chain: Chain) -> tuple[Ran, ...]:
@@ -145,7 +144,7 @@ class OpenFlows:
         return tuple(
             self._told(each, asked.get((each.round, each.id), {}))
             for each in chain.entries
-            if isinstance(each, ToolResult) and each.tool in self._tools and each.fault not in _UNMADE
+            if isinstance(each, ToolResult) and each.tool in self._tools and each.called
         )
 
     def _told(self, result: ToolResult, arguments: Mapping[str, Any]) -> Ran:
