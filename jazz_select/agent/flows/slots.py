@@ -85,8 +85,8 @@ class Wanted(NamedTuple):
 
 
 def folded_message(message: str) -> str:
-    """A message as small talk is compared."""
-    return " ".join(normalize("NFKC", message).replace("’", "'").casefold().strip(EDGES + " ").split())
+    """A message as it is compared: folded, and without what may stand around it."""
+    return folded(message).strip(EDGES + " ")
 
 
 def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:
