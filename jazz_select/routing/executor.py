@@ -22,7 +22,7 @@ from jazz_select.routing.decisions.points import (
     decision_prompt,
 )
 from jazz_select.routing.records import RunResult, StepRecord, note_step
-from jazz_select.routing.run_context import RunContext, Step, arguments_of, check_run
+from jazz_select.routing.run_context import RunContext, Step, arguments_of, check_run, inputs_lost
 from jazz_select.routing.schemas.compatibility import inputs, outputs
 from jazz_select.routing.tool_call import CallOutcome, answered, call_tool, may_repeat
 from jazz_select.routing.tools.sources import ToolsLike
@@ -322,9 +322,8 @@ class FlowExecutor:
             return replace(
                 record, status="failed", error=_joined(record.error, told), fault="arguments", missing=tuple(missing)
             )
-        lost = run.lost_inputs(tool, arguments) if tool.destructive else []
-        if lost:
-            told = f"{tool.name} is not run without {', '.join(lost)}, which was there and could not be kept"
+        told = inputs_lost(tool, run.lost, arguments)
+        if told:
             return replace(record, status="failed", error=_joined(record.error, told), fault="arguments")
         if tool.function is None:
             told = _joined(record.error, f"{tool.name} is only described")

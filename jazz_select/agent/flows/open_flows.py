@@ -18,7 +18,7 @@ from jazz_select.routing.approval import Allow, Verdict
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.run_context import inputs_lost
-from jazz_select.routing.tool_call import fingerprint
+from jazz_select.routing.tool_call import fingerprint_once
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.result import prompt_of
 from jazz_select.text import json_line, name_shown
@@ -124,9 +124,9 @@ class OpenFlows:
         @ends_by_itself
         async def check(call: ToolRequest) -> bool | str | None:
             tool = self._tools.get(call.tool)
-            gone = inputs_lost(tool, run.lost, call.arguments) if tool is not None and tool.destructive else []
-            if gone:
-                return f"{call.tool} is not run without {', '.join(gone)}, which was there and could not be kept"
+            refusal = inputs_lost(tool, run.lost, call.arguments) if tool is not None else ""
+            if refusal:
+                return refusal
             if own is None:
                 return None
             said = await called_within(own, call, limit_s=None, name="jazz-select-before_call")
@@ -149,13 +149,12 @@ class OpenFlows:
 
     def _told(self, result: ToolResult, arguments: Mapping[str, Any]) -> Ran:
         tool = self._tools[result.tool]
-        once = tool.destructive and not tool.idempotent
         return Ran(
             tool=tool.name,
             output=output_text(result.output) if result.ok else f"failed: {result.error}",
             final=tool.destructive,
             failed=not result.ok,
-            call=fingerprint(tool.name, arguments) if once else "",
+            call=fingerprint_once(tool, arguments),
         )
 
     def _usable(self, flow: BaseFlow | None) -> list[Tool]:
