@@ -7,8 +7,8 @@ from typing import Any, Final
 from jazz_select.agent.answer import called_off, left_undone, told_of
 from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows.consent import Consent, consent
-from jazz_select.agent.flows.said import word_list
-from jazz_select.agent.flows.slots import Wanted, bare_answer, folded_message, plain_answer
+from jazz_select.agent.flows.said import folded_message, word_list
+from jazz_select.agent.flows.slots import Wanted, bare_answer, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
