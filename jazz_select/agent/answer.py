@@ -20,7 +20,7 @@ from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import as_json, storable, storable_fields, storable_text
-from jazz_select.routing.schemas.compatibility import folded_name
+from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.telemetry import span
 from jazz_select.text import beginning
@@ -60,8 +60,7 @@ def asked_for(asks: Sequence[str]) -> str:
 
 def called_off(flow: OpenFlow) -> str:
     """What a user is told who calls a flow off."""
-    done = f" Done already: {', '.join(map(spaced, flow.final))}." if flow.final else ""
-    return f"All right, nothing more is done about: {spaced(flow.name)}.{done}"
+    return f"All right, nothing more is done about: {spaced(flow.name)}.{_done_already(flow)}"
 
 
 def left_undone(pending: PendingCall) -> str:
@@ -89,8 +88,12 @@ def repeated_question(flow: OpenFlow, known: Container[str]) -> str:
 def _changed(flow: OpenFlow) -> str:
     if not flow.changed:
         return ""
-    done = f" Done already: {', '.join(map(spaced, flow.final))}." if flow.final else ""
+    done = _done_already(flow)
     return f"Its steps have changed since it was begun.{done} To come: {', '.join(map(spaced, flow.changed))}. "
+
+
+def _done_already(flow: OpenFlow) -> str:
+    return f" Done already: {', '.join(map(spaced, flow.final))}." if flow.final else ""
 
 
 def spaced(name: str) -> str:

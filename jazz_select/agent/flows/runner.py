@@ -36,7 +36,7 @@ ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
 """Which branch of a conditional flow is to be run, by its place; None where none fits."""
 GoOn = Callable[[BaseFlow, "FlowRun"], Awaitable["FlowRun"]]
 """Goes on where a flow is open: a model with the flow's prompt and tools."""
-FindInputs = Callable[[Tool, tuple[str, ...], Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+FindInputs = Callable[[Tool, tuple[str, ...]], Awaitable[Mapping[str, Any]]]
 """Finds inputs of a tool that nothing gives yet."""
 
 
@@ -334,7 +334,7 @@ class FlowRunner:
             later = dict.fromkeys(given - facts.keys(), "something")
             missing = tuple(name for name in arguments_of(tool, {**later, **facts})[1] if name not in asks)
             if missing and self._fill is not None:
-                found = await self._fill(tool, missing, facts)
+                found = await self._fill(tool, missing)
                 facts |= {name: value for name, value in found.items() if name in missing}
             asks |= {name: tool.name for name in missing if name not in facts}
             returned = {each.name for each in outputs(tool)}
