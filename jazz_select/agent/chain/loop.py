@@ -33,9 +33,9 @@ from jazz_select.agent.chain.transcript import (
     tell,
 )
 from jazz_select.chat.client import ChatClient
-from jazz_select.chat.json_reader import BROKEN, LONGEST, decoded
+from jazz_select.chat.json_reader import BROKEN, decoded
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ChainError, ModelError
+from jazz_select.errors import ChainError
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, engine_approver
 from jazz_select.routing.names.resolution import NameIndex
@@ -214,7 +214,6 @@ class _Loop:
     records: list[CallRecord] = field(default_factory=list[CallRecord])
     notes: list[str] = field(default_factory=list[str])
     was_unreadable: bool = False
-    length: int = 0
     first: int = 1
     """The number of the first reply; the calls that are made before it have the one before."""
 
@@ -268,11 +267,7 @@ class _Loop:
         return said.text or ""
 
     async def _piece(self, piece: str) -> None:
-        """A piece of the answer, as the model writes it; more than would be read is not waited for."""
-        self.length += len(piece)
-        if self.length > LONGEST:
-            msg = f"the reply is longer than {LONGEST} characters"
-            raise ModelError(self.asker.client.name, msg, retryable=False)
+        """A piece of the answer, as the model writes it."""
         await tell(self.runner.on_event, OutputText(delta=piece))
 
     async def _step(self, text: str, number: int) -> tuple[Chain | None, Message]:

@@ -8,8 +8,9 @@ from typing import Any, Final, Self, cast
 from jazz_select.agent.chain.transcript import AssistantText, CallRecord, Entry, Purpose, ToolRequest, ToolResult
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import ChatReply, Question
+from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, ModelError
 from jazz_select.json_values import storable_text
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.plans.tool_asker import listed
@@ -97,9 +98,23 @@ class Asker:
         schema: Mapping[str, Any] | None,
         on_text: Callable[[str], Awaitable[object]],
     ) -> RecordedReply:
-        """Ask once and tell the text as it comes; what a model raises passes as it is."""
+        """Ask once and tell the text as it comes; what a model raises passes as it is.
+
+        Raises:
+            ModelError: The text is longer than any reply that is read; the rest is not waited for.
+        """
+        length = 0
+
+        async def hear(piece: str) -> None:
+            nonlocal length
+            length += len(piece)
+            if length > LONGEST:
+                msg = f"the reply is longer than {LONGEST} characters"
+                raise ModelError(self.client.name, msg, retryable=False)
+            await on_text(piece)
+
         question = Question(tuple(messages), schema)
-        return self.said(await self.client.stream(question, Deadline.after(self.timeout_s), on_text), purpose)
+        return self.said(await self.client.stream(question, Deadline.after(self.timeout_s), hear), purpose)
 
     def said(self, answer: ChatReply, purpose: Purpose) -> RecordedReply:
         """An answer with its record."""
