@@ -24,7 +24,7 @@ from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.telemetry import span
 from jazz_select.text import beginning
-from jazz_select.threads import current_budget
+from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
 
 _LONGEST_VALUE: Final = 300
@@ -156,8 +156,8 @@ def _shown(value: object) -> str:
 
 def cut_short(outcome: TurnOutcome) -> TurnOutcome:
     """A turn that nobody could finish in its time, told as that: what was done, and what may have been."""
-    budget = current_budget()
-    if budget is None or not budget.waited_for:
+    budget = _stopped()
+    if budget is None:
         return outcome
     work = outcome.work
     over = f"the {budget.limit} of the turn were over {budget.waited_for}"
@@ -192,10 +192,10 @@ def _done_and_doubtful(work: TurnWork) -> list[str]:
     ]
 
 
-def _stopped() -> bool:
-    """Whether the time of the turn was over before all was done."""
+def _stopped() -> TimeBudget | None:
+    """The time of the turn, where it was over before all was done."""
     budget = current_budget()
-    return budget is not None and bool(budget.waited_for)
+    return budget if budget is not None and budget.waited_for else None
 
 
 class AnswerWriter:
@@ -223,7 +223,7 @@ class AnswerWriter:
     def _worded(self, work: TurnWork) -> TurnOutcome:
         """In words."""
         status = work.status
-        told = [worded(run, self._running.flow) for run in work.runs if run.status != "failed" or not _stopped()]
+        told = [worded(run, self._running.flow) for run in work.runs if run.status != "failed" or _stopped() is None]
         top = work.stack.top
         back = f"Back to: {spaced(work.resumed)}." if work.resumed else ""
         if back and top is not None and work.request.schema is None:

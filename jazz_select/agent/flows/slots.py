@@ -52,7 +52,7 @@ _MEASURE: Final = re.compile(
 )
 """Dates, times, prices, amounts and names of models: they tell no order from another."""
 _HESITANT: Final = (
-    *("no", "don't", "dont", "do not", "never", "stop", "wait", "cancel", "unless", "instead", "keep", "chang"),
+    *("no", "don't", "dont", "never", "stop", "wait", "cancel", "unless", "instead", "keep", "chang"),
     *("rather", "mistake", "undo", "hold", "except", "nicht", "nein", "pas"),
 )
 """How words begin that may take back what is said."""
