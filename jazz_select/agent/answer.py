@@ -20,11 +20,11 @@ from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import as_json, storable, storable_fields, storable_text
-from jazz_select.routing.schemas.compatibility import folded_name
+from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.telemetry import span
 from jazz_select.text import beginning
-from jazz_select.threads import current_budget
+from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
 
 _LONGEST_VALUE: Final = 300
@@ -61,8 +61,7 @@ def asked_for(asks: Sequence[str]) -> str:
 
 def called_off(flow: OpenFlow) -> str:
     """What a user is told who calls a flow off."""
-    done = f" Done already: {', '.join(map(spaced, flow.final))}." if flow.final else ""
-    return f"All right, nothing more is done about: {spaced(flow.name)}.{done}"
+    return f"All right, nothing more is done about: {spaced(flow.name)}.{_done_already(flow)}"
 
 
 def left_undone(pending: PendingCall) -> str:
@@ -90,8 +89,12 @@ def repeated_question(flow: OpenFlow, known: Container[str]) -> str:
 def _changed(flow: OpenFlow) -> str:
     if not flow.changed:
         return ""
-    done = f" Done already: {', '.join(map(spaced, flow.final))}." if flow.final else ""
+    done = _done_already(flow)
     return f"Its steps have changed since it was begun.{done} To come: {', '.join(map(spaced, flow.changed))}. "
+
+
+def _done_already(flow: OpenFlow) -> str:
+    return f" Done already: {', '.join(map(spaced, flow.final))}." if flow.final else ""
 
 
 def spaced(name: str) -> str:
@@ -154,8 +157,8 @@ def _shown(value: object) -> str:
 
 def cut_short(outcome: TurnOutcome) -> TurnOutcome:
     """A turn that nobody could finish in its time, told as that: what was done, and what may have been."""
-    budget = current_budget()
-    if budget is None or not budget.waited_for:
+    budget = _stopped()
+    if budget is None:
         return outcome
     work = outcome.work
     over = f"the {budget.limit} of the turn were over {budget.waited_for}"
@@ -193,10 +196,10 @@ def _doubts(tools: Iterable[str]) -> list[str]:
     return [f"{name} was begun, and nobody heard of its end: it may have been done." for name in names]
 
 
-def _stopped() -> bool:
-    """Whether the time of the turn was over before all was done."""
+def _stopped() -> TimeBudget | None:
+    """The time of the turn, where it was over before all was done."""
     budget = current_budget()
-    return budget is not None and bool(budget.waited_for)
+    return budget if budget is not None and budget.waited_for else None
 
 
 class AnswerWriter:
@@ -224,7 +227,7 @@ class AnswerWriter:
     def _worded(self, work: TurnWork) -> TurnOutcome:
         """In words."""
         status = work.status
-        told = [worded(run, self._running.flow) for run in work.runs if run.status != "failed" or not _stopped()]
+        told = [worded(run, self._running.flow) for run in work.runs if run.status != "failed" or _stopped() is None]
         top = work.stack.top
         back = f"Back to: {spaced(work.resumed)}." if work.resumed else ""
         if back and top is not None and work.request.schema is None:
@@ -309,7 +312,10 @@ def _transcript(outcome: TurnOutcome) -> Chain:
             shown = {name: each for name, each in step.arguments.items() if folded_name(name) not in hidden}
             arguments, _ = storable_fields(shown)
             entries.append(ToolRequest(id=own, round=0, tool=step.tool, requested=step.tool, arguments=arguments))
-            entries.append(ToolResult(id=own, round=0, tool=step.tool, ok=ok, output=output, error=step.error))
+            called = step.attempts > 0
+            entries.append(
+                ToolResult(id=own, round=0, tool=step.tool, ok=ok, output=output, error=step.error, called=called)
+            )
     if work.chain is not None:
         return replace(work.chain, entries=(*entries, *work.chain.entries))
     said = tuple(each.message() for each in work.request.conversation.messages)

@@ -376,5 +376,6 @@ async def tell_of_step(call: StepRecord, ended: StepRecord | None) -> None:
         error=ended.error,
         fault=cast("Fault", ended.fault),
         unknown=ended.unknown,
+        called=ended.attempts > 0,
     )
     await tell(heard, ToolReturned(result=result))

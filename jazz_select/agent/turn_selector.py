@@ -7,7 +7,8 @@ from typing import Any, Final
 from jazz_select.agent.answer import called_off, left_undone, told_of
 from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows.consent import Consent, consent
-from jazz_select.agent.flows.slots import Wanted, bare_answer, folded_message, plain_answer
+from jazz_select.agent.flows.said import folded_message, word_list
+from jazz_select.agent.flows.slots import Wanted, bare_answer, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
@@ -23,18 +24,12 @@ from jazz_select.threads import in_time, spent_budget
 from jazz_select.values import Reason
 
 SHIFT_ABOVE = 0.5
-
-
-def _words(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
-
-
 _UNSURE = (Reason.SEMANTIC, Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR, Reason.SINGLE)
 _RELATED, _NEAR, _NEARER = 0.26, 0.36, 0.45
 """How near recall has to find a request to the only flow: the less, the more of its words are the flow's."""
 _NEARLY_ALL, _SEVERAL = 0.8, 3
 _SHORTEST_WORD, _SHORTEST_STEM, _LONGEST_ENDING = 3, 4, 3
-_COMMON: Final = _words("""
+_COMMON: Final = word_list("""
     able about after again all also and any anybody anyone anything are ask been before being but can could did does
     doing done each else ever every everything for from get getting give going good got great had has have hello
     help her here hers hey him his how its just kind know last let like look made make many may maybe mean mine more

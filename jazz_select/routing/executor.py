@@ -22,7 +22,7 @@ from jazz_select.routing.decisions.points import (
     decision_prompt,
 )
 from jazz_select.routing.records import RunResult, StepRecord, note_step
-from jazz_select.routing.run_context import RunContext, Step, arguments_of, check_run
+from jazz_select.routing.run_context import RunContext, Step, arguments_of, check_run, inputs_lost
 from jazz_select.routing.schemas.compatibility import inputs, outputs
 from jazz_select.routing.tool_call import CallOutcome, answered, call_tool, may_repeat
 from jazz_select.routing.tools.sources import ToolsLike
@@ -186,7 +186,7 @@ class FlowExecutor:
         run.records += done
         return await self._passed(run, result.rest, keeper)
 
-    async def _passed(self, run: RunContext, steps: Sequence[Step], keeper: "_Doorkeeper") -> RunResult:
+    async def _passed(self, run: RunContext, steps: Sequence[Step], keeper: _Doorkeeper) -> RunResult:
         """Pass these steps, as far as that goes."""
         for place, step in enumerate(steps):
             with span("step", "decision") as traced:
@@ -201,7 +201,7 @@ class FlowExecutor:
                 return ended
         return run.ended("ok")
 
-    async def _step(self, run: RunContext, step: Step, keeper: "_Doorkeeper") -> RunResult | None:
+    async def _step(self, run: RunContext, step: Step, keeper: _Doorkeeper) -> RunResult | None:
         """One step; a result where the run ends with it."""
         began = perf_counter()
         chosen = await self._chosen(run, step)
@@ -314,7 +314,7 @@ class FlowExecutor:
     def _all(self) -> list[ToolCandidate]:
         return [ToolCandidate(name=name, description=tool.description) for name, tool in self._tools.items()]
 
-    async def _called(self, run: RunContext, record: StepRecord, keeper: "_Doorkeeper") -> StepRecord:
+    async def _called(self, run: RunContext, record: StepRecord, keeper: _Doorkeeper) -> StepRecord:
         tool = self._tools[record.tool]
         arguments, missing = arguments_of(tool, run.context)
         if missing:
@@ -322,9 +322,8 @@ class FlowExecutor:
             return replace(
                 record, status="failed", error=_joined(record.error, told), fault="arguments", missing=tuple(missing)
             )
-        lost = run.lost_inputs(tool, arguments) if tool.destructive else []
-        if lost:
-            told = f"{tool.name} is not run without {', '.join(lost)}, which was there and could not be kept"
+        told = inputs_lost(tool, run.lost, arguments)
+        if told:
             return replace(record, status="failed", error=_joined(record.error, told), fault="arguments")
         if tool.function is None:
             told = _joined(record.error, f"{tool.name} is only described")
@@ -338,7 +337,7 @@ class FlowExecutor:
         return ended
 
     async def _made(
-        self, run: RunContext, record: StepRecord, tool: Tool, arguments: Mapping[str, Any], keeper: "_Doorkeeper"
+        self, run: RunContext, record: StepRecord, tool: Tool, arguments: Mapping[str, Any], keeper: _Doorkeeper
     ) -> StepRecord:
         made, attempts = await self._tried(tool, arguments, keeper)
         if made.status == "asked":
@@ -356,7 +355,7 @@ class FlowExecutor:
         run.keep(tool, made.output)
         return replace(record, output=made.output, attempts=attempts)
 
-    async def _tried(self, tool: Tool, arguments: Mapping[str, Any], keeper: "_Doorkeeper") -> tuple[CallOutcome, int]:
+    async def _tried(self, tool: Tool, arguments: Mapping[str, Any], keeper: _Doorkeeper) -> tuple[CallOutcome, int]:
         """Call it, again as the policy says; what became of the last call, and how many there were."""
         if self._retry is None:
             made = await self._once(tool, arguments, keeper)
@@ -377,7 +376,7 @@ class FlowExecutor:
         return tried[-1], sum(each.called for each in tried)
 
     async def _tried_once(
-        self, tool: Tool, arguments: Mapping[str, Any], keeper: "_Doorkeeper", tried: list[CallOutcome]
+        self, tool: Tool, arguments: Mapping[str, Any], keeper: _Doorkeeper, tried: list[CallOutcome]
     ) -> asyncio.CancelledError | None:
         """One more call, whose failure is raised where it may be made again: a policy goes by exceptions.
 
@@ -395,7 +394,7 @@ class FlowExecutor:
         return None
 
     async def _once(
-        self, tool: Tool, arguments: Mapping[str, Any], keeper: "_Doorkeeper", earlier: CallOutcome | None = None
+        self, tool: Tool, arguments: Mapping[str, Any], keeper: _Doorkeeper, earlier: CallOutcome | None = None
     ) -> CallOutcome:
         return await call_tool(
             tool,

@@ -121,7 +121,7 @@ class RunContext:
     ) -> None:
         self.context = given
         self.fixed = frozenset(given if fixed is None else fixed)
-        self._lost = tuple(lost)
+        self.lost = tuple(lost)
         self.records: list[StepRecord] = []
         self.last_tool = last_tool
         self.asked: ToolCall | None = None
@@ -142,10 +142,6 @@ class RunContext:
         # A value that is null feeds nothing, whatever was declared.
         self._declared = {name: each for name, each in self._declared.items() if self.context.get(name) is not None}
         self.last_tool, self._last = tool.name, given
-
-    def lost_inputs(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
-        """The inputs of a tool that were given before, were not kept, and are not among its arguments."""
-        return inputs_lost(tool, self._lost, arguments)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -168,10 +164,21 @@ class RunContext:
         return RunResult(status=status, records=tuple(self.records), context=self.context, pending=pending)
 
 
-def inputs_lost(tool: Tool, lost: Iterable[str], arguments: Mapping[str, Any]) -> list[str]:
-    """The inputs of a tool that a call leaves out, and that are among what was there and could not be kept."""
+def inputs_lost(tool: Tool, lost: Iterable[str], arguments: Mapping[str, Any]) -> str:
+    """Why a call is not made, where it would destroy something and leaves out what was `lost`; empty where it may be.
+
+    Args:
+        tool: What is called.
+        lost: Names of what was there and could not be kept.
+        arguments: Those of the call.
+    """
+    if not tool.destructive:
+        return ""
     gone = {folded_name(name) for name in lost}
-    return [name for name in fields(tool.input_schema) if name not in arguments and folded_name(name) in gone]
+    left_out = [name for name in fields(tool.input_schema) if name not in arguments and folded_name(name) in gone]
+    if not left_out:
+        return ""
+    return f"{tool.name} is not run without {', '.join(left_out)}, which was there and could not be kept"
 
 
 def arguments_of(tool: Tool, context: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -239,6 +239,12 @@ def fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
     return sha256(plain_bytes([tool, arguments])).hexdigest()
 
 
+def fingerprint_once(tool: RunnableTool, arguments: Mapping[str, Any]) -> str:
+    """The fingerprint of a call that must not be made twice unasked; empty where it may."""
+    once = tool.destructive and getattr(tool, "idempotent", False) is not True
+    return fingerprint(tool.name, arguments) if once else ""
+
+
 _CLAIM_S: Final = 15.0
 """How long a store of claims may take."""
 _CLAIMS: Final = "jazz-select-claims"

@@ -21,9 +21,8 @@ from jazz_select.agent.chain.transcript import (
     tell,
 )
 from jazz_select.chat.client import ChatClient
-from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ChainError, ConfigError, FormatError, ModelError
+from jazz_select.errors import ChainError, ConfigError, FormatError
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error, in_one_line
 from jazz_select.values import Message, Usage
@@ -134,7 +133,13 @@ def as_chain(given: object) -> Chain:
 async def put_in_schema(
     model: ModelLike | ChatClient, chain: Chain, schema: SchemaLike, options: ChainOptions
 ) -> Formatted:
-    """What `finalize` does, with its options as one value; what concerns the loop alone is not looked at."""
+    """What `finalize` does, with its options as one value; what concerns the loop alone is not looked at.
+
+    Raises:
+        ConfigError: The schema or the prompt cannot work.
+        ChainError: The chain was cut short, and `on_limit` is "raise".
+        FormatError: The model failed, or gave nothing valid.
+    """
     output = OutputSchema(schema)
     options = replace(options, conversation_id=chain.conversation_id)
     messages = formatting_messages(chain, output, prompt=options.prompt, max_chars=options.max_chars)
@@ -219,16 +224,10 @@ class Formatter:
     async def _streamed(
         self, context: tuple[Message, ...], purpose: Purpose, wire: Mapping[str, Any] | None
     ) -> RecordedReply:
-        """Pass the text on as it comes; more than would be read is not waited for."""
+        """Pass the text on as it comes."""
         pieces: list[str] = []
-        length = 0
 
         async def hear(piece: str) -> None:
-            nonlocal length
-            length += len(piece)
-            if length > LONGEST:
-                msg = f"the reply is longer than {LONGEST} characters"
-                raise ModelError(self.asker.client.name, msg, retryable=False)
             pieces.append(piece)
             await tell(self.on_event, OutputText(delta=piece))
 

@@ -7,7 +7,16 @@ from typing import cast
 
 from jazz_select.agent.chain.options import ChainOptions, Strategy
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
-from jazz_select.agent.chain.prompts import LONGEST_REPLY, UNREADABLE, Asker, as_messages, opening, results_message
+from jazz_select.agent.chain.prompts import (
+    LONGEST_REPLY,
+    UNREADABLE,
+    Asker,
+    as_messages,
+    calls_text,
+    opening,
+    results_message,
+    retold,
+)
 from jazz_select.agent.chain.schema_in_loop import SchemaInLoop, schema_in_loop
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall, Made, ToolRunner
 from jazz_select.agent.chain.transcript import (
@@ -20,15 +29,13 @@ from jazz_select.agent.chain.transcript import (
     ModelCalled,
     OnEvent,
     OutputText,
-    ToolRequest,
     ToolResult,
     tell,
 )
 from jazz_select.chat.client import ChatClient
-from jazz_select.chat.json_reader import BROKEN, LONGEST, decoded
+from jazz_select.chat.json_reader import BROKEN, decoded
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ChainError, ModelError
-from jazz_select.json_values import storable_text
+from jazz_select.errors import ChainError
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, engine_approver
 from jazz_select.routing.names.resolution import NameIndex
@@ -76,8 +83,8 @@ async def run_chain(  # noqa: PLR0913 - options with a name
             for its answer.
         chain_limit: How often the model may be asked.
         before_call: Asked before each call; may say no, and why.
-        approval: What needs a yes where there is no `approve`: "always" lets none pass, "destructive" and "never" let
-            pass what the model calls by name.
+        approval: What needs a yes where there is no `approve`: "destructive" lets no call of a tool pass that destroys
+            something, "always" lets none pass, "never" all of them.
         approve: Asked before each call that `before_call` lets pass: whether it may be made, or is to be asked for.
         after_call: Told after each call; may give another result.
         on_event: Hears of what happens.
@@ -207,7 +214,6 @@ class _Loop:
     records: list[CallRecord] = field(default_factory=list[CallRecord])
     notes: list[str] = field(default_factory=list[str])
     was_unreadable: bool = False
-    length: int = 0
     first: int = 1
     """The number of the first reply; the calls that are made before it have the one before."""
 
@@ -226,7 +232,7 @@ class _Loop:
         self.notes += after.notes
         rounds = [each.round for each in after.entries if not isinstance(each, AssistantText)]
         self.first = max(rounds, default=0) + 2
-        return _retold(self.entries)
+        return retold(self.entries)
 
     async def run(self, messages: list[Message]) -> Chain:
         self.notes += self.ending.notes
@@ -234,7 +240,7 @@ class _Loop:
             made = self._kept(await self.runner.run(self.begin_with, self.first - 1))
             if self._waits(self.first - 1):
                 return self._chain("asked")
-            messages += [Message(role="assistant", content=_as_calls(self.begin_with)), results_message(made, "")]
+            messages += [Message(role="assistant", content=calls_text(self.begin_with)), results_message(made, "")]
         for number in range(self.first, self.last + 1):
             text = await self._asked(messages, number)
             ended, following = await self._step(text, number)
@@ -261,11 +267,7 @@ class _Loop:
         return said.text or ""
 
     async def _piece(self, piece: str) -> None:
-        """A piece of the answer, as the model writes it; more than would be read is not waited for."""
-        self.length += len(piece)
-        if self.length > LONGEST:
-            msg = f"the reply is longer than {LONGEST} characters"
-            raise ModelError(self.asker.client.name, msg, retryable=False)
+        """A piece of the answer, as the model writes it."""
         await tell(self.runner.on_event, OutputText(delta=piece))
 
     async def _step(self, text: str, number: int) -> tuple[Chain | None, Message]:
@@ -375,32 +377,3 @@ class _Loop:
             records=tuple(self.records),
             notes=tuple(self.notes),
         )
-
-
-def _retold(entries: Iterable[Entry]) -> list[Message]:
-    """What was said and done in a chain, as its messages were."""
-    said: dict[int, list[str]] = {}
-    calls: dict[int, list[ToolRequest]] = {}
-    results: dict[int, list[ToolResult]] = {}
-    texts: list[str] = []
-    for each in entries:
-        if isinstance(each, AssistantText):
-            texts.append(each.text)
-            continue
-        said.setdefault(each.round, texts)
-        texts = []
-        if isinstance(each, ToolRequest):
-            calls.setdefault(each.round, []).append(each)
-        else:
-            results.setdefault(each.round, []).append(each)
-    messages: list[Message] = []
-    for number, asked in calls.items():
-        steps = [PlanStep(id=each.id, tool=each.tool, arguments=each.arguments) for each in asked]
-        text = "\n".join([*said[number], _as_calls(steps)])
-        messages += [Message(role="assistant", content=text), results_message(results.get(number, []), "")]
-    return messages
-
-
-def _as_calls(steps: Iterable[PlanStep]) -> str:
-    """Calls as a model asks for them."""
-    return storable_text({"tool_calls": [{"tool": step.tool, "arguments": step.arguments} for step in steps]})

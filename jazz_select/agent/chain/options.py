@@ -32,8 +32,8 @@ class ChainOptions:
         strategy: When the schema comes in, where there are tools.
         chain_limit: How often the model may be asked in the chain; putting the answer into the schema comes on top.
         before_call: Asked before each call of a tool; may say no, and why.
-        approval: What needs a yes where there is no `approve`: "always" lets none pass, "destructive" and "never" let
-            pass what the model calls by name.
+        approval: What needs a yes where there is no `approve`: "destructive" lets no call of a tool pass that destroys
+            something, "always" lets none pass, "never" all of them.
         approve: Asked before each call of a tool: `Allow()`, `Deny(reason)` or `Ask(reason)`.
         after_call: Told after each call of a tool; may give another result.
         on_event: Hears of what happens.

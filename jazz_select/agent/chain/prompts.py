@@ -1,15 +1,18 @@
 """What a model is asked in a chain, and its answer with a record. Faults stay bounded as a selector's do."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, cast
 
-from jazz_select.agent.chain.transcript import CallRecord, Purpose, ToolResult
+from jazz_select.agent.chain.transcript import AssistantText, CallRecord, Entry, Purpose, ToolRequest, ToolResult
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import ChatReply, Question
+from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, ModelError
+from jazz_select.json_values import storable_text
+from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.plans.tool_asker import listed
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, cut, json_line
@@ -95,9 +98,23 @@ class Asker:
         schema: Mapping[str, Any] | None,
         on_text: Callable[[str], Awaitable[object]],
     ) -> RecordedReply:
-        """Ask once and tell the text as it comes; what a model raises passes as it is."""
+        """Ask once and tell the text as it comes; what a model raises passes as it is.
+
+        Raises:
+            ModelError: The text is longer than any reply that is read; the rest is not waited for.
+        """
+        length = 0
+
+        async def hear(piece: str) -> None:
+            nonlocal length
+            length += len(piece)
+            if length > LONGEST:
+                msg = f"the reply is longer than {LONGEST} characters"
+                raise ModelError(self.client.name, msg, retryable=False)
+            await on_text(piece)
+
         question = Question(tuple(messages), schema)
-        return self.said(await self.client.stream(question, Deadline.after(self.timeout_s), on_text), purpose)
+        return self.said(await self.client.stream(question, Deadline.after(self.timeout_s), hear), purpose)
 
     def said(self, answer: ChatReply, purpose: Purpose) -> RecordedReply:
         """An answer with its record."""
@@ -147,3 +164,32 @@ def _line(result: ToolResult, limit: int) -> str:
     if len(text) > limit:
         return json_line({**head, "result_cut_short": cut(text, limit)})
     return json_line({**head, "result": result.output})
+
+
+def retold(entries: Iterable[Entry]) -> list[Message]:
+    """What was said and done in a chain, as its messages were."""
+    said: dict[int, list[str]] = {}
+    calls: dict[int, list[ToolRequest]] = {}
+    results: dict[int, list[ToolResult]] = {}
+    texts: list[str] = []
+    for each in entries:
+        if isinstance(each, AssistantText):
+            texts.append(each.text)
+            continue
+        said.setdefault(each.round, texts)
+        texts = []
+        if isinstance(each, ToolRequest):
+            calls.setdefault(each.round, []).append(each)
+        else:
+            results.setdefault(each.round, []).append(each)
+    messages: list[Message] = []
+    for number, asked in calls.items():
+        steps = [PlanStep(id=each.id, tool=each.tool, arguments=each.arguments) for each in asked]
+        text = "\n".join([*said[number], calls_text(steps)])
+        messages += [Message(role="assistant", content=text), results_message(results.get(number, []), "")]
+    return messages
+
+
+def calls_text(steps: Iterable[PlanStep]) -> str:
+    """Calls as a model asks for them."""
+    return storable_text({"tool_calls": [{"tool": step.tool, "arguments": step.arguments} for step in steps]})

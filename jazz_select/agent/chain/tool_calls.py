@@ -14,7 +14,7 @@ from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.plans.runner import in_order
 from jazz_select.routing.records import Fault, ToolCall
-from jazz_select.routing.tool_call import CallOutcome, call_tool, fingerprint, verdict_of
+from jazz_select.routing.tool_call import CallOutcome, call_tool, fingerprint_once, verdict_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, beginning, describe_error
 from jazz_select.threads import called_within, ends_by_itself
@@ -121,7 +121,7 @@ class ToolRunner:
         if lost:
             return call, _failure(call, "reference", f"{tool.name}: {'; '.join(lost)}")
         call = replace(call, arguments=shown)
-        own = fingerprint(tool.name, arguments) if tool.destructive else ""
+        own = fingerprint_once(tool, arguments)
         if own in self.made:
             return call, _failure(call, "repeated", _not_again(self.made[own]))
         outcome = await call_tool(
@@ -133,13 +133,14 @@ class ToolRunner:
             call_id=self.call_id(tool.name) if self.call_id else "",
             claims=self.claims,
         )
-        if own and outcome.called and not tool.idempotent:
+        if own and outcome.called:
             self.made[own] = outcome
         if outcome.error is None:
             output = storable(outcome.output)
-            return call, ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=output)
+            return call, ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=output, called=True)
         told = f"not run: {outcome.reason}" if outcome.reason else outcome.error.message
-        return call, _failure(call, outcome.error.fault, told, unknown=outcome.error.unknown)
+        failed = _failure(call, outcome.error.fault, told, unknown=outcome.error.unknown)
+        return call, replace(failed, called=outcome.called)
 
     @ends_by_itself
     async def _approved(self, call: ToolRequest, made: ToolCall) -> Verdict:
@@ -176,14 +177,12 @@ class ToolRunner:
                 output=storable(as_json(said.output)),
                 details=storable(as_json(said.details)),
                 error=_short(said.error),
+                called=result.called,
             )
         except Exception as error:  # noqa: BLE001 - what it should have taken out must not get out
-            return _failure(
-                call,
-                result.fault,
-                f"the result is withheld, since after_call failed: {describe_error(error)}",
-                unknown=result.unknown,
-            )
+            problem = f"the result is withheld, since after_call failed: {describe_error(error)}"
+            withheld = _failure(call, result.fault, problem, unknown=result.unknown)
+            return replace(withheld, called=result.called)
 
     async def _told(self, result: ToolResult) -> ToolResult:
         await tell(self.on_event, ToolReturned(result=result))

@@ -65,6 +65,7 @@ class ToolResult:
         details: What else may help the model, such as the tools that there are.
         fault: What was at fault where there is no output, as of `StepError`; empty where a whole reply was refused.
         unknown: True where the call began and nobody heard of its end: it may have had its effect.
+        called: Whether the tool was called, now or before; whatever is not was refused before that.
     """
 
     id: str
@@ -76,6 +77,7 @@ class ToolResult:
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
     fault: Fault | Literal[""] = ""
     unknown: bool = False
+    called: bool = False
     kind: Literal["result"] = "result"
 
 

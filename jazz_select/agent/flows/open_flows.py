@@ -18,7 +18,7 @@ from jazz_select.routing.approval import Allow, Verdict
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.run_context import inputs_lost
-from jazz_select.routing.tool_call import fingerprint
+from jazz_select.routing.tool_call import fingerprint_once
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.result import prompt_of
 from jazz_select.text import json_line, name_shown
@@ -29,7 +29,6 @@ EARLIER_CHARS: Final = 24_000
 """How many characters of the conversation before this request a model is shown."""
 FINISHED = "finish_procedure"
 """The tool by which a model says that a flow is done."""
-_UNMADE: Final = ("asked", "denied", "repeated", "name", "arguments", "reference")
 _ENDING = f"When the procedure is complete, call {FINISHED}, then tell the user."
 
 
@@ -125,9 +124,9 @@ class OpenFlows:
         @ends_by_itself
         async def check(call: ToolRequest) -> bool | str | None:
             tool = self._tools.get(call.tool)
-            gone = inputs_lost(tool, run.lost, call.arguments) if tool is not None and tool.destructive else []
-            if gone:
-                return f"{call.tool} is not run without {', '.join(gone)}, which was there and could not be kept"
+            refusal = inputs_lost(tool, run.lost, call.arguments) if tool is not None else ""
+            if refusal:
+                return refusal
             if own is None:
                 return None
             said = await called_within(own, call, limit_s=None, name="jazz-select-before_call")
@@ -137,7 +136,7 @@ class OpenFlows:
 
     def _final(self, chain: Chain) -> bool:
         """Whether a call in it was made to a tool that destroys something; one that failed may have, too."""
-        called = [each.tool for each in chain.entries if isinstance(each, ToolResult) and each.fault not in _UNMADE]
+        called = [each.tool for each in chain.entries if isinstance(each, ToolResult) and each.called]
         return any(name in self._tools and self._tools[name].destructive for name in called)
 
     def _ran(self, chain: Chain) -> tuple[Ran, ...]:
@@ -145,18 +144,17 @@ class OpenFlows:
         return tuple(
             self._told(each, asked.get((each.round, each.id), {}))
             for each in chain.entries
-            if isinstance(each, ToolResult) and each.tool in self._tools and each.fault not in _UNMADE
+            if isinstance(each, ToolResult) and each.tool in self._tools and each.called
         )
 
     def _told(self, result: ToolResult, arguments: Mapping[str, Any]) -> Ran:
         tool = self._tools[result.tool]
-        once = tool.destructive and not tool.idempotent
         return Ran(
             tool=tool.name,
             output=output_text(result.output) if result.ok else f"failed: {result.error}",
             final=tool.destructive,
             failed=not result.ok,
-            call=fingerprint(tool.name, arguments) if once else "",
+            call=fingerprint_once(tool, arguments),
         )
 
     def _usable(self, flow: BaseFlow | None) -> list[Tool]:

@@ -22,7 +22,7 @@ from jazz_select.routing.records import StepRecord
 from jazz_select.routing.run_context import Step, arguments_of, chain_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT, fields
-from jazz_select.routing.tool_call import fingerprint
+from jazz_select.routing.tool_call import fingerprint_once
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import beginning, describe_error
@@ -36,7 +36,7 @@ ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
 """Which branch of a conditional flow is to be run, by its place; None where none fits."""
 GoOn = Callable[[BaseFlow, "FlowRun"], Awaitable["FlowRun"]]
 """Goes on where a flow is open: a model with the flow's prompt and tools."""
-FindInputs = Callable[[Tool, tuple[str, ...], Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+FindInputs = Callable[[Tool, tuple[str, ...]], Awaitable[Mapping[str, Any]]]
 """Finds inputs of a tool that nothing gives yet."""
 
 
@@ -312,8 +312,13 @@ class FlowRunner:
     def _told(self, record: StepRecord) -> Ran:
         output = output_text(record.output) if record.status == "ok" else f"it ran: {record.error}"
         tool = self._executor.tools[record.tool]
-        once = fingerprint(tool.name, record.arguments) if tool.destructive and not tool.idempotent else ""
-        return Ran(tool=tool.name, output=output, final=tool.destructive, failed=record.status != "ok", call=once)
+        return Ran(
+            tool=tool.name,
+            output=output,
+            final=tool.destructive,
+            failed=record.status != "ok",
+            call=fingerprint_once(tool, record.arguments),
+        )
 
     async def _filled(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """With what the chain wants and no tool of it gives, as far as that can be found or else has to be asked for.
@@ -329,7 +334,7 @@ class FlowRunner:
             later = dict.fromkeys(given - facts.keys(), "something")
             missing = tuple(name for name in arguments_of(tool, {**later, **facts})[1] if name not in asks)
             if missing and self._fill is not None:
-                found = await self._fill(tool, missing, facts)
+                found = await self._fill(tool, missing)
                 facts |= {name: value for name, value in found.items() if name in missing}
             asks |= {name: tool.name for name in missing if name not in facts}
             returned = {each.name for each in outputs(tool)}

@@ -90,6 +90,11 @@ def folded(text: str) -> str:
     return " ".join(normalize("NFKC", text).replace("’", "'").replace("−", "-").casefold().split())
 
 
+def folded_message(message: str) -> str:
+    """A message as it is compared: folded, and without what may stand around it."""
+    return folded(message).strip(EDGES + " ")
+
+
 def in_words(name: str) -> str:
     """A value of an `enum` as people say it: `next_day` is "next day"."""
     return " ".join(re.sub(r"[-_]", " ", name).split())

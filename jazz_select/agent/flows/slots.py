@@ -8,7 +8,17 @@ from unicodedata import normalize
 
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.flows.consent import CONSENTING, REFUSED, consent
-from jazz_select.agent.flows.said import EDGES, dates, decimals, folded, in_words, number_in_words, was_said, word_list
+from jazz_select.agent.flows.said import (
+    EDGES,
+    dates,
+    decimals,
+    folded,
+    folded_message,
+    in_words,
+    number_in_words,
+    was_said,
+    word_list,
+)
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import Question
@@ -42,7 +52,7 @@ _MEASURE: Final = re.compile(
 )
 """Dates, times, prices, amounts and names of models: they tell no order from another."""
 _HESITANT: Final = (
-    *("no", "don't", "dont", "do not", "never", "stop", "wait", "cancel", "unless", "instead", "keep", "chang"),
+    *("no", "don't", "dont", "never", "stop", "wait", "cancel", "unless", "instead", "keep", "chang"),
     *("rather", "mistake", "undo", "hold", "except", "nicht", "nein", "pas"),
 )
 """How words begin that may take back what is said."""
@@ -82,11 +92,6 @@ class Wanted(NamedTuple):
 
     part: object
     root: Schema
-
-
-def folded_message(message: str) -> str:
-    """A message as small talk is compared."""
-    return " ".join(normalize("NFKC", message).replace("’", "'").casefold().strip(EDGES + " ").split())
 
 
 def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:

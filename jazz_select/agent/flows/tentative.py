@@ -7,22 +7,19 @@ import re
 from typing import Final
 from unicodedata import normalize
 
+from jazz_select.agent.flows.said import word_list
 
-def _words(listed: str) -> frozenset[str]:
-    return frozenset(normalize("NFKC", listed).split())
-
-
-_DENYING: Final = _words(
+_DENYING: Final = word_list(
     """
     not no nor neither never none without cannot dont wont cant didnt doesnt shouldnt wouldnt couldnt isnt wasnt havent
     nicht nichts nie niemals nein kein keine keinen keinem keiner keines ohne
     nunca jamás jamas tampoco ningún ninguna sin
     pas jamais aucun aucune ne sans
     non mai nessun nessuna senza
-    не нет нет, никогда ни без
+    не нет никогда ни без
     """
 )
-_SUPPOSING: Final = _words(
+_SUPPOSING: Final = word_list(
     """
     if whether suppose supposing hypothetical hypothetically theoretically imagine assuming maybe perhaps might wonder
     wondering wondered considering possible possibly possibility curious should thinking
@@ -39,7 +36,7 @@ _WISHES: Final = {
     "würde": {"gern", "gerne"},
 }
 """Words that suppose, but for those before these, which wish."""
-_ASKING_WORDS: Final = _words(
+_ASKING_WORDS: Final = word_list(
     """
     what what's whats how how's why who is are am does did was were
     wie warum wieso weshalb wer ist sind darf

@@ -204,7 +204,7 @@ class TurnFlows:
                 raise TimeoutError(msg)
             return place
 
-        async def fill(tool: Tool, missing: tuple[str, ...], known: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG001
+        async def fill(tool: Tool, missing: tuple[str, ...]) -> Mapping[str, Any]:
             found = await self._filled(attempt, wanted_of([tool], missing))
             attempt.answers.update(found)
             return found

@@ -33,12 +33,12 @@ def calls(*disks: str) -> str:
     return json.dumps({"tool_calls": [{"tool": "wipe", "arguments": {"disk": disk}} for disk in disks]})
 
 
-def open_flow(tool: Tool, *replies: str, approval: str = "never") -> Any:
+def open_flow(tool: Tool, *replies: str, approval: str = "never", **options: Any) -> Any:
     registry = shop_of(("both", ()))
     flow = registry.by_name("both")
     assert flow is not None
     vars(flow).update(tools=("wipe",))
-    return agent_of(registry, [tool], model=ScriptedModel(*replies), approval=approval)
+    return agent_of(registry, [tool], model=ScriptedModel(*replies), approval=approval, **options)
 
 
 def results(chain: Chain | None) -> list[ToolResult]:
@@ -101,6 +101,43 @@ async def test_in_a_later_turn_of_the_flow_it_is_asked_about_whatever_the_policy
     assert asked.text == f"{before} wipe (disk: a). Shall I go on, yes or no?"
     done = await agent.turn("yes", Conversation.from_json(asked.conversation.to_json()))
     assert (done.text, log) == ("Done.", ["a", "a"])
+
+
+class FailsOnce:
+    """A store of claims."""
+
+    def __init__(self) -> None:
+        self.fails = True
+
+    async def claim(self, call_id: str, fingerprint: str) -> None:
+        assert call_id
+        assert fingerprint
+        if self.fails:
+            self.fails = False
+            raise OSError
+
+    async def settle(self, call_id: str, outcome: str) -> None: ...
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        pytest.param({"chain_limit": 2}, (calls(), calls("a")), id="at the limit of the chain"),
+        pytest.param({"claims": FailsOnce()}, (calls("a"), "Hm."), id="it could not be claimed"),
+    ],
+)
+async def test_a_call_that_was_refused_is_neither_told_as_done_nor_doubted(
+    options: dict[str, Any], first: tuple[str, ...]
+) -> None:
+    log: list[str] = []
+    agent = open_flow(wipe(log), *first, calls("a"), "Done.", **options)
+    refused = await agent.turn("both")
+    assert (refused.status, log) == ("active", [])
+    assert refused.conversation.active.final == ()
+    made = await agent.turn("well?", refused.conversation)
+    assert (made.text, log) == ("Done.", ["a"])
+    assert made.conversation.active.final == ("wipe",)
 
 
 @pytest.mark.spec("005.4")

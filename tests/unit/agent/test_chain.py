@@ -29,6 +29,7 @@ async def test_a_chain_holds_all_that_happened_in_order() -> None:
             tool="find_order",
             ok=True,
             output={"order_id": "A1", "amount": 20, "email": "a@example.org"},
+            called=True,
         ),
         AssistantText(text=SAID),
     )
