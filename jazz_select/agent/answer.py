@@ -45,12 +45,24 @@ def worded(run: FlowRun, find: Find) -> str:
     if run.status == "waiting" and not any(part.text for part in run.parts):
         return asked_for(run.asks)
     if run.status == "failed":
-        unfound = ", ".join(dict.fromkeys(spaced(name) for part in run.all for name in part.unfound))
-        return f"{spaced(run.flow)} could not be done{f': {unfound} could not be found' if unfound else ''}."
+        return _failed(run)
     parts = " ".join(filter(None, (worded(part, find) for part in run.parts)))
     if run.status != "done":
         return parts
     return _replied(find(run.flow), run) or parts or f"{spaced(run.flow)} is done."
+
+
+def _failed(run: FlowRun) -> str:
+    """That it failed, with what was destroyed before; of a call that nobody heard the end of, that it may be done."""
+    name, unread = spaced(run.flow), {step.tool for step in run.steps if step.fault == "output"}
+    unfound = ", ".join(dict.fromkeys(spaced(each) for part in run.all for each in part.unfound))
+    why = f": {unfound} could not be found" if unfound else ""
+    ran = [ran.tool for part in run.all for ran in part.ran if ran.final and (ran.tool in unread or not ran.failed)]
+    doubtful = _doubtful([step.tool for step in run.steps if step.unknown])
+    if ran:
+        done = ", ".join(dict.fromkeys(map(spaced, ran)))
+        doubtful.insert(0, f"{name} was begun, and could not be brought to its end{why}. Done already: {done}.")
+    return " ".join(doubtful) or f"{name} could not be done{why}."
 
 
 def asked_for(asks: Sequence[str]) -> str:
@@ -183,9 +195,14 @@ def _done_and_doubtful(work: TurnWork) -> list[str]:
     done = [*(step.tool for step in steps if step.status == "ok"), *(each.tool for each in results if each.ok)]
     doubtful = [*(step.tool for step in steps if step.unknown), *(each.tool for each in results if each.unknown)]
     told = [f"Done until then: {', '.join(map(spaced, dict.fromkeys(done)))}."] if done else []
-    return told + [
+    return told + _doubtful(doubtful)
+
+
+def _doubtful(tools: Sequence[str]) -> list[str]:
+    """Of each that nobody knows whether it was done."""
+    return [
         f"{spaced(name)} was begun, and nobody heard of its end: it may have been done."
-        for name in dict.fromkeys(doubtful)
+        for name in dict.fromkeys(tools)
     ]
 
 

@@ -215,6 +215,11 @@ class TurnApproval:
         self.granted = granted
         self.pending: PendingCall | None = None
 
+    @property
+    def taken(self) -> bool:
+        """Whether the call that the user has said yes to was let pass."""
+        return self.granted is not None and self._left is None
+
     def granted_to(self, flow: str, path: str) -> PendingCall | None:
         """The call of a model's chain at this place that the user has said yes to."""
         granted = self.granted
@@ -256,13 +261,16 @@ class TurnApproval:
 
     async def _verdict(self, call: ToolCall, flow: str, path: str, before: Before) -> Verdict:
         verdict = await self._approval.verdict(call)
-        if isinstance(verdict, Deny) or (isinstance(verdict, Allow) and not before):
+        passes = isinstance(verdict, Allow) and not before
+        if isinstance(verdict, Deny) or (passes and self._left is None):
             return verdict
         if isinstance(verdict, Allow):
             verdict = Ask("the same call was made before in this flow")
         wanted = PendingCall.of(call, flow=flow, path=path, reason=verdict.reason, before=before)
         if self._left is not None and self._left.is_same(wanted):
             self._left = None
+            return Allow()
+        if passes:
             return Allow()
         if self.pending is None:
             self.pending = wanted

@@ -142,6 +142,14 @@ async def test_without_a_store_each_calls_and_the_turn_says_so(*, steps: bool) -
 
 
 @pytest.mark.spec("005.4")
+async def test_a_turn_in_which_the_call_was_not_made_says_nothing_of_other_processes() -> None:
+    till = Till()
+    asked = await worker(till.tool(), None, steps=True).turn("pays", context=KNOWN)
+    again = await worker(till.tool(), None, steps=True).turn("yes", loaded(asked), context={**KNOWN, "amount": 6})
+    assert (again.status, again.notes, till.paid) == ("confirming", (), [])
+
+
+@pytest.mark.spec("005.4")
 @pytest.mark.parametrize("steps", [True, False], ids=["a flow's steps", "a model"])
 async def test_in_the_place_of_a_call_no_other_one_is_made(shared: Callable[[], SqliteClaims], *, steps: bool) -> None:
     till = Till()
