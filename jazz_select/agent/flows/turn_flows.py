@@ -151,7 +151,7 @@ class TurnFlows:
         if run.begun:
             progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
         stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.name != top.name))
-        kept = self._gate.kept(progress, run) if run.status == "failed" else ()
+        kept = self._gate.kept(progress, run, attempt.approval) if run.status == "failed" else ()
         if run.status == "failed" and cut and not any(each.doubt for each in kept):
             stack = stack.with_top(progress.model_copy(update={"status": "waiting" if run.begun else top.status}))
         elif run.status in {"done", "failed"}:
@@ -215,7 +215,7 @@ class TurnFlows:
             fill=fill if self._model else None,
             fixed=context,
             approve=lambda path: attempt.approval.at(top.name, path, doubt=top.doubt),
-            call_id=lambda path: attempt.approval.names_at(top.name, path, "executor"),
+            call_id=lambda path: attempt.approval.names_at(top.name, path, "executor", top.unheard),
         )
         return await runner.run(flow, {**top.answers, **context, **attempt.answers})
 
