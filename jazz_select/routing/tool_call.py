@@ -408,9 +408,7 @@ def answered(asked: Sequence[ToolCall], answer: Answer, approve: Approve | None)
         msg = f"the answer is Allow() or Deny(reason), not {answer!r:.80}"
         raise ConfigError(msg)
     if not asked:
-        msg = (
-            "there is nothing to answer: give as `after` what ended since a call has to be approved, so has an `asked`"
-        )
+        msg = "there is nothing to answer: give as `after` what ended since a call has to be approved: it has `asked`"
         raise ConfigError(msg)
     left = Counter(fingerprint(each.tool, each.arguments) for each in asked)
 
