@@ -29,6 +29,7 @@ from jazz_select.values import Message, Tier
 
 _LONGEST_VALUE: Final = 300
 _TIME_RAN_OUT: Final = "The time for this ran out before all of it was done."
+_CHAIN_BROKE: Final = "This could not be brought to its end."
 Find = Callable[[str], BaseFlow | None]
 """The live flow of a name."""
 
@@ -255,6 +256,8 @@ class AnswerWriter:
             top is not None and not work.said and top.status != "active" and (not work.runs or not work.runs[-1].begun)
         ):
             status, told = "waiting", [repeated_question(top, work.request.context)]
+        if isinstance(work.error, ChainError) and not _stopped() and (done := _done_and_doubtful(work)):
+            told.insert(0, " ".join((_CHAIN_BROKE, *done)))  # the model that was to say it has failed
         text = "\n\n".join(text for text in (work.said, *told, back) if text)
         return TurnOutcome(
             work=work,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import TurnResult
+from jazz_select.errors import ModelError
 from jazz_select.routing import CHOOSE, Tool
 from jazz_select.testing import ScriptedModel
 from tests.unit.agent.turns import agent_of, obj, shop_of
@@ -108,3 +109,24 @@ async def test_of_what_failed_users_are_told_what_was_done_and_what_nobody_knows
     tools = [Tool(name=name, function=function, destructive=True) for name, function in functions.items()]
     result = await agent_of(shop_of(("stop", chain)), tools, "stop").turn("stop")
     assert (result.status, result.text) == ("failed", text)
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        pytest.param(pays, "Done until then: pay.", id="it was done"),
+        pytest.param(hangs_up, UNHEARD.replace("cancel", "pay"), id="nobody heard of its end"),
+        pytest.param(raises, "", id="it raised"),
+    ],
+)
+async def test_what_was_done_before_a_model_failed_is_told_though_no_model_says_it(function: Any, text: str) -> None:
+    model = ScriptedModel('{"tool_call": {"tool": "pay"}}', ModelError("m", "gone", retryable=False))
+    tool = Tool(name="pay", function=function, destructive=True)
+    registry = shop_of(("stop", ()))
+    found = registry.by_name("stop")
+    assert found is not None
+    vars(found).update(tools=("pay",))
+    result = await agent_of(registry, [tool], "stop", model=model).turn("stop")
+    assert result.status == "failed"
+    assert result.text == (f"This could not be brought to its end. {text}" if text else "")
