@@ -29,6 +29,7 @@ from jazz_select.values import Message, Tier
 
 _LONGEST_VALUE: Final = 300
 _TIME_RAN_OUT: Final = "The time for this ran out before all of it was done."
+_CHAIN_BROKE: Final = "This could not be brought to its end."
 Find = Callable[[str], BaseFlow | None]
 """The live flow of a name."""
 
@@ -45,13 +46,24 @@ def worded(run: FlowRun, find: Find) -> str:
     if run.status == "waiting" and not any(part.text for part in run.parts):
         return asked_for(run.asks)
     if run.status == "failed":
-        unfound = ", ".join(dict.fromkeys(spaced(name) for part in run.all for name in part.unfound))
-        failed = f"{spaced(run.flow)} could not be done{f': {unfound} could not be found' if unfound else ''}."
-        return " ".join([failed, *_doubts(step.tool for step in run.steps if step.unknown)])
+        return _failed(run)
     parts = " ".join(filter(None, (worded(part, find) for part in run.parts)))
     if run.status != "done":
         return parts
     return _replied(find(run.flow), run) or parts or f"{spaced(run.flow)} is done."
+
+
+def _failed(run: FlowRun) -> str:
+    """That it failed, with what was destroyed before; of a call that nobody heard the end of, that it may be done."""
+    name, unread = spaced(run.flow), {step.tool for step in run.steps if step.fault == "output"}
+    unfound = ", ".join(dict.fromkeys(spaced(each) for part in run.all for each in part.unfound))
+    why = f": {unfound} could not be found" if unfound else ""
+    ran = [ran.tool for part in run.all for ran in part.ran if ran.final and (ran.tool in unread or not ran.failed)]
+    doubtful = _doubts([step.tool for step in run.steps if step.unknown])
+    if ran:
+        done = ", ".join(dict.fromkeys(map(spaced, ran)))
+        doubtful.insert(0, f"{name} was begun, and could not be brought to its end{why}. Done already: {done}.")
+    return " ".join(doubtful) or f"{name} could not be done{why}."
 
 
 def asked_for(asks: Sequence[str]) -> str:
@@ -245,6 +257,8 @@ class AnswerWriter:
             top is not None and not work.said and top.status != "active" and (not work.runs or not work.runs[-1].begun)
         ):
             status, told = "waiting", [repeated_question(top, work.request.context)]
+        if isinstance(work.error, ChainError) and not _stopped() and (done := _done_and_doubtful(work)):
+            told.insert(0, " ".join((_CHAIN_BROKE, *done)))  # the model that was to say it has failed
         text = "\n\n".join(text for text in (work.said, *told, back) if text)
         return TurnOutcome(
             work=work,

@@ -95,6 +95,8 @@ class OpenFlow(_Frozen):
         named: What the user named and nothing takes, as the last question said.
         agreed: What of that the user has agreed to leave out.
         doubt: Tools that destroy something and failed: they may have been done all the same.
+        unheard: The ids of calls that nobody heard the end of, where the tool is `idempotent`, by their places: made
+            again just as they were, they are made by the same id.
         changed: The steps to come, as the last question said, where they are not those of when it was begun.
         taken: Such steps to come that the user has agreed to.
         answers: What the user said when it asked.
@@ -112,6 +114,7 @@ class OpenFlow(_Frozen):
     named: tuple[str, ...] = ()
     agreed: tuple[str, ...] = ()
     doubt: tuple[str, ...] = ()
+    unheard: Mapping[str, str] = Field(default_factory=dict[str, str])
     changed: tuple[str, ...] = ()
     taken: tuple[str, ...] = ()
     request: str = ""

@@ -132,11 +132,15 @@ class DestructionGate:
         agreed = {"agreed": (*waiting.agreed, *waiting.named), "named": ()}
         return waiting.model_copy(update={**agreed, "taken": waiting.changed or waiting.taken, "changed": ()})
 
-    def kept(self, ended: OpenFlow, run: FlowRun | None = None) -> tuple[OpenFlow, ...]:
+    def kept(
+        self, ended: OpenFlow, run: FlowRun | None = None, approval: "TurnApproval | None" = None
+    ) -> tuple[OpenFlow, ...]:
         """What is kept of a flow that ended before it was done: itself, where something was destroyed in it."""
         if not ended.is_final:
             return ()
-        doubt = {} if run is None else {"doubt": self._doubt(run)}
+        doubt: dict[str, Any] = {} if run is None else {"doubt": self._doubt(run)}
+        if run is not None and approval is not None:
+            doubt["unheard"] = self._unheard(ended.name, run, approval)
         return (ended.model_copy(update={"status": "failed", **doubt}),)
 
     def _doubt(self, run: FlowRun) -> tuple[str, ...]:
@@ -144,6 +148,12 @@ class DestructionGate:
         failed = [record for record in run.steps if record.status == "failed" and record.attempts]
         names = [record.tool for record in failed if self._tools[record.tool].destructive and record.fault != "output"]
         return tuple(dict.fromkeys(names))
+
+    def _unheard(self, flow: str, run: FlowRun, approval: "TurnApproval") -> dict[str, str]:
+        """The ids of the calls that nobody heard the end of and that may be made twice, by their places."""
+        gone = [(part.path, record.tool) for part in run.all for record in part.records if record.unknown]
+        found = (approval.passed.get((flow, *each)) for each in gone if self._tools[each[1]].idempotent)
+        return dict(each for each in found if each is not None)
 
 
 def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
@@ -203,6 +213,7 @@ class TurnApproval:
         claims: Where calls are claimed that two processes might make; None where nobody keeps that.
         pending: The first call that has to be asked for.
         granted: The call that the user has said yes to.
+        passed: The last call of each tool of a flow's part that was let pass: its place with its arguments, and its id.
     """
 
     def __init__(self, approval: AgentApproval, key: str, granted: PendingCall | None) -> None:
@@ -214,6 +225,12 @@ class TurnApproval:
         self.claims = approval.claims
         self.granted = granted
         self.pending: PendingCall | None = None
+        self.passed: dict[tuple[str, str, str], tuple[str, str]] = {}
+
+    @property
+    def taken(self) -> bool:
+        """Whether the call that the user has said yes to was let pass."""
+        return self.granted is not None and self._left is None
 
     def granted_to(self, flow: str, path: str) -> PendingCall | None:
         """The call of a model's chain at this place that the user has said yes to."""
@@ -221,20 +238,25 @@ class TurnApproval:
         here = granted is not None and (granted.door, granted.flow, granted.path) == ("chain", flow, path)
         return granted if here else None
 
-    def names_at(self, flow: str, path: str, door: Door) -> Callable[[str], str]:
+    def names_at(
+        self, flow: str, path: str, door: Door, unheard: Mapping[str, str] | None = None
+    ) -> Callable[[str, Mapping[str, Any]], str]:
         """Ids for the calls of a flow's part, the same in every process that goes on from the same conversation.
 
         A call is known by its place: the turn, the part, the tool, and which of the tool's calls there it is. One that
-        was asked for keeps the id that it was asked for by.
+        was asked for keeps the id that it was asked for by. So does one that is tried again since nobody heard its end,
+        where it is among the `unheard`: whoever got it before can tell that it is the same.
         """
 
-        def name(tool: str) -> str:
+        def name(tool: str, arguments: Mapping[str, Any]) -> str:
             place = (flow, path, door, tool)
             number = self._named[place]
             self._named[place] += 1
             asked = self.granted
             if asked is not None and not number and place == (asked.flow, asked.path, asked.door, asked.tool):
                 return asked.id
+            if not number and unheard and (known := unheard.get(_place_of(path, tool, arguments))):
+                return known
             return sha256(plain_bytes([self._key, *place, number])).hexdigest()[:32]
 
         return name
@@ -250,13 +272,17 @@ class TurnApproval:
             known = before.get(fingerprint(call.tool, call.arguments), "") if before and call.destructive else ""
             if not known and call.destructive and call.tool in doubt:
                 known = "unknown"
-            return await self._verdict(call, flow, path, known)
+            verdict = await self._verdict(call, flow, path, known)
+            if call.destructive and isinstance(verdict, Allow):
+                self.passed[flow, path, call.tool] = (_place_of(path, call.tool, call.arguments), call.id)
+            return verdict
 
         return approve
 
     async def _verdict(self, call: ToolCall, flow: str, path: str, before: Before) -> Verdict:
         verdict = await self._approval.verdict(call)
-        if isinstance(verdict, Deny) or (isinstance(verdict, Allow) and not before):
+        passes = isinstance(verdict, Allow) and not before
+        if isinstance(verdict, Deny) or (passes and self._left is None):
             return verdict
         if isinstance(verdict, Allow):
             verdict = Ask("the same call was made before in this flow")
@@ -264,6 +290,12 @@ class TurnApproval:
         if self._left is not None and self._left.is_same(wanted):
             self._left = None
             return Allow()
+        if passes:
+            return Allow()
         if self.pending is None:
             self.pending = wanted
         return verdict
+
+
+def _place_of(path: str, tool: str, arguments: Mapping[str, Any]) -> str:
+    return f"{path} {fingerprint(tool, arguments)}"

@@ -236,6 +236,8 @@ def _with(stack: FlowStack, names: list[str], request: TurnRequest, pending: Pen
 
 def why_open(found: FlowSelectionResult) -> str:
     """Why nothing is run of what was found."""
+    if found.names and found.decision.reason is Reason.FALLBACK_INVALID:
+        return "the model's choice could not be read, or names no flow that it was offered"
     if found.names and found.decision.raw_reply is not None:
         return "no flow fits, as the model says"
     if found.names:

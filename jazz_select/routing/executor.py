@@ -45,10 +45,10 @@ class _Doorkeeper:
     approve: Approve | None
     chosen: Approve | None
     """Who lets calls pass that one who chooses chose."""
-    call_id: Callable[[str], str]
+    call_id: Callable[[str, Mapping[str, Any]], str]
 
 
-def _unnamed(_: str) -> str:
+def _unnamed(_: str, __: Mapping[str, Any]) -> str:
     return ""
 
 
@@ -128,7 +128,7 @@ class FlowExecutor:
         fixed: Collection[str] | None = None,
         lost: Sequence[str] = (),
         approve: Approve | None = None,
-        call_id: Callable[[str], str] | None = None,
+        call_id: Callable[[str, Mapping[str, Any]], str] | None = None,
     ) -> RunResult:
         """Run the steps in order.
 
@@ -140,8 +140,8 @@ class FlowExecutor:
             lost: What was there before them and could not be kept, by name: a tool that destroys something and takes
                 one of these fails rather than run without it.
             approve: Who is asked in this run, instead of who else would be.
-            call_id: Names the next call of this tool, the same in every run that may be this one once more; else each
-                call is new.
+            call_id: Names the next call of this tool with these arguments, the same in every run that may be this one
+                once more; else each call is new.
 
         Returns:
             How it ended. Errors of tools and of those who choose are data.
@@ -179,7 +179,7 @@ class FlowExecutor:
         keeper = _Doorkeeper(
             answered([asked], answer, self._approve),
             self._approve_chosen,
-            lambda tool: ids.pop() if ids and tool == asked.tool else "",
+            lambda tool, _: ids.pop() if ids and tool == asked.tool else "",
         )
         done = result.records[:-1]
         run = RunContext(dict(result.context), last_tool=done[-1].tool if done else "", fixed=result.fixed)
@@ -402,7 +402,7 @@ class FlowExecutor:
             door="executor",
             timeout_s=self._step_timeout_s,
             approve=keeper.approve,
-            call_id="" if earlier else keeper.call_id(tool.name),
+            call_id="" if earlier else keeper.call_id(tool.name, arguments),
             claims=self._claims,
             earlier=earlier,
             vouched=True,  # by whoever gave a policy

@@ -407,10 +407,13 @@ def answered(asked: Sequence[ToolCall], answer: Answer, approve: Approve | None)
     """Who lets calls pass once somebody has answered: each that was asked about once, and just as it was.
 
     Raises:
-        ConfigError: The answer is neither Allow nor Deny.
+        ConfigError: The answer is neither Allow nor Deny, or there is nothing to answer.
     """
     if not isinstance(answer, Allow | Deny):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
         msg = f"the answer is Allow() or Deny(reason), not {answer!r:.80}"
+        raise ConfigError(msg)
+    if not asked:
+        msg = "there is nothing to answer: give as `after` what ended since a call has to be approved: it has `asked`"
         raise ConfigError(msg)
     left = Counter(fingerprint(each.tool, each.arguments) for each in asked)
 

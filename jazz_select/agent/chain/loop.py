@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import cast
+from typing import Any, cast
 
 from jazz_select.agent.chain.options import ChainOptions, Strategy
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
@@ -127,6 +127,8 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         options = replace(options, approve=_by(options, after, answer))
     else:
         begin_with = []
+        if answer is not None:
+            answered((), answer, None)
     return await run_loop(
         model, messages, tools, schema, options, begin_with=begin_with, until_asked=until_asked, after=after
     )
@@ -150,7 +152,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     until_asked: bool = False,
     after: Chain | None = None,
     claims: ClaimStore | None = None,
-    call_id: Callable[[str], str] | None = None,
+    call_id: Callable[[str, Mapping[str, Any]], str] | None = None,
     in_pieces: bool = False,
 ) -> Chain:
     """What `run_chain` does, with its options as one value.
@@ -165,7 +167,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         until_asked: Whether the chain ends where a call has to be approved first, rather than that the model is told.
         after: A chain that ended since calls had to be approved, and is gone on with.
         claims: Where calls that destroy something are claimed before they are made.
-        call_id: Names the next call of a tool, where the chain may be run once more; else each is new.
+        call_id: Names the next call of a tool with these arguments, where the chain may be run once more; else each is
+            new.
         in_pieces: Whether the answer is told piece by piece, as `OutputText`, where the model may be read while it
             writes and has nothing to call: then all that it says is the answer.
     """

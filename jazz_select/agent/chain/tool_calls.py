@@ -40,9 +40,11 @@ class ToolRunner:
         timeout_s: The most that one tool may take; hooks may take as long as the turn does.
         at_once: The most calls at one time. A tool that destroys something always runs alone.
         claims: Where calls that destroy something are claimed before they are made.
-        call_id: Names the next call of a tool, where that is the same once more; else each is new.
+        call_id: Names the next call of a tool with these arguments, where that is the same once more; else each is new.
         made: The calls that destroy something and were made in this chain, by fingerprint, with what became of each:
             none of them is made again.
+        unheard: The ids of those that nobody heard the end of and that may be made again, by fingerprint: they are made
+            by the same id.
     """
 
     index: NameIndex[Tool]
@@ -53,8 +55,9 @@ class ToolRunner:
     timeout_s: float | None = 30.0
     at_once: int = 1
     claims: ClaimStore | None = None
-    call_id: Callable[[str], str] | None = None
+    call_id: Callable[[str, Mapping[str, Any]], str] | None = None
     made: dict[str, CallOutcome] = field(default_factory=dict[str, CallOutcome])
+    unheard: dict[str, str] = field(default_factory=dict[str, str])
 
     async def run(self, steps: Iterable[PlanStep], round_: int) -> list[Made]:
         """Make these calls, in planned order but for those that wait for another, and say what became of each."""
@@ -130,11 +133,13 @@ class ToolRunner:
             door="chain",
             timeout_s=self.timeout_s,
             approve=partial(self._approved, call),
-            call_id=self.call_id(tool.name) if self.call_id else "",
+            call_id=self.unheard.get(own) or (self.call_id(tool.name, arguments) if self.call_id else ""),
             claims=self.claims,
         )
         if own and outcome.called:
             self.made[own] = outcome
+        if own and outcome.called and tool.idempotent:
+            self.unheard[own] = outcome.call.id if outcome.status == "unknown" else ""
         if outcome.error is None:
             output = storable(outcome.output)
             return call, ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=output, called=True)

@@ -192,7 +192,7 @@ class FlowRunner:
         fill: FindInputs | None = None,
         fixed: Mapping[str, Any] | None = None,
         approve: Callable[[str], Approve] | None = None,
-        call_id: Callable[[str], Callable[[str], str]] | None = None,
+        call_id: Callable[[str], Callable[[str, Mapping[str, Any]], str]] | None = None,
     ) -> None:
         """Take who runs chains, what is done, and who chooses branches, goes on, finds facts, approves and names calls.
 

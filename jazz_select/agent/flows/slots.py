@@ -107,18 +107,34 @@ def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:
 def bare_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
     """A message that is nothing but a value answers the first of what was asked for, where it looks like that.
 
-    A number, in digits or words, for a number; one of the values that are allowed; a date that can mean one day only;
-    for a text a word with a digit or an @ in it. A yes or a no answers for a boolean that was asked for alone.
+    A number, in digits or words, for a number, with the words of its name or without: "7 days" for `days`; one of the
+    values that are allowed; a date that can mean one day only; for a text a word with a digit or an @ in it. A yes or
+    a no answers for a boolean that was asked for alone. What cannot be the first answers the only one that it can be.
     """
     text = message.strip().strip(EDGES).strip()
     if not wanted or not text or len(text) > _LONGEST_ANSWER:
         return {}
-    name, want = next(iter(wanted.items()))
-    for each in alternatives(want.part, want.root):
-        for value in _readings(text, each.type, each.schema, alone=len(wanted) == 1):
-            if _fits(name, value, want):
-                return {name: value}
-    return {}
+    fitting = {name: value for name, want in wanted.items() for value in _read(name, want, text, len(wanted) == 1)[:1]}
+    first = next(iter(wanted))
+    return {first: fitting[first]} if first in fitting else fitting if len(fitting) == 1 else {}
+
+
+def _read(name: str, want: Wanted, text: str, alone: bool) -> list[object]:  # noqa: FBT001
+    """What a whole message may be, as a value that fits."""
+    return [
+        value
+        for each in alternatives(want.part, want.root)
+        for value in _readings(_without_its_name(text, name, each.type), each.type, each.schema, alone=alone)
+        if _fits(name, value, want)
+    ]
+
+
+def _without_its_name(text: str, name: str, kind: str) -> str:
+    """What stands before the words of an input's own name: of "7 days" for `days` the 7."""
+    said, own = text.split(), set(name_words(name))
+    while kind in {"integer", "number"} and len(said) > 1 and said[-1].casefold() in own:
+        said.pop()
+    return " ".join(said) if kind in {"integer", "number"} else text
 
 
 def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:

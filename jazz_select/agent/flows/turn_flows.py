@@ -97,8 +97,12 @@ class TurnFlows:
 
     async def run(self, selected: SelectedFlows) -> TurnWork:
         """Run what is on top, and what was queued below it once that is done."""
-        work = replace(TurnWork.of(selected), notes=self._unclaimed(selected))
-        approval = self._approval.turn(work.request.key, selected.granted)
+        approval = self._approval.turn(selected.request.key, selected.granted)
+        work = await self._run(selected, approval)
+        return replace(work, notes=(*work.notes, *_unclaimed(approval)))
+
+    async def _run(self, selected: SelectedFlows, approval: TurnApproval) -> TurnWork:
+        work = TurnWork.of(selected)
         while (top := work.stack.top) is not None:
             await tell_turn(FlowChosen(flow=top.name))
             attempt = FlowAttempt(request=work.request, stack=work.stack, open_flow=top, approval=approval)
@@ -120,11 +124,12 @@ class TurnFlows:
 
     async def converse(self, selected: SelectedFlows) -> TurnWork:
         """No flow fits: a model with every tool, or nobody."""
-        work = replace(TurnWork.of(selected), notes=self._unclaimed(selected))
+        work = TurnWork.of(selected)
         if self._loops is None:
             return replace(work, status="open", reason=work.reason or "no flow fits")
         approval = self._approval.turn(work.request.key, selected.granted)
         talked = await self._loops.talk(work.request, work.stack, None, FlowRun(flow="", path=""), approval)
+        work = replace(work, notes=(*work.notes, *_unclaimed(approval)))
         if talked.asked:
             return replace(work, status="confirming", pending=approval.pending, chain=talked.chain)
         return replace(
@@ -137,13 +142,6 @@ class TurnFlows:
             error=talked.error or work.error,
         )
 
-    def _unclaimed(self, selected: SelectedFlows) -> tuple[str, ...]:
-        """That nobody sees to it that a call which the user agreed to is made by one process alone."""
-        granted = selected.granted
-        if granted is None or self._approval.claims is not None or not granted.destructive:
-            return ()
-        return (f"{granted.tool}: where another process goes on with this conversation too, both call it: {_CLAIMS}",)
-
     def _after(self, work: TurnWork, attempt: FlowAttempt, run: FlowRun, *, cut: bool) -> TurnWork:
         """What was done, with this flow. One that was `cut` by the end of the turn's time waits, to go on later."""
         top = attempt.open_flow
@@ -153,7 +151,7 @@ class TurnFlows:
         if run.begun:
             progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
         stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.name != top.name))
-        kept = self._gate.kept(progress, run) if run.status == "failed" else ()
+        kept = self._gate.kept(progress, run, attempt.approval) if run.status == "failed" else ()
         if run.status == "failed" and cut and not any(each.doubt for each in kept):
             stack = stack.with_top(progress.model_copy(update={"status": "waiting" if run.begun else top.status}))
         elif run.status in {"done", "failed"}:
@@ -217,7 +215,7 @@ class TurnFlows:
             fill=fill if self._model else None,
             fixed=context,
             approve=lambda path: attempt.approval.at(top.name, path, doubt=top.doubt),
-            call_id=lambda path: attempt.approval.names_at(top.name, path, "executor"),
+            call_id=lambda path: attempt.approval.names_at(top.name, path, "executor", top.unheard),
         )
         return await runner.run(flow, {**top.answers, **context, **attempt.answers})
 
@@ -257,6 +255,14 @@ class TurnFlows:
                 yield self._executor.tools[name]
         for part in flow.subflows:
             yield from self._tools_of(part)
+
+
+def _unclaimed(approval: TurnApproval) -> tuple[str, ...]:
+    """That nobody saw to it that a call which the user agreed to was made by one process alone."""
+    granted = approval.granted
+    if granted is None or approval.claims is not None or not granted.destructive or not approval.taken:
+        return ()
+    return (f"{granted.tool}: where another process goes on with this conversation too, both call it: {_CLAIMS}",)
 
 
 def _check_chains(flow: BaseFlow) -> None:

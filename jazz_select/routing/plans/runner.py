@@ -94,8 +94,8 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         raise ConfigError(msg)
     plan = as_plan(plan)
     approve = engine_approver(approval, approve, by_model=plan.by_model)
-    if after is not None and answer is not None:
-        approve = answered(after.asked, answer, approve)
+    if answer is not None:
+        approve = answered(after.asked if after is not None else (), answer, approve)
     started = perf_counter()
     checked = plan if plan.problems else Plan.of(plan.steps)  # one that was not built by `of` has not been checked
     if checked.problems:

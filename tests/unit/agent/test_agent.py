@@ -18,7 +18,7 @@ from jazz_select.routing import GuidedDecisionPoint
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import flow_id
 from tests.unit.agent.turns import ADA, BEN, REFUND, Made, agent_of, destroyer, shop_of
-from tests.unit.selector.shop import shop
+from tests.unit.selector.shop import metadata, shop
 from tests.vectors import NEEDS_STATIC
 
 
@@ -395,3 +395,22 @@ async def test_a_small_catalogue_runs_nothing_for_small_talk() -> None:
 def test_the_picture_in_the_documentation_is_the_current_one() -> None:
     page = (Path(__file__).parents[3] / "docs" / "agent.md").read_text("utf-8")
     assert f"```mermaid\n{Agent(FlowSelector(None, shop())).mermaid()}```" in page
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        pytest.param("[]", "no flow fits, as the model says", id="none"),
+        pytest.param('["burn_it_all"]', "names no flow that it was offered", id="one that was not offered"),
+    ],
+)
+async def test_an_open_turn_says_what_the_model_chose(reply: str, reason: str) -> None:
+    registry = shop_of(("first", ("look",)), ("second", ("look",)))
+    model = ScriptedModel(reply, reply, "Good day.")
+    memory = ListMemory(metadata("first", "second"))
+
+    def look() -> None: ...
+
+    result = await Agent(FlowSelector(model, registry, memory, "support"), [look]).turn("something else")
+    assert (result.status, result.flows) == ("open", [])
+    assert reason in result.reason

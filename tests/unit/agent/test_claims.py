@@ -142,6 +142,14 @@ async def test_without_a_store_each_calls_and_the_turn_says_so(*, steps: bool) -
 
 
 @pytest.mark.spec("005.4")
+async def test_a_turn_in_which_the_call_was_not_made_says_nothing_of_other_processes() -> None:
+    till = Till()
+    asked = await worker(till.tool(), None, steps=True).turn("pays", context=KNOWN)
+    again = await worker(till.tool(), None, steps=True).turn("yes", loaded(asked), context={**KNOWN, "amount": 6})
+    assert (again.status, again.notes, till.paid) == ("confirming", (), [])
+
+
+@pytest.mark.spec("005.4")
 @pytest.mark.parametrize("steps", [True, False], ids=["a flow's steps", "a model"])
 async def test_in_the_place_of_a_call_no_other_one_is_made(shared: Callable[[], SqliteClaims], *, steps: bool) -> None:
     till = Till()
@@ -298,3 +306,47 @@ async def test_a_no_is_a_no_where_the_store_fails() -> None:
     asked = await agent.turn("pays", context=KNOWN)
     off = await agent.turn("no", loaded(asked), context=KNOWN)
     assert (off.text, till.paid) == ("All right, nothing more is done about: pays.", [])
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize("claims", [None, MemoryClaims()], ids=["without a store", "with a store"])
+@pytest.mark.parametrize(
+    ("idempotent", "context", "same"),
+    [
+        pytest.param(True, KNOWN, True, id="it may be called twice"),
+        pytest.param(True, {"amount": 6}, False, id="with other arguments it is another call"),
+        pytest.param(False, KNOWN, False, id="it may not"),
+    ],
+)
+async def test_a_call_that_nobody_heard_of_is_tried_again_by_the_same_id_where_the_tool_takes_that(
+    claims: Any, context: dict[str, int], *, idempotent: bool, same: bool
+) -> None:
+    gone, till = Till(fail=asyncio.CancelledError()), Till()
+    tool = gone.tool(idempotent=idempotent)
+    asked = await worker(tool, claims).turn("pays", context=KNOWN)
+    unheard = await worker(tool, claims).turn("yes", loaded(asked), context=KNOWN)
+    assert (unheard.status, unheard.runs[0].records[-1].unknown) == ("failed", True)
+    later = worker(till.tool(idempotent=idempotent), claims)
+    again = await later.turn("pays", loaded(unheard), context=context)
+    assert again.text.startswith("This failed before, may have been done all the same")
+    done = await later.turn("yes", loaded(again), context=context)
+    assert (done.status, till.paid) == ("done", [context["amount"]])
+    assert (till.ids == gone.ids) is same
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize("idempotent", [True, False], ids=["it may be called twice", "it may not"])
+async def test_a_model_that_tries_again_what_nobody_heard_of_does_so_by_the_same_id(*, idempotent: bool) -> None:
+    ids: list[str] = []
+
+    async def pay(amount: int, call_id: str) -> int:
+        ids.append(call_id)
+        if len(ids) == 1:
+            raise asyncio.CancelledError
+        return amount
+
+    schema = obj(amount="integer")
+    tool = Tool(name="pay", input_schema=schema, function=pay, destructive=True, idempotent=idempotent)
+    agent = worker(tool, None, steps=False, replies=(CALL, CALL, OTHER, "Paid."), approval="never")
+    await agent.turn("pays", context=KNOWN)
+    assert (len(ids), len(set(ids))) == ((3, 2) if idempotent else (2, 2))

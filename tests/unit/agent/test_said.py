@@ -167,6 +167,25 @@ def test_a_yes_answers_for_nothing_where_more_was_asked() -> None:
     assert bare_answer(wanted(sure=YES_OR_NO, number=TEXT), "yes") == {}
 
 
+@pytest.mark.parametrize(
+    ("parts", "message", "found"),
+    [
+        pytest.param({"days": WHOLE}, "7 days", {"days": 7}, id="with its name"),
+        pytest.param({"number_of_days": WHOLE}, "two days", {"number_of_days": 2}, id="with a word of its name"),
+        pytest.param({"days": WHOLE}, "7 weeks", {}, id="with another word"),
+        pytest.param({"days": WHOLE}, "not 7 days", {}, id="with more"),
+        pytest.param({"days": WHOLE}, "days", {}, id="its name alone"),
+        pytest.param({"city": TEXT, "speed": SPEED}, "next day", {"speed": "next_day"}, id="only the second can"),
+        pytest.param({"speed": SPEED, "days": WHOLE}, "3", {"days": 3}, id="the first cannot"),
+        pytest.param({"days": WHOLE, "cars": WHOLE}, "3", {"days": 3}, id="both can"),
+        pytest.param({"speed": SPEED, "days": WHOLE, "cars": WHOLE}, "3", {}, id="two others can"),
+        pytest.param({"city": TEXT, "speed": SPEED}, "Hamburg", {}, id="none surely is"),
+    ],
+)
+def test_a_message_that_is_only_a_value_answers_what_it_can_be(parts: Any, message: str, found: Any) -> None:
+    assert bare_answer(wanted(**parts), message) == found
+
+
 PLAIN = ["Rex", "rex!", "Ada Lovelace", "Mark", "José María Aznar", "Рекс", "レックス", "O'Brien", "Noah", "Chang"]
 NOT_PLAIN = [
     *("yes", "Yes please", "no", "n", "cancel", "stop", "why", "why?", "Rex?", "hm", "ok then, wait", "thanks", "help"),

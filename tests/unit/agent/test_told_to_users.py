@@ -1,11 +1,13 @@
 """What tools return is told to a user by a flow's reply, a schema or a model, and by nothing else."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from jazz_select.agent import TurnResult
-from jazz_select.routing import CHOOSE
+from jazz_select.errors import ModelError
+from jazz_select.routing import CHOOSE, Tool
 from jazz_select.testing import ScriptedModel
 from tests.unit.agent.turns import agent_of, obj, shop_of
 
@@ -69,3 +71,62 @@ async def test_a_model_that_formats_sees_what_tools_were_called_with_but_for_wha
     prompt = "\n".join(message.content for message in model.calls[-1])
     assert '[tool call 0/book_it-1] book {"room": "R12"}' in prompt
     assert "sk-123" not in "\n".join(message.content for asked in model.calls for message in asked)
+
+
+async def hangs_up(**_: Any) -> None:
+    raise asyncio.CancelledError  # of the tool's own: it began, and nobody heard of its end
+
+
+def pays(**_: Any) -> dict[str, bool]:
+    return {"paid": True}
+
+
+def raises(**_: Any) -> None:
+    msg = "the backend says 503"
+    raise RuntimeError(msg)
+
+
+def unreadable(**_: Any) -> object:
+    return object()
+
+
+UNHEARD = "cancel was begun, and nobody heard of its end: it may have been done."
+HALF = "stop was begun, and could not be brought to its end. Done already: pay."
+FAILING = [
+    pytest.param(("cancel",), {"cancel": raises}, "stop could not be done.", id="it raised"),
+    pytest.param(("cancel",), {"cancel": hangs_up}, UNHEARD, id="nobody heard of its end"),
+    pytest.param(("pay", "cancel"), {"pay": pays, "cancel": raises}, HALF, id="after something was destroyed"),
+    pytest.param(("pay", "cancel"), {"pay": pays, "cancel": hangs_up}, f"{HALF} {UNHEARD}", id="both"),
+    pytest.param(("pay",), {"pay": unreadable}, HALF, id="it ran, and returned what is no JSON"),
+]
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize(("chain", "functions", "text"), FAILING)
+async def test_of_what_failed_users_are_told_what_was_done_and_what_nobody_knows(
+    chain: tuple[str, ...], functions: dict[str, Any], text: str
+) -> None:
+    tools = [Tool(name=name, function=function, destructive=True) for name, function in functions.items()]
+    result = await agent_of(shop_of(("stop", chain)), tools, "stop").turn("stop")
+    assert (result.status, result.text) == ("failed", text)
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        pytest.param(pays, "Done until then: pay.", id="it was done"),
+        pytest.param(hangs_up, UNHEARD.replace("cancel", "pay"), id="nobody heard of its end"),
+        pytest.param(raises, "", id="it raised"),
+    ],
+)
+async def test_what_was_done_before_a_model_failed_is_told_though_no_model_says_it(function: Any, text: str) -> None:
+    model = ScriptedModel('{"tool_call": {"tool": "pay"}}', ModelError("m", "gone", retryable=False))
+    tool = Tool(name="pay", function=function, destructive=True)
+    registry = shop_of(("stop", ()))
+    found = registry.by_name("stop")
+    assert found is not None
+    vars(found).update(tools=("pay",))
+    result = await agent_of(registry, [tool], "stop", model=model).turn("stop")
+    assert result.status == "failed"
+    assert result.text == (f"This could not be brought to its end. {text}" if text else "")

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from jazz_select.agent import run_chain
 from jazz_select.errors import ConfigError
 from jazz_select.routing import CHOOSE, Allow, Ask, Deny, FlowExecutor, Plan, PlanStep, Tool, ToolCall, run_plan
+from jazz_select.testing import ScriptedModel
 
 SCHEMA = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
 
@@ -146,3 +148,18 @@ async def test_what_became_of_another_plan_is_refused() -> None:
     other = Plan.of([PlanStep(id="a", tool="pay", arguments={"amount": 1})])
     with pytest.raises(ConfigError, match="`after` is what became of another plan"):
         await run_plan(other, books.tools, after=first, answer=Allow())
+
+
+@pytest.mark.parametrize("answer", [Allow(), Deny("no")], ids=["a yes", "a no"])
+async def test_an_answer_to_nothing_is_refused_before_anything_runs(answer: Allow | Deny) -> None:
+    books, said = Books(), ScriptedModel()
+    done = await run_plan(PLAN, books.tools)
+    ended = await run_chain(ScriptedModel("Good day."), "hello", books.tools)
+    books.log.clear()
+    for after in (None, done):
+        with pytest.raises(ConfigError, match="there is nothing to answer: give as `after`"):
+            await run_plan(PLAN, books.tools, after=after, answer=answer)
+    for after in (None, ended):
+        with pytest.raises(ConfigError, match="there is nothing to answer: give as `after`"):
+            await run_chain(said, "hello", books.tools, after=after, answer=answer)
+    assert (books.log, said.calls) == ([], [])
