@@ -1,6 +1,6 @@
 """The end of a turn: what happened in words, and the answer in the schema that was asked for."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from string import Formatter
 from typing import Any, Final, cast
@@ -46,7 +46,8 @@ def worded(run: FlowRun, find: Find) -> str:
         return asked_for(run.asks)
     if run.status == "failed":
         unfound = ", ".join(dict.fromkeys(spaced(name) for part in run.all for name in part.unfound))
-        return f"{spaced(run.flow)} could not be done{f': {unfound} could not be found' if unfound else ''}."
+        failed = f"{spaced(run.flow)} could not be done{f': {unfound} could not be found' if unfound else ''}."
+        return " ".join((failed, *_destroyed(run), *_doubtful(step.tool for step in run.steps if step.unknown)))
     parts = " ".join(filter(None, (worded(part, find) for part in run.parts)))
     if run.status != "done":
         return parts
@@ -183,10 +184,21 @@ def _done_and_doubtful(work: TurnWork) -> list[str]:
     done = [*(step.tool for step in steps if step.status == "ok"), *(each.tool for each in results if each.ok)]
     doubtful = [*(step.tool for step in steps if step.unknown), *(each.tool for each in results if each.unknown)]
     told = [f"Done until then: {', '.join(map(spaced, dict.fromkeys(done)))}."] if done else []
-    return told + [
+    return [*told, *_doubtful(doubtful)]
+
+
+def _doubtful(names: Iterable[str]) -> list[str]:
+    """Which calls nobody knows of, in words."""
+    return [
         f"{spaced(name)} was begun, and nobody heard of its end: it may have been done."
-        for name in dict.fromkeys(doubtful)
+        for name in dict.fromkeys(names)
     ]
+
+
+def _destroyed(run: FlowRun) -> list[str]:
+    """What was destroyed in a flow that failed all the same, in words."""
+    done = dict.fromkeys(ran.tool for part in run.all for ran in part.ran if ran.final and not ran.failed)
+    return [f"Done already: {', '.join(map(spaced, done))}."] if done else []
 
 
 def _stopped() -> bool:

@@ -70,6 +70,7 @@ class Part(_Frozen):
         lost: Names of what they returned that could not be kept: too large, too many, or no JSON.
         ran: The tools that were run: the last ten, and all that destroy something.
         final: Whether one of them destroys something.
+        flow: Whose part it is: by that it is known again where an author puts the parts in another order.
     """
 
     status: Literal["done", "active", "open", "waiting", "failed"]
@@ -82,6 +83,7 @@ class Part(_Frozen):
     lost: tuple[str, ...] = ()
     ran: tuple[Ran, ...] = ()
     final: bool = False
+    flow: str = ""
 
 
 class OpenFlow(_Frozen):

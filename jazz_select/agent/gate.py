@@ -136,14 +136,18 @@ class DestructionGate:
         """What is kept of a flow that ended before it was done: itself, where something was destroyed in it."""
         if not ended.is_final:
             return ()
-        doubt = {} if run is None else {"doubt": self._doubt(run)}
+        doubt = {} if run is None else {"doubt": self._doubt(ended, run)}
         return (ended.model_copy(update={"status": "failed", **doubt}),)
 
-    def _doubt(self, run: FlowRun) -> tuple[str, ...]:
-        """The tools that destroy something, were called and failed: whether they were done, nobody knows."""
+    def _doubt(self, ended: OpenFlow, run: FlowRun) -> tuple[str, ...]:
+        """The tools that destroy something, were called and failed: whether they were done, nobody knows.
+
+        What was in doubt before stays so until that tool has run: a run may end before its turn comes.
+        """
+        since = {record.tool for record in run.steps if record.status == "ok"}
         failed = [record for record in run.steps if record.status == "failed" and record.attempts]
         names = [record.tool for record in failed if self._tools[record.tool].destructive and record.fault != "output"]
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys((*(name for name in ended.doubt if name not in since), *names)))
 
 
 def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
