@@ -1,6 +1,8 @@
 """What was done stays done, and told, whatever fails after it: a branch, a prompt, a listener, a store."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -124,7 +126,11 @@ async def test_a_doubt_stays_until_the_tool_has_run(how: str, approval: str) -> 
     flow = registry.by_name("both")
     assert flow is not None
     closed: list[bool] = []
-    vars(flow).update(available=lambda _: not closed, has_guard=True)
+
+    def is_open(_: Any) -> bool:
+        return not closed
+
+    vars(flow).update(available=is_open, has_guard=True)
 
     def refund() -> None:
         log.append("refund")
@@ -216,6 +222,34 @@ async def test_a_call_that_nobody_knows_of_is_told_as_that() -> None:
     assert (first.status, again.status, log) == ("done", "failed", ["charge"])
     told = "charge was begun, and nobody heard of its end: it may have been done."
     assert again.text == f"both could not be done. {told}"
+
+
+@pytest.mark.spec("005.4")
+async def test_what_was_called_off_elsewhere_is_in_no_doubt() -> None:
+    log: list[str] = []
+    claims = MemoryClaims()
+    agent = agent_of(shop_of(("both", ("charge",))), [destroyer("charge", log)], claims=claims, approval="destructive")
+    asked = await said(agent, None, "both")
+    await said(agent, asked, "no")
+    late = await said(agent, asked, "yes")
+    again = await said(agent, late, "both")
+    assert (late.status, late.conversation.failed, log) == ("failed", (), [])
+    assert again.text == "This would be done next: charge. Shall I go on, yes or no?"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes can be forked")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_has_a_loop_of_its_own() -> None:
+    """A worker of a server that loaded the agent, and used it once, before it forked."""
+    log: list[str] = []
+    agent = agent_of(shop_of(("both", ("charge",))), [destroyer("charge", log)])
+    assert agent.turn_sync("both").status == "done"
+    child = os.fork()
+    if not child:
+        signal.alarm(30)  # where it hangs, it ends by that
+        os._exit(0 if agent.turn_sync("both").status == "done" else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (agent.turn_sync("both").status, log) == ("done", ["charge", "charge"])
 
 
 async def test_a_guard_that_begins_a_conversation_anew_makes_no_two_turns_one() -> None:
