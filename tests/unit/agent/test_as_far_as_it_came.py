@@ -14,6 +14,7 @@ from jazz_select.agent.turn import TurnResult
 from jazz_select.routing import CHOOSE, Tool
 from jazz_select.testing import ListMemory, MemoryClaims, ScriptedModel
 from jazz_select.values import Claim
+from tests.unit.agent.test_hung_model import timed
 from tests.unit.agent.turns import agent_of, destroyer, obj, selector_of, shop_of
 from tests.unit.selector.shop import metadata
 
@@ -166,6 +167,20 @@ async def test_a_listener_that_is_cancelled_cancels_nobody(event: str, timeout_s
 
     result = await agent.turn("both", on_event=listens, timeout_s=timeout_s)
     assert (result.status, result.runs[0].done, log) == ("done", ("charge",), ["charge"])
+
+
+@pytest.mark.spec("005.5")
+def test_a_listener_that_hangs_at_the_end_holds_up_no_turn() -> None:
+    log: list[str] = []
+    agent = agent_of(shop_of(("both", ("charge",))), [destroyer("charge", log)])
+
+    async def listens(heard: Any) -> None:
+        if type(heard).__name__ == "Finished":
+            await asyncio.sleep(1_000)
+
+    result, took_s = timed(agent.turn("both", on_event=listens, timeout_s=10.0))
+    assert (result.status, log) == ("done", ["charge"])
+    assert took_s <= 10.1
 
 
 def of_parts(kind: type[SequentialFlow | ParallelFlow], *names: str) -> FlowRegistry:
