@@ -10,6 +10,7 @@ import pytest
 
 from jazz_select import ConditionalFlow, FlowRegistry, FlowSelector, ParallelFlow, SequentialFlow
 from jazz_select.agent import Agent, Conversation, Guard, Route
+from jazz_select.agent.conversation import OpenFlow, Part
 from jazz_select.agent.turn import TurnResult
 from jazz_select.routing import CHOOSE, Tool
 from jazz_select.testing import ListMemory, MemoryClaims, ScriptedModel
@@ -223,6 +224,25 @@ async def test_a_part_that_is_gone_and_comes_back_is_as_far_as_it_was() -> None:
     last = agent_of(of_parts(SequentialFlow, "writes", "notes", "pays"), tools)
     done = await said(last, waits, "yes", context=known)
     assert (done.status, log) == ("done", ["refund", "mail X", "note Y"])
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize("order", [("leaves", "writes"), ("writes", "leaves")], ids=["as it was", "turned round"])
+async def test_a_branch_that_was_taken_is_known_by_its_name(order: tuple[str, str]) -> None:
+    """Branches that change places do not make a letter that was asked for the end of an account."""
+    log: list[str] = []
+    registry = shop_of(("leaves", ("close_account",)), ("writes", ("mail",)))
+    branches = [(f"it {name}", name) for name in order]
+    ConditionalFlow(name="both", description="d", condition="c", branches=branches, examples=[], registry=registry)
+    tools = [destroyer("close_account", log, address="string"), destroyer("mail", log, address="string")]
+    taken = {
+        "0": Part(status="waiting", branch=1, flow="both"),
+        "0.1": Part(status="waiting", left=("mail",), tool="mail", flow="writes"),
+    }
+    waits = OpenFlow(name="both", status="waiting", asks=("address",), parts=taken)
+    saved = Conversation(id="c", flows=(waits,), turns=1)
+    done = await agent_of(registry, tools).turn("yes", saved, context={"address": "X"})
+    assert (done.status, log) == ("done", ["mail X"])
 
 
 @pytest.mark.spec("005.4")
