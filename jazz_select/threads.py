@@ -198,7 +198,19 @@ async def called_within(function: Callable[..., object], *args: object, limit_s:
 
     Raises:
         TimeoutError: It gave nothing in time.
+        RuntimeError: It was cancelled from within: only a cancellation of the caller passes as one.
     """
+    try:
+        return await _called_within(function, *args, limit_s=limit_s, name=name)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        msg = f"{name.removeprefix(_NAMED)} was cancelled from within"
+        raise RuntimeError(msg) from error
+
+
+async def _called_within(function: Callable[..., object], *args: object, limit_s: float | None, name: str) -> object:
     if limit_s is None and (current_budget() is None or getattr(_inner(function), _ENDS, False)):
         return await called(function, *args, name=name)
     context = contextvars.copy_context()

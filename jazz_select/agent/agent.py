@@ -233,7 +233,7 @@ class Agent:
             listening(on_event),
             Trace(self._hooks, redact=self._redact) as trace,
             span(self.name, "turn") as traced,
-            time_budget(timeout_s),
+            time_budget(timeout_s) as budget,
         ):
             _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._passed)
             outcome: TurnOutcome = ended
@@ -243,7 +243,8 @@ class Agent:
             prompt = await self._running.prompts(outcome.work.stack.flows)
         result = outcome.result(prompt=prompt, trace=trace)
         if on_event is not None:
-            await tell(on_event, Finished(answer=result))
+            with time_budget(budget.deadline.left_s):  # of the same time: a listener holds up no turn for ever
+                await tell(on_event, Finished(answer=result))
         return result
 
     turn_sync = in_own_loop(turn, lambda agent: agent.own_loop)

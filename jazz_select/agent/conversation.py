@@ -70,6 +70,7 @@ class Part(_Frozen):
         lost: Names of what they returned that could not be kept: too large, too many, or no JSON.
         ran: The tools that were run: the last ten, and all that destroy something.
         final: Whether one of them destroys something.
+        flow: Whose part it is: by that it is known again where an author puts the parts in another order.
     """
 
     status: Literal["done", "active", "open", "waiting", "failed"]
@@ -82,6 +83,7 @@ class Part(_Frozen):
     lost: tuple[str, ...] = ()
     ran: tuple[Ran, ...] = ()
     final: bool = False
+    flow: str = ""
 
 
 class OpenFlow(_Frozen):
@@ -219,8 +221,14 @@ class Conversation(_Frozen):
         """With an id: its own, else this one, else a new one.
 
         Raises:
-            ConfigError: It has another.
+            ConfigError: It has another, or is a list of messages, of which nothing tells one turn from another.
         """
+        if conversation_id and self.messages and not self.id:
+            msg = (
+                "conversation_id is for what begins, or goes on with a Conversation: a list of messages may be cut"
+                " anywhere, so that two of its turns look alike; keep the result's conversation instead"
+            )
+            raise ConfigError(msg)
         if self.id and conversation_id and self.id != conversation_id:
             msg = f"the conversation is {self.id!r:.80}, not {conversation_id!r:.80}: leave conversation_id out"
             raise ConfigError(msg)

@@ -138,16 +138,20 @@ class DestructionGate:
         """What is kept of a flow that ended before it was done: itself, where something was destroyed in it."""
         if not ended.is_final:
             return ()
-        doubt: dict[str, Any] = {} if run is None else {"doubt": self._doubt(run)}
+        doubt: dict[str, Any] = {} if run is None else {"doubt": self._doubt(ended, run)}
         if run is not None and approval is not None:
             doubt["unheard"] = self._unheard(ended.name, run, approval)
         return (ended.model_copy(update={"status": "failed", **doubt}),)
 
-    def _doubt(self, run: FlowRun) -> tuple[str, ...]:
-        """The tools that destroy something, were called and failed: whether they were done, nobody knows."""
+    def _doubt(self, ended: OpenFlow, run: FlowRun) -> tuple[str, ...]:
+        """The tools that destroy something, were called and failed: whether they were done, nobody knows.
+
+        What was in doubt before stays so until that tool has run: a run may end before its turn comes.
+        """
+        since = {record.tool for record in run.steps if record.status == "ok"}
         failed = [record for record in run.steps if record.status == "failed" and record.attempts]
         names = [record.tool for record in failed if self._tools[record.tool].destructive and record.fault != "output"]
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys((*(name for name in ended.doubt if name not in since), *names)))
 
     def _unheard(self, flow: str, run: FlowRun, approval: "TurnApproval") -> dict[str, str]:
         """The ids of the calls that nobody heard the end of and that may be made twice, by their places."""
@@ -195,9 +199,12 @@ class AgentApproval:
         )
         return await withdrawn(self.claims, call)
 
-    def turn(self, key: str, granted: PendingCall | None) -> "TurnApproval":
-        """The approval of the turn that is known by this, in which the user has said yes to this, if to anything."""
-        return TurnApproval(self, key, granted)
+    def turn(self, key: str, granted: PendingCall | None, asked: PendingCall | None) -> "TurnApproval":
+        """The approval of the turn that is known by this, in which the user has said yes to `granted`, if to anything.
+
+        What was `asked` for before keeps its id where it is asked for again.
+        """
+        return TurnApproval(self, key, granted, granted or asked)
 
     async def verdict(self, call: ToolCall) -> Verdict:
         """What is said of a call before the user is asked."""
@@ -216,11 +223,14 @@ class TurnApproval:
         passed: The last call of each tool of a flow's part that was let pass: its place with its arguments, and its id.
     """
 
-    def __init__(self, approval: AgentApproval, key: str, granted: PendingCall | None) -> None:
-        """Take who decides, and the one call that the user has said yes to: once, and just as it was shown."""
+    def __init__(
+        self, approval: AgentApproval, key: str, granted: PendingCall | None, asked: PendingCall | None
+    ) -> None:
+        """Take who decides, and what was asked for last: it passes once, as it was shown, where the user said yes."""
         self._approval = approval
         self._key = key
         self._left = granted
+        self._asked = asked
         self._named: Counter[tuple[str, ...]] = Counter()
         self.claims = approval.claims
         self.granted = granted
@@ -252,9 +262,11 @@ class TurnApproval:
             place = (flow, path, door, tool)
             number = self._named[place]
             self._named[place] += 1
-            asked = self.granted
+            asked = self._asked
             if asked is not None and not number and place == (asked.flow, asked.path, asked.door, asked.tool):
-                return asked.id
+                same = fingerprint(tool, asked.arguments) == fingerprint(tool, arguments)
+                if same or self.granted is not None:
+                    return asked.id
             if not number and unheard and (known := unheard.get(_place_of(path, tool, arguments))):
                 return known
             return sha256(plain_bytes([self._key, *place, number])).hexdigest()[:32]

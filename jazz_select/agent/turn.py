@@ -134,7 +134,11 @@ class TurnRequest:
         if "context" in known:
             known["context"] = checked_input("", known["context"])
         if "conversation" in known:  # a guard may make another one, but not of another conversation
-            known["conversation"] = known["conversation"].model_copy(update={"id": self.conversation.id})
+            given: Conversation = known["conversation"]
+            own = self.conversation
+            # Its turns are counted on: by them two turns with the same words are told apart.
+            turns = max(given.turns, own.turns)
+            known["conversation"] = given.model_copy(update={"id": own.id, "turns": turns})
         if withheld:
             known["message"] = _WITHHELD
         return replace(self, **known) if known else self

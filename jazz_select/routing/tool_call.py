@@ -299,7 +299,9 @@ def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
         kept = orjson.loads(claim.outcome)
         if kept["ok"]:
             return CallOutcome(call=call, status="ok", output=kept["output"], called=True, replayed=True)
-        return replace(_failed(call, kept["fault"], str(kept["error"])), called=True, replayed=True)
+        # One that was called off in another process was not called: nothing of it is in doubt.
+        called_before = kept["fault"] != "denied"
+        return replace(_failed(call, kept["fault"], str(kept["error"])), called=called_before, replayed=True)
     except Exception:  # noqa: BLE001 - whatever stands there, it was settled
         return unknown
 

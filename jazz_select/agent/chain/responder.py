@@ -271,13 +271,15 @@ def in_events(
 class OwnLoop:
     """An event loop in a thread of its own, for callers without async: begun on first use, ended with its owner.
 
-    One loop for all calls, since what a model's client keeps open belongs to the loop in which it was opened.
+    One loop for all calls, since what a model's client keeps open belongs to the loop in which it was opened. A process
+    that was forked has the thread of its parent no more, and begins a loop of its own.
     """
 
     def __init__(self) -> None:
         """Begin nothing yet."""
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
 
     def run(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """What this gives, run in the loop; several threads may do so at one time.
@@ -287,10 +289,11 @@ class OwnLoop:
         """
         _check_no_loop(name)
         with self._lock:
-            if self._loop is None:
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
                 self._loop = asyncio.new_event_loop()
                 thread = Thread(target=_run_to_its_end, args=(self._loop,), name=f"jazz-select-{name}", daemon=True)
                 thread.start()
+                self._thread = thread
                 finalize_object(self, _ended, self._loop, thread)
         running = asyncio.run_coroutine_threadsafe(work(), self._loop)
         try:

@@ -14,7 +14,7 @@ from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.plans.runner import in_order
 from jazz_select.routing.records import Fault, ToolCall
-from jazz_select.routing.tool_call import CallOutcome, call_tool, fingerprint_once, verdict_of
+from jazz_select.routing.tool_call import CallOutcome, call_tool, fingerprint, fingerprint_once, verdict_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, beginning, describe_error
 from jazz_select.threads import called_within, ends_by_itself
@@ -124,9 +124,10 @@ class ToolRunner:
         if lost:
             return call, _failure(call, "reference", f"{tool.name}: {'; '.join(lost)}")
         call = replace(call, arguments=shown)
-        own = fingerprint_once(tool, arguments)
-        if own in self.made:
-            return call, _failure(call, "repeated", _not_again(self.made[own]))
+        once = fingerprint_once(tool, arguments)
+        if once in self.made:
+            return call, _failure(call, "repeated", _not_again(self.made[once]))
+        own = fingerprint(tool.name, arguments) if tool.idempotent else ""
         outcome = await call_tool(
             tool,
             arguments,
@@ -136,9 +137,9 @@ class ToolRunner:
             call_id=self.unheard.get(own) or (self.call_id(tool.name, arguments) if self.call_id else ""),
             claims=self.claims,
         )
+        if once and outcome.called:
+            self.made[once] = outcome
         if own and outcome.called:
-            self.made[own] = outcome
-        if own and outcome.called and tool.idempotent:
             self.unheard[own] = outcome.call.id if outcome.status == "unknown" else ""
         if outcome.error is None:
             output = storable(outcome.output)

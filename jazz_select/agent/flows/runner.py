@@ -130,8 +130,45 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
             lost=tuple(dict.fromkeys((*(name for name in earlier if name not in facts), *lost))),
             ran=tuple(ran for place, ran in enumerate(each.ran) if len(each.ran) - place <= _MOST_RAN or ran.final),
             final=each.final,
+            flow=each.flow,
         )
     return found
+
+
+def placed(parts: Mapping[str, Part], flow: BaseFlow) -> dict[str, Part]:
+    """How far each part has come, at the place that it has in the flow now.
+
+    A part is known by its flow's name, whatever its author put before it since. One that has no place any more is kept
+    at a place behind all others, where nothing runs: what was done in it stays told, and it may come back.
+    """
+    found: dict[str, Part] = {}
+    if "0" in parts:
+        _place(parts, "0", flow, "0", found)
+    return found
+
+
+def _place(parts: Mapping[str, Part], old: str, flow: BaseFlow | None, new: str, found: dict[str, Part]) -> None:
+    """Put the part of one place, and those in it, to another."""
+    within = (path.rpartition(".") for path in parts)
+    names = [part.name for part in flow.subflows] if flow is not None else []
+    was = {int(place): parts[f"{own}.{place}"].flow for own, _, place in within if own == old and place.isdecimal()}
+    was = {place: name or "".join(names[place : place + 1]) for place, name in was.items()}
+    unplaced = dict(enumerate(names))
+    moved: dict[int, int] = {}
+    for place, name in sorted(was.items(), key=lambda each: (names[each[0] : each[0] + 1] != [each[1]], each[0])):
+        same = [each for each, other in unplaced.items() if other == name]
+        if same:
+            moved[place] = place if place in same else same[0]
+            del unplaced[moved[place]]
+    behind = max(len(names), *(each + 1 for each in was)) if was else 0
+    for place in was:
+        to = moved.get(place, behind + place)
+        part = flow.subflows[to] if flow is not None and place in moved else None
+        _place(parts, f"{old}.{place}", part, f"{new}.{to}", found)
+    own = parts[old]
+    if own.branch is not None and own.branch in was:
+        own = own.model_copy(update={"branch": moved.get(own.branch)})
+    found[new] = own
 
 
 def steps_left(chain: Sequence[Step], done: Sequence[str]) -> list[tuple[str, Step]]:
@@ -222,16 +259,7 @@ class FlowRunner:
             if before.status == "done" and not _has_parts(flow, before):
                 return begun
         with span(flow.name, "node") as traced:
-            try:
-                run = await self._run(flow, begun, before)
-            except asyncio.CancelledError as error:
-                if _is_cancelled():
-                    raise
-                run = replace(
-                    begun, status="failed", problem=describe_error(error)
-                )  # some part's own, and nobody's wish
-            except Exception as error:  # noqa: BLE001 - whatever an author's part fails with; the others go on
-                run = replace(begun, status="failed", problem=describe_error(error))
+            run = await _as_far(begun, self._run(flow, begun, before))
             if traced is not None:
                 traced.note({"type": flow.type, "status": run.status, "asks": list(run.asks)})
                 traced.hold({"problem": run.problem})
@@ -248,9 +276,9 @@ class FlowRunner:
         else:
             run = replace(begun, status="open", problem="its author gave it no chain of tools")
         if run.status == "done" and flow.composite:
-            run = await self._composite(flow, run)
+            run = await _as_far(run, self._composite(flow, run))
         if run.status == "open" and self._go_on is not None and (not flow.composite or _lacks_branch(flow, run)):
-            run = await self._go_on(flow, run)
+            run = await _as_far(run, self._go_on(flow, run))
         return run
 
     async def _chained(self, begun: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
@@ -372,6 +400,18 @@ class FlowRunner:
             if runs[-1].status != "done":
                 break
         return joined(begun, tuple(runs))
+
+
+async def _as_far(run: FlowRun, rest: Awaitable[FlowRun]) -> FlowRun:
+    """What comes of the rest of a flow. Where that fails, it is as far as it was: what its own chain did stays done."""
+    try:
+        return await rest
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        return replace(run, status="failed", problem=describe_error(error))  # some part's own, and nobody's wish
+    except Exception as error:  # noqa: BLE001 - whatever an author's part fails with; the others go on
+        return replace(run, status="failed", problem=describe_error(error))
 
 
 def _still(lost: Sequence[str], facts: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from jazz_select.agent.chain.transcript import FlowChosen
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.branches import branch_of
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
-from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of
+from jazz_select.agent.flows.runner import FlowRun, FlowRunner, placed, progress_of
 from jazz_select.agent.flows.slots import Wanted, from_words, wanted_of
 from jazz_select.agent.gate import AgentApproval, DestructionGate, Hold, TurnApproval
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork, tell_turn
@@ -97,7 +97,7 @@ class TurnFlows:
 
     async def run(self, selected: SelectedFlows) -> TurnWork:
         """Run what is on top, and what was queued below it once that is done."""
-        approval = self._approval.turn(selected.request.key, selected.granted)
+        approval = self._approval.turn(selected.request.key, selected.granted, selected.request.conversation.pending)
         work = await self._run(selected, approval)
         return replace(work, notes=(*work.notes, *_unclaimed(approval)))
 
@@ -127,7 +127,7 @@ class TurnFlows:
         work = TurnWork.of(selected)
         if self._loops is None:
             return replace(work, status="open", reason=work.reason or "no flow fits")
-        approval = self._approval.turn(work.request.key, selected.granted)
+        approval = self._approval.turn(work.request.key, selected.granted, work.request.conversation.pending)
         talked = await self._loops.talk(work.request, work.stack, None, FlowRun(flow="", path=""), approval)
         work = replace(work, notes=(*work.notes, *_unclaimed(approval)))
         if talked.asked:
@@ -184,6 +184,7 @@ class TurnFlows:
         if closed.ids:
             return replace(begun, problem="; ".join(closed.notes))
         _check_chains(flow)
+        top = attempt.open_flow = top.model_copy(update={"parts": placed(top.parts, flow)})
         hold = self._gate.held_by_change(top, flow)
         hold = hold or await self._held_by_name(attempt, flow)
         if hold is not None:
@@ -289,5 +290,5 @@ def _unset(tools: Sequence[Tool], known: Mapping[str, Any]) -> dict[str, Wanted]
 async def _prompt(flow: BaseFlow | None) -> str:
     try:
         return await prompt_of(flow) if flow is not None else ""
-    except (FlowError, TimeoutError):
+    except Exception:  # noqa: BLE001 - whatever an author's prompt fails with: what was done in the turn is told
         return ""

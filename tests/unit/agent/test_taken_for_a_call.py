@@ -67,7 +67,8 @@ async def test_a_plan_that_a_model_only_mentions_is_not_run(reply: str, runs: bo
     choice = await ToolAsker(ScriptedModel(reply), disks.tools).ask("have a look at disk a")
     asked = await run_plan(choice.plan, disks.tools)
     assert ([call.tool for call in asked.asked], disks.done) == (["wipe"] if runs else [], []), "a model made the plan"
-    await run_plan(choice.plan, disks.tools, after=asked, answer=Allow())
+    if runs:
+        await run_plan(choice.plan, disks.tools, after=asked, answer=Allow())
     assert disks.done == (["wipe a"] if runs else [])
 
 
