@@ -43,7 +43,7 @@ class Choose:
 
 
 CHOOSE = Choose()
-Step = str | GuidedDecisionPoint | Choose
+Step = str | Tool | GuidedDecisionPoint | Choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,8 @@ class FlowExecutor:
                 caller pass, and no tool that schemas alone leave; "always" lets nothing pass, "never" all of it.
             approve: Asked before each call of a tool is made, once however often it is tried, whatever the policy.
             claims: Where calls that destroy something are claimed before they are made, for runs that name their calls.
-            max_candidates: The most that one who chooses is shown.
+            max_candidates: The most that one who chooses is shown where nobody named them; those that a decision point
+                names are all shown.
             min_compatibility: How well a tool must fit what is there to be shown.
 
         Raises:
@@ -129,7 +130,7 @@ class FlowExecutor:
         """Run the steps in order.
 
         Args:
-            steps: Names of tools, decision points, and `CHOOSE` where the executor is to find out what fits.
+            steps: Tools or their names, decision points, and `CHOOSE` where the executor is to find out what fits.
             inputs: What is there at the beginning.
             after: The tool that ran before them, where they are the rest of a flow: it does not follow itself.
             fixed: Names of inputs that no output takes the place of; all of them where None.
@@ -143,8 +144,10 @@ class FlowExecutor:
             How it ended. Errors of tools and of those who choose are data.
 
         Raises:
+            ConfigError: A step is none, or a tool that is not among this executor's.
             ToolError: A decision point shows a field of the context that nothing before it gives.
         """
+        steps = [self._named(step) for step in steps]
         self._check(steps, inputs or {})
         run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost)
         return await self._passed(run, steps, _Doorkeeper(approve or self._approve, call_id or _unnamed))
@@ -175,6 +178,18 @@ class FlowExecutor:
         run = RunContext(dict(result.context), last_tool=done[-1].tool if done else "", fixed=result.fixed)
         run.records += done
         return await self._passed(run, result.rest, keeper)
+
+    def _named(self, step: object) -> Step:
+        """A step as it is passed: a tool by its name."""
+        if isinstance(step, Tool):
+            if self._tools.get(step.name) is step:
+                return step.name
+            msg = f"the tool {step.name!r:.80} is not among this executor's: give it to FlowExecutor, or name one it has"
+            raise ConfigError(msg)
+        if isinstance(step, str | GuidedDecisionPoint | Choose):
+            return step
+        msg = f"a step is a tool or its name, a GuidedDecisionPoint or CHOOSE, not {step!r:.80}"
+        raise ConfigError(msg)
 
     async def _passed(self, run: RunContext, steps: Sequence[Step], keeper: "_Doorkeeper") -> RunResult:
         """Pass these steps, as far as that goes."""
@@ -219,7 +234,7 @@ class FlowExecutor:
                 error="" if known else f"there is no tool {step!r}",
             )
         point = step if isinstance(step, GuidedDecisionPoint) else None
-        candidates = self._candidates(run, point)
+        candidates, dropped = self._candidates(run, point)
         if not candidates:
             return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="none", status="open")
         # That only one fits is a finding of schemas, nobody's word: it is not enough to destroy something.
@@ -231,15 +246,13 @@ class FlowExecutor:
                 tier=Tier.DETERMINISTIC,
                 reason="single",
                 candidates=tuple(candidates),
+                dropped=dropped,
             )
-        return await self._guided(run, point, candidates, number)
+        record = StepRecord(step=number, tool="", tier=Tier.GUIDED, reason="callback", dropped=dropped)
+        return await self._guided(run, point, replace(record, candidates=tuple(candidates)))
 
-    async def _guided(
-        self, run: RunContext, point: GuidedDecisionPoint | None, candidates: list[ToolCandidate], number: int
-    ) -> StepRecord:
-        record = StepRecord(
-            step=number, tool="", tier=Tier.GUIDED, reason="callback", candidates=tuple(candidates), status="ok"
-        )
+    async def _guided(self, run: RunContext, point: GuidedDecisionPoint | None, record: StepRecord) -> StepRecord:
+        candidates = list(record.candidates)
         if self._callback is None:
             return replace(record, tier=Tier.OPEN, reason="no_callback", status="open")
         prompt = point.decision_prompt if point else None
@@ -280,21 +293,18 @@ class FlowExecutor:
             return record
         return replace(record, tool=choice, reason="open_router", status="ok")
 
-    def _candidates(self, run: RunContext, point: GuidedDecisionPoint | None) -> list[ToolCandidate]:
-        """Those that fit what is there: among the named ones, or among all."""
-        found = self._analyzer.candidates(
-            run.fields,
-            without=run.last_tool,
-            max_candidates=len(self._tools),
-            min_compatibility=0.0 if point else self._min_compatibility,
-        )
+    def _candidates(self, run: RunContext, point: GuidedDecisionPoint | None) -> tuple[list[ToolCandidate], int]:
+        """Those that fit what is there: all the named ones, or the best of all and how many more there are."""
+        least = 0.0 if point else self._min_compatibility
+        fitting = self._analyzer.fitting(run.fields, without=run.last_tool, min_compatibility=least)
         if point is None:
-            return found[: self._max_candidates]
-        fitting = {each.name: each for each in found}
-        for name in point.candidate_tools:
-            if name in self._tools and name != run.last_tool and not inputs(self._tools[name]):
-                fitting.setdefault(name, ToolCandidate(name=name, description=self._tools[name].description))
-        return [fitting[name] for name in point.candidate_tools if name in fitting][: self._max_candidates]
+            names, most = list(fitting), self._max_candidates
+        else:
+            named = [name for name in point.candidate_tools if name in self._tools and name != run.last_tool]
+            names = [name for name in named if name in fitting or not inputs(self._tools[name])]
+            most = len(names)
+        found = [self._analyzer.candidate(name, fitting.get(name, 0.0)) for name in names[:most]]
+        return found, len(names[most:])
 
     def _all(self) -> list[ToolCandidate]:
         return [ToolCandidate(name=name, description=tool.description) for name, tool in self._tools.items()]
@@ -394,10 +404,9 @@ class FlowExecutor:
                     problem = f"context_fields names {', '.join(missing)}, which nothing before it gives"
                     raise ToolError(step.after_step, problem)
             tool = self._tools.get(step) if isinstance(step, str) else None
-            if tool is None or tool.output_schema is None:
-                certain = False
-            else:
-                there |= {each.name for each in outputs(tool)}
+            given_by_it = outputs(tool) if tool else ()
+            certain = certain and bool(given_by_it)  # one that does not tell its fields may give any
+            there |= {each.name for each in given_by_it}
 
 
 def _joined(*texts: str) -> str:

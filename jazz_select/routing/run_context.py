@@ -42,6 +42,7 @@ class RunContext:
         declared = {each.name: each for each in outputs(tool)}
         fed = {name for name in given if name not in self.fixed and (not declared or name in declared)}
         self.context.update({name: given[name] for name in fed})
+        self._declared = {name: each for name, each in self._declared.items() if name not in fed}
         self._declared.update({name: replace(declared[name], certain=True) for name in fed if name in declared})
         # A value that is null feeds nothing, whatever was declared.
         self._declared = {name: each for name, each in self._declared.items() if self.context.get(name) is not None}
