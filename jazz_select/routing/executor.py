@@ -102,6 +102,7 @@ class FlowExecutor:
         self._approve = engine_approver(approval, approve)
         self._analyzer = ChainAnalyzer(tools)
         self._tools = self._analyzer.toolbox
+        self._callable = frozenset(self._analyzer.callable)
         self._callback = decision_callback
         self._open_router = open_router
         self._decision_timeout_s = decision_timeout_s
@@ -184,7 +185,7 @@ class FlowExecutor:
         if isinstance(step, Tool):
             if self._tools.get(step.name) is step:
                 return step.name
-            msg = f"the tool {step.name!r:.80} is not among this executor's: give it to FlowExecutor, or name one it has"
+            msg = f"the tool {step.name!r:.80} is not among this executor's: give it to FlowExecutor"
             raise ConfigError(msg)
         if isinstance(step, str | GuidedDecisionPoint | Choose):
             return step
@@ -301,17 +302,20 @@ class FlowExecutor:
             names, most = list(fitting), self._max_candidates
         else:
             named = [name for name in point.candidate_tools if name in self._tools and name != run.last_tool]
-            names = [name for name in named if name in fitting or not inputs(self._tools[name])]
+            names = [
+                name for name in named if name in fitting or (name in self._callable and not inputs(self._tools[name]))
+            ]
             most = len(names)
         found = [self._analyzer.candidate(name, fitting.get(name, 0.0)) for name in names[:most]]
         return found, len(names[most:])
 
     def _all(self) -> list[ToolCandidate]:
-        return [ToolCandidate(name=name, description=tool.description) for name, tool in self._tools.items()]
+        found = ((name, tool) for name, tool in self._tools.items() if name in self._callable)
+        return [ToolCandidate(name=name, description=tool.description) for name, tool in found]
 
     async def _called(self, run: RunContext, record: StepRecord, keeper: "_Doorkeeper") -> StepRecord:
         tool = self._tools[record.tool]
-        arguments, missing = arguments_of(tool, run.context)
+        arguments, missing = arguments_of(tool, run.context, run.fixed)
         if missing:
             told = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that"
             return replace(

@@ -29,6 +29,11 @@ class ChainAnalyzer:
         self._index = CompatibilityIndex(self.toolbox.values())
         self._names = tuple(self.toolbox)
 
+    @property
+    def callable(self) -> list[str]:
+        """The tools that a valid call can be made of: there are no arguments for the others."""
+        return [name for number, name in enumerate(self._names) if number in self._index.callable]
+
     def candidates(
         self,
         available: Iterable[Field],

@@ -31,8 +31,20 @@ class Naming:
         return self.name
 
 
+def acting(**_: object) -> dict[str, bool]:
+    return {"done": True}
+
+
+def pay(amount: int) -> dict[str, int]:
+    return {"paid": amount}
+
+
+def say(amount: str) -> dict[str, str]:
+    return {"said": amount}
+
+
 def many(takes: dict[str, Any]) -> list[Tool]:
-    return [Tool(name=name, input_schema=takes, function=lambda **_: {"done": True}) for name in NAMES]
+    return [Tool(name=name, input_schema=takes, function=acting) for name in NAMES]
 
 
 @pytest.mark.spec("005.13")
@@ -68,7 +80,10 @@ async def test_a_tool_as_a_step_is_that_tool() -> None:
     ran: list[str] = []
 
     def noted(name: str) -> Tool:
-        return Tool(name=name, input_schema=obj({"order_id": STRING}), function=lambda **_: ran.append(name))
+        def note(order_id: str) -> None:
+            ran.append(name)
+
+        return Tool(name=name, input_schema=obj({"order_id": STRING}), function=note)
 
     one, other = noted("one"), noted("other")
     executor = FlowExecutor([other, one])
@@ -86,8 +101,8 @@ async def test_fields_that_a_tool_does_not_type_any_more_are_not_taken_for_what_
     tools = [
         Tool(name="typed", output_schema=obj({"amount": INTEGER}), function=lambda: {"amount": 3}),
         Tool(name="untyped", function=lambda: {"amount": "three"}),
-        Tool(name="pay", input_schema=obj({"amount": INTEGER}), function=lambda amount: {"paid": amount}),
-        Tool(name="say", input_schema=obj({"amount": STRING}), function=lambda amount: {"said": amount}),
+        Tool(name="pay", input_schema=obj({"amount": INTEGER}), function=pay),
+        Tool(name="say", input_schema=obj({"amount": STRING}), function=say),
     ]
     point = GuidedDecisionPoint(after_step="untyped", candidate_tools=["pay", "say"])
     result = await FlowExecutor(tools).run(["typed", "untyped", point])
