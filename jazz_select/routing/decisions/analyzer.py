@@ -28,6 +28,7 @@ class ChainAnalyzer:
         self.toolbox = toolbox_of(tools)
         self._index = CompatibilityIndex(self.toolbox.values())
         self._names = tuple(self.toolbox)
+        self._summaries: dict[str, dict[str, str]] = {}
 
     @property
     def callable(self) -> list[str]:
@@ -134,7 +135,10 @@ class ChainAnalyzer:
     def candidate(self, name: str, score: float = 0.0) -> ToolCandidate:
         """A tool as one who chooses is shown it."""
         tool = self.toolbox[name]
-        summary = {each: type_text(part, tool.input_schema) for each, (part, _) in fields(tool.input_schema).items()}
+        summary = self._summaries.get(name)
+        if summary is None:
+            wanted = fields(tool.input_schema).items()
+            summary = self._summaries[name] = {each: type_text(part, tool.input_schema) for each, (part, _) in wanted}
         return ToolCandidate(
             name=name, description=tool.description, input_schema_summary=summary, compatibility_score=min(score, 1.0)
         )

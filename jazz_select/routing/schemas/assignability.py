@@ -12,7 +12,7 @@ from jazz_select.routing.schemas.validity import is_valid
 
 SURELY, PERHAPS, NEVER = 1.0, 0.5, 0.0
 DEEPEST: Final = 24
-MOST_STEPS: Final = 4_000
+MOST_STEPS: Final = 3_000
 """Pairs of schemas that are compared, and parts of each that are read, for one question."""
 _LARGEST_COMPARED: Final = 10_000_000
 
@@ -223,6 +223,8 @@ class _Comparison:
     def _properties(self, own: Schema, other: Schema, depth: int) -> float:
         ours, theirs = mapping(own.get("properties")), mapping(other.get("properties"))
         given, needed = names(own.get("required")), names(other.get("required"))
+        if len(ours) + len(theirs) > self._left:
+            return PERHAPS
         more = _more(own)
         found = [SURELY]
         for name in dict.fromkeys((*ours, *theirs, *given, *needed)):

@@ -179,7 +179,9 @@ def _either(schema: Schema, keyword: str, reading: Reading, hops: int) -> Iterat
 def _conditional(schema: Schema, reading: Reading, hops: int) -> Iterator[Alternative]:
     rest = _without(schema, "if", "then", "else")
     if "then" not in schema and "else" not in schema:
+        # It admits all that the rest does, and still names what may be there.
         yield from _merged([rest], reading, hops)
+        yield from _merged([rest, schema["if"]], reading, hops)
         return
     yield from _merged([rest, schema["if"], schema.get("then", True)], reading, hops)
     yield from _merged([rest, schema.get("else", True), {"not": schema["if"]}], reading, hops)

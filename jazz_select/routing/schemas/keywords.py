@@ -1,8 +1,10 @@
 """The keywords of JSON Schema: older ones in today's words, two as one, and what references point at. Pure, bounded."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from operator import ge, gt, le, lt
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
@@ -18,6 +20,7 @@ ANNOTATIONS: Final = frozenset(
 )
 _MOST_SEARCHED: Final = 5_000
 _LONGEST_PLACE: Final = 6
+_PARTS_OF_A_STEP: Final = 4
 _PARTS: Final = frozenset(
     (
         *("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"),
@@ -278,6 +281,54 @@ def is_multiple(value: float, of: float) -> bool:
     if isinstance(value, int) and isinstance(of, int):
         return value % of == 0
     return Fraction(Decimal(repr(value))) % Fraction(Decimal(repr(of))) == 0
+
+
+def size_of(value: object) -> int:
+    """How much there is to compare in a value, in steps: a few parts of it are one."""
+    parts: object = cast("Schema", value).values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list):
+        return 1
+    return 1 + sum(map(size_of, cast("Iterable[object]", parts))) // _PARTS_OF_A_STEP
+
+
+# --- a value, where no other schema is needed -----------------------------------
+
+
+def _number(value: Any) -> Any:
+    return value if is_number(value) else None
+
+
+def _length(kind: type, value: Any) -> int | None:
+    return len(value) if isinstance(value, kind) else None
+
+
+def _bounded(counted: Callable[[Any], Any], fits: Callable[[Any, Any], bool], said: Any, value: Any) -> bool:
+    number = counted(value)
+    return number is None or fits(number, said)
+
+
+def _multiple(said: Any, value: Any) -> bool:
+    return not is_number(value) or is_multiple(value, said)
+
+
+def _needing(said: Any, value: Any) -> bool:
+    if not isinstance(value, dict):
+        return True
+    return all(name in value for given, needed in said.items() if given in value for name in needed)
+
+
+_COUNTED: Final = (("Length", str), ("Items", list), ("Properties", dict))
+SIMPLE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "minimum": partial(_bounded, _number, ge),
+    "maximum": partial(_bounded, _number, le),
+    "exclusiveMinimum": partial(_bounded, _number, gt),
+    "exclusiveMaximum": partial(_bounded, _number, lt),
+    **{f"min{name}": partial(_bounded, partial(_length, kind), ge) for name, kind in _COUNTED},
+    **{f"max{name}": partial(_bounded, partial(_length, kind), le) for name, kind in _COUNTED},
+    "multipleOf": _multiple,
+    "dependentRequired": _needing,
+}
+"""Whether a value is as a keyword says: what it says, and the value."""
 
 
 # --- references -----------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import count, islice
 from typing import Any, Final, cast
 
@@ -11,15 +11,15 @@ import orjson
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import as_json
 from jazz_select.routing.schemas.fields import TYPES, Reading, Schema, is_a, mapping
-from jazz_select.routing.schemas.keywords import in_todays_words, is_multiple, is_number, prefix, referred
+from jazz_select.routing.schemas.keywords import SIMPLE, in_todays_words, known_by, prefix, referred, size_of
 from jazz_select.text import beginning, describe_error
 
 MOST_PROBLEMS: Final = 5
 MOST_STEPS: Final = 30_000
 """Keywords and parts of a value that are looked at for one question."""
-_MOST_WORDED: Final = 5_000
+_MOST_WORDED: Final = 1_500
 """Those that are looked at to say in words what is wrong, which takes longer."""
-_LARGEST_CHECKED: Final = 20_000
+_LARGEST_CHECKED: Final = 4_000
 _LARGEST_WORDED: Final = 100_000
 """Bytes of a schema by which it is said in words."""
 _LARGEST_WORDED_VALUE: Final = 20_000
@@ -66,6 +66,13 @@ def _judged(value: object, schema: object, reading: Reading, unread: frozenset[s
         return None, ""
 
 
+_Read = tuple[object, Schema, list[tuple[str, Callable[..., bool | None], Any]]]
+
+
+def _undecided(*_: object) -> None:
+    return None
+
+
 def _of_all(verdicts: Iterable[bool | None]) -> bool | None:
     """No from the first that says no on; yes where all do."""
     found: bool | None = True
@@ -83,35 +90,46 @@ class _Judge:
         self._reading = reading
         self._undecided = _UNDECIDED | unread
         self._place: list[str] = []
+        self._read: dict[int, _Read] = {}
+        self._referred: dict[tuple[int, str], bool | None] = {}
         self.fault = ""
         """Where in the value it failed, and by which keyword: of the first one, from the outside in."""
 
     def judge(self, value: object, schema: object, depth: int) -> bool | None:
-        self._spend(1)
+        self.spend(1)
         if isinstance(schema, bool):
             return schema
-        if not isinstance(schema, Mapping) or depth > _DEEPEST or type(value) not in _JSON:
+        _, own, steps = self._read.get(id(schema)) or self._compiled(schema)
+        if (not own and schema != {}) or depth > _DEEPEST or type(value) not in _JSON:
             return None
-        if self._reading.is_elsewhere(cast("Schema", schema)):
-            return None
-        own = self._reading.node(cast("Schema", schema))
-        if own.get("nullable") is True and value is None:
-            return None
-        return _of_all(self._keyword(keyword, said, value, own, depth) for keyword, said in own.items())
+        found: bool | None = True
+        for keyword, decide, said in steps:
+            held = decide(self, said, value, own, depth + 1)
+            if held is False:
+                if keyword not in _THROUGH or not self.fault:
+                    self.fault = f"{place(self._place)}{keyword} does not hold"
+                return False
+            found = found and held
+        return found
 
-    def _spend(self, steps: int) -> None:
+    def _compiled(self, schema: object) -> _Read:
+        """A schema, in today's words, and what decides about it; kept with it, so that its identity stays its own."""
+        steps: list[tuple[str, Callable[..., bool | None], Any]] = []
+        own: Schema = {}
+        if isinstance(schema, Mapping):
+            schema = cast("Schema", schema)
+            own = self._reading.node(schema)
+            steps += [(each, _DECIDING[each], said) for each, said in own.items() if each in _DECIDING]
+            steps += [(each, _undecided, None) for each in own if each in self._undecided]
+            if self._reading.is_elsewhere(schema):
+                steps = [("$id", _undecided, None)]
+        read = self._read[id(schema)] = (schema, own, steps)
+        return read
+
+    def spend(self, steps: int) -> None:
         self._reading.left -= steps
         if self._reading.left < 0:
             raise _TooMuchError
-
-    def _keyword(self, keyword: str, said: Any, value: Any, own: Schema, depth: int) -> bool | None:
-        decide = _DECIDING.get(keyword)
-        if decide is None:
-            return None if keyword in self._undecided else True
-        held = decide(self, said, value, own, depth + 1)
-        if held is False and (keyword not in _THROUGH or not self.fault):
-            self.fault = f"{place(self._place)}{keyword} does not hold"
-        return held
 
     def all_of(self, values: Iterable[tuple[object, object, object]], depth: int) -> bool | None:
         """Whether each value is valid by its schema; the first of three says where it is."""
@@ -124,17 +142,6 @@ class _Judge:
         self._place.pop()
         return held
 
-    def known_by(self, value: object) -> object:
-        """Hashable, and the same for values that are the same in JSON."""
-        self._spend(1)
-        if isinstance(value, bool) or value is None:
-            return ("is", value)
-        if isinstance(value, dict):
-            return frozenset((key, self.known_by(each)) for key, each in cast("dict[str, object]", value).items())
-        if isinstance(value, list):
-            return tuple(map(self.known_by, cast("list[object]", value)))
-        return value
-
     def _type(self, said: Any, value: object, _: Schema, __: int) -> bool | None:
         kinds = [said] if isinstance(said, str) else said
         if any(each in TYPES and is_a(value, each) for each in kinds):
@@ -144,19 +151,21 @@ class _Judge:
     def _enum(self, said: Any, value: object, _: Schema, __: int) -> bool:
         if isinstance(value, str):
             return value in said
-        own = self.known_by(value)
-        return any(self.known_by(each) == own for each in said)
+        self.spend(len(said) + size_of(value))
+        own = known_by(value)
+        return any(known_by(each) == own for each in said)
 
     def _const(self, said: Any, value: object, _: Schema, __: int) -> bool:
-        return self.known_by(said) == self.known_by(value)
+        self.spend(size_of(value))
+        return known_by(said) == known_by(value)
 
     def _ref(self, said: Any, value: object, _: Schema, depth: int) -> bool | None:
-        return self.judge(value, referred(said, self._reading.root), depth)
+        asked = (id(value), said)
+        if asked not in self._referred:  # else each of two ways to one schema would double what is to do
+            self._referred[asked] = self.judge(value, referred(said, self._reading.root), depth)
+        return self._referred[asked]
 
     def _every(self, said: Any, value: object, _: Schema, depth: int) -> bool | None:
-        return self._together(said, value, depth)
-
-    def _together(self, said: Any, value: object, depth: int) -> bool | None:
         return _of_all(self.judge(value, each, depth) for each in said)
 
     def _any(self, said: Any, value: object, _: Schema, depth: int) -> bool | None:
@@ -185,9 +194,6 @@ class _Judge:
         both = [self.judge(value, own.get(each, True), depth) for each in ("then", "else")]
         return both[0] if both[0] is both[1] else None
 
-    def _multiple(self, said: Any, value: Any, _: Schema, __: int) -> bool:
-        return not is_number(value) or is_multiple(value, said)
-
     def _items(self, said: Any, value: Any, own: Schema, depth: int) -> bool | None:
         if not isinstance(value, list):
             return True
@@ -204,7 +210,8 @@ class _Judge:
         if said is not True or not isinstance(value, list):
             return True
         several = cast("list[object]", value)
-        return len(set(map(self.known_by, several))) == len(several)
+        self.spend(size_of(several))
+        return len(set(map(known_by, several))) == len(several)
 
     def _contains(self, said: Any, value: Any, own: Schema, depth: int) -> bool | None:
         if not isinstance(value, list):
@@ -240,15 +247,10 @@ class _Judge:
             return True
         return self.all_of(((name, name, said) for name in cast("Schema", value)), depth)
 
-    def _needing(self, said: Any, value: Any, _: Schema, __: int) -> bool:
+    def _bringing(self, said: Any, value: Any, own: Schema, depth: int) -> bool | None:
         if not isinstance(value, dict):
             return True
-        return all(name in value for given, needed in said.items() if given in value for name in needed)
-
-    def _bringing(self, said: Any, value: Any, _: Schema, depth: int) -> bool | None:
-        if not isinstance(value, dict):
-            return True
-        return self._together([each for name, each in said.items() if name in value], cast("object", value), depth)
+        return self._every([each for name, each in said.items() if name in value], cast("object", value), own, depth)
 
     DECIDING: Final = {
         "$ref": _ref,
@@ -260,7 +262,6 @@ class _Judge:
         "oneOf": _one,
         "not": _not,
         "if": _if,
-        "multipleOf": _multiple,
         "items": _items,
         "prefixItems": _prefix,
         "uniqueItems": _unique,
@@ -269,38 +270,22 @@ class _Judge:
         "additionalProperties": _more,
         "required": _required,
         "propertyNames": _names,
-        "dependentRequired": _needing,
         "dependentSchemas": _bringing,
     }
 
 
-def _bound(counted: Callable[[Any], Any], fits: Callable[[Any, Any], bool]) -> Callable[..., bool]:
-    """A keyword that bounds a number, or a count."""
-
-    def decide(_: _Judge, said: Any, value: Any, __: Schema, ___: int) -> bool:
-        number = counted(value)
-        return number is None or fits(number, said)
-
-    return decide
+def _nullable(_: _Judge, said: Any, value: Any, __: Schema, ___: int) -> bool | None:
+    return None if said is True and value is None else True
 
 
-def _number(value: Any) -> Any:
-    return value if is_number(value) else None
+def _simply(decide: Callable[[Any, Any], bool], _: _Judge, said: Any, value: Any, *__: Any) -> bool:
+    return decide(said, value)
 
 
-def _length(kind: type) -> Callable[[Any], int | None]:
-    return lambda value: len(value) if isinstance(value, kind) else None
-
-
-_COUNTED: Final = (("Length", str), ("Items", list), ("Properties", dict))
 _DECIDING: Final[Mapping[str, Callable[..., bool | None]]] = {
+    "nullable": _nullable,  # before what may say no to null
     **_Judge.DECIDING,
-    "minimum": _bound(_number, lambda value, said: value >= said),
-    "maximum": _bound(_number, lambda value, said: value <= said),
-    "exclusiveMinimum": _bound(_number, lambda value, said: value > said),
-    "exclusiveMaximum": _bound(_number, lambda value, said: value < said),
-    **{f"min{name}": _bound(_length(kind), lambda value, said: value >= said) for name, kind in _COUNTED},
-    **{f"max{name}": _bound(_length(kind), lambda value, said: value <= said) for name, kind in _COUNTED},
+    **{keyword: partial(_simply, decide) for keyword, decide in SIMPLE.items()},
 }
 _THROUGH: Final = frozenset(
     ("$ref", "allOf", "items", "prefixItems", "properties", "additionalProperties", "dependentSchemas")
