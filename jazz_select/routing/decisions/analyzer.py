@@ -7,7 +7,7 @@ from jazz_select.errors import ToolError
 from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Field, outputs
-from jazz_select.routing.schemas.fields import fields, type_text
+from jazz_select.routing.schemas.fields import MOST_PARTS, Reading, fields, type_text
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 
@@ -137,8 +137,10 @@ class ChainAnalyzer:
         tool = self.toolbox[name]
         summary = self._summaries.get(name)
         if summary is None:
-            wanted = fields(tool.input_schema).items()
-            summary = self._summaries[name] = {each: type_text(part, tool.input_schema) for each, (part, _) in wanted}
+            root, wanted = tool.input_schema, fields(tool.input_schema)
+            reading = Reading(root, MOST_PARTS + len(wanted))
+            summary = {each: type_text(part, root, reading) for each, (part, _) in wanted.items()}
+            self._summaries[name] = summary
         return ToolCandidate(
             name=name, description=tool.description, input_schema_summary=summary, compatibility_score=min(score, 1.0)
         )

@@ -2,11 +2,21 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 import orjson
 
-from jazz_select.routing.schemas.fields import Alternative, Reading, Schema, alternatives, declares, mapping, names
+from jazz_select.routing.schemas.fields import (
+    Alternative,
+    Reading,
+    Schema,
+    alternatives,
+    declares,
+    impossible,
+    mapping,
+    names,
+)
 from jazz_select.routing.schemas.keywords import is_number, item_at, prefix
 from jazz_select.routing.schemas.validity import is_valid
 
@@ -342,11 +352,10 @@ class _Search:
         if any(schema is each for each in self._begun):
             return False  # it would have to hold itself
         self._begun.append(schema)
-        some = [
-            each
-            for each in alternatives(schema, self._reading.root, self._reading)
-            if kind in ("", each.type) or not each.sure_type
-        ]
+        some = alternatives(schema, self._reading.root, self._reading)
+        if kind:
+            typed = (replace(each, type=each.sure_type or kind, guessed=False) for each in some)
+            some = [each for each in typed if each.type == kind and not impossible(each)]
         found = any(self._has(each, depth) for each in some)
         self._begun.pop()
         if found:

@@ -23,7 +23,7 @@ FOLDED: Final = 0.9
 OPTIONAL: Final = 0.5
 """What a field is worth that may be missing."""
 _DIGITS: Final = 12
-MOST_AT_ONCE: Final = 5_000
+MOST_AT_ONCE: Final = 3_000
 _MOST_AT_LEISURE: Final = 200_000
 """Steps of comparing that are made for one set of fields: while a loop waits, and when a catalogue is analysed."""
 _MOST_CELLS: Final = 500_000

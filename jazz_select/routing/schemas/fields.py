@@ -148,7 +148,7 @@ def _spread(schema: object, reading: Reading, hops: int) -> Iterator[Alternative
     elif keyword := next((each for each in _DEPENDENT if isinstance(known.get(each), Mapping)), ""):
         yield from _dependent(known, keyword, reading, hops)
     else:
-        yield from (each for each in _typed(known) if not _impossible(each))
+        yield from (each for each in _typed(known) if not impossible(each))
 
 
 _DEPENDENT: Final = ("dependentSchemas", "dependentRequired")
@@ -171,7 +171,9 @@ def _either(schema: Schema, keyword: str, reading: Reading, hops: int) -> Iterat
     if sum(map(len, spread)) > MOST_ALTERNATIVES:
         yield _WHO_KNOWS
         return
-    alone = all(_apart(one, other) for mine, others in combinations(spread, 2) for one, other in product(mine, others))
+    reading.left -= sum(map(len, spread)) ** 2 // 2
+    pairs = (pair for mine, others in combinations(spread, 2) for pair in product(mine, others))
+    alone = reading.left >= 0 and all(_apart(*pair) for pair in pairs)
     for each in (one for group in spread for one in group):
         yield each if alone else replace(each, certain=False)
 
@@ -245,7 +247,7 @@ def _merged(parts: Sequence[object], reading: Reading, hops: int) -> Iterator[Al
             return
         reading.left -= len(whole) * len(spread)
         pairs = [_joined(one, other) for one in whole for other in spread]
-        whole = [each for each in pairs if each is not None and not _impossible(each)]
+        whole = [each for each in pairs if each is not None and not impossible(each)]
     yield from whole
 
 
@@ -328,7 +330,7 @@ def _listed(schema: Schema) -> list[Any] | None:
     return cast("list[Any]", schema["enum"]) if isinstance(schema.get("enum"), list) else None
 
 
-def _impossible(each: Alternative) -> bool:
+def impossible(each: Alternative) -> bool:
     """Whether surely no value is one of this alternative, as far as that shows without looking into its parts."""
     own = each.schema
     if own.get("enum") == [] or own.get("not") in (True, {}):
@@ -468,9 +470,9 @@ RESULT: Final = "result"
 """What a value that is no object is called among the fields of a context."""
 
 
-def type_text(schema: object, root: Schema) -> str:
+def type_text(schema: object, root: Schema, reading: Reading | None = None) -> str:
     """A type in a few words, for people and models: `string`, `integer or null`, `array of string`, `"a" or "b"`."""
-    found = alternatives(schema, root)[:4]
+    found = alternatives(schema, root, reading)[:4]
     return " or ".join(dict.fromkeys(map(_in_words, found))) or "nothing"
 
 

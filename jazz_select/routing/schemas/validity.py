@@ -15,7 +15,7 @@ from jazz_select.routing.schemas.keywords import SIMPLE, in_todays_words, known_
 from jazz_select.text import beginning, describe_error
 
 MOST_PROBLEMS: Final = 5
-MOST_STEPS: Final = 30_000
+MOST_STEPS: Final = 22_000
 """Keywords and parts of a value that are looked at for one question."""
 _MOST_WORDED: Final = 1_500
 """Those that are looked at to say in words what is wrong, which takes longer."""
