@@ -10,7 +10,8 @@ from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandid
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall
 from jazz_select.routing.schemas.compatibility import Field, available_fields, outputs
-from jazz_select.routing.schemas.fields import RESULT, alternatives, fields
+from jazz_select.routing.schemas.fields import RESULT, alternatives, fields, shape
+from jazz_select.routing.schemas.validity import is_valid
 from jazz_select.routing.tools.tool import Tool
 
 
@@ -20,7 +21,7 @@ class Choose:
 
 CHOOSE = Choose()
 Step = str | GuidedDecisionPoint | Choose
-_STEPS = (str, GuidedDecisionPoint, Choose)
+_STEPS = (str, Tool, GuidedDecisionPoint, Choose)
 
 
 def check_run(steps: object, inputs: object) -> None:
@@ -33,7 +34,7 @@ def check_run(steps: object, inputs: object) -> None:
     if isinstance(steps, Sequence) and not isinstance(steps, str | bytes):
         given = [each for each in cast("Sequence[object]", steps) if not isinstance(each, _STEPS)]
     if given:
-        msg = f"steps are a list of names of tools, GuidedDecisionPoints and CHOOSE, not {given[0]!r:.80}"
+        msg = f"steps are a list of tools or their names, GuidedDecisionPoints and CHOOSE, not {given[0]!r:.80}"
         raise ConfigError(msg)
     if inputs is not None and not isinstance(inputs, Mapping):
         msg = f"inputs are a mapping of names to values, not {inputs!r:.80}"
@@ -138,6 +139,7 @@ class RunContext:
         declared = {each.name: each for each in outputs(tool)}
         fed = [name for name in given if name not in self.fixed and (not declared or name in declared)]
         self.context.update({name: given[name] for name in fed})
+        self._declared = {name: each for name, each in self._declared.items() if name not in fed}
         self._declared.update({name: replace(declared[name], certain=True) for name in fed if name in declared})
         # A value that is null feeds nothing, whatever was declared.
         self._declared = {name: each for name, each in self._declared.items() if self.context.get(name) is not None}
@@ -174,25 +176,32 @@ def inputs_lost(tool: Tool, lost: Iterable[str], arguments: Mapping[str, Any]) -
     return [name for name in fields(tool.input_schema) if name not in arguments and folded_name(name) in gone]
 
 
-def arguments_of(tool: Tool, context: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Arguments from what is there, and the required ones that are not."""
+def arguments_of(
+    tool: Tool, context: Mapping[str, Any], fixed: Collection[str] = ()
+) -> tuple[dict[str, Any], list[str]]:
+    """Arguments from what is there, and the required ones that are not: of the way to call it that lacks least.
+
+    What a tool gave and is not valid for an optional input of the next one is left out. The `fixed` ones, which the
+    caller gave, are not, and a tool that destroys something gets all that is there or fails.
+    """
     alike: dict[str, list[str]] = {}
     for name in context:
         alike.setdefault(folded_name(name), []).append(name)
+    found = shape(tool.input_schema)
+    needed = found.needed if found else (frozenset[str](),)
+    wanted: dict[str, object] = {name: part for name, (part, _) in fields(tool.input_schema).items()}
+    wanted |= {name: True for names in needed for name in sorted(names) if name not in wanted}
     arguments: dict[str, Any] = {}
-    missing: list[str] = []
-    for name, (part, required) in fields(tool.input_schema).items():
+    for name, part in wanted.items():
         same = alike.get(folded_name(name), [])
-        if name in context and context[name] is None and not _takes_null(part, tool):
-            if required:
-                missing.append(name)
-        elif name in context:
-            arguments[name] = context[name]
-        elif len(same) == 1:
-            arguments[name] = context[same[0]]
-        elif required:
-            missing.append(name)
-    return arguments, missing
+        given = name if name in context else same[0] if len(same) == 1 else None
+        if given is None or (context[given] is None and given == name and not _takes_null(part, tool)):
+            continue
+        optional = not tool.destructive and given not in fixed and not all(name in names for names in needed)
+        if not optional or is_valid(context[given], part, tool.input_schema, unread=frozenset()) is not False:
+            arguments[name] = context[given]
+    least = min(needed, key=lambda names: len(names - arguments.keys()))
+    return arguments, [name for name in wanted if name in least and name not in arguments]
 
 
 def _takes_null(part: object, tool: Tool) -> bool:
