@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jazz_select import FlowRegistry, FlowSelector, tool_from_function
+from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.agent import Agent
 from jazz_select.errors import ConfigError
 from jazz_select.routing import CHOOSE, FlowExecutor, GuidedDecisionPoint, Plan, PlanStep, run_plan
