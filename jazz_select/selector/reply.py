@@ -24,7 +24,7 @@ _WRAPPING = " \t\r\n`'\"*<>.,;:!“”‘’«»"
 _WORD = re.compile(r"[^\W_]+")
 _LONGEST_MENTION = 120
 # Bounds. An honest reply is a few hundred characters; a reasoning model may put pages before its array.
-_WINDOW = 32_768  # characters read from either end of a reply
+_WINDOW = 16_384  # characters read from either end of a reply
 _ITEMS = 2_000  # values visited inside one JSON value
 _IDS = 64  # ids read
 _ID_CHARS = 200  # characters kept of what is no candidate
@@ -122,7 +122,8 @@ def _mention_pattern(keys: Iterable[str]) -> re.Pattern[str] | None:
     """Finds any of `keys` as whole words, the longest first, however their words are joined."""
     words = {tuple(_WORD.findall(key)) for key in keys if len(key) <= _LONGEST_MENTION and folded_mention(key)}
     forms = sorted((r"[\s_-]?".join(map(re.escape, parts)) for parts in words), key=len, reverse=True)
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(forms)})(?![\w-])", re.IGNORECASE) if forms else None
+    first = "".join({re.escape(parts[0][0]) for parts in words})  # most places are none, whatever the forms
+    return re.compile(rf"(?<![\w-])(?=[{first}])(?:{'|'.join(forms)})(?![\w-])", re.IGNORECASE) if forms else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

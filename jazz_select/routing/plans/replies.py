@@ -14,12 +14,12 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from jazz_select.chat.json_reader import (
     BROKEN,
-    LONGEST,
     Standing,
     decoded,
     ends_as_json,
     outside_thoughts,
     repaired,
+    too_large,
     unquoted,
     without_first_thought,
 )
@@ -47,6 +47,7 @@ _REVISED = re.compile(
     r"\b(?:instead|correction|corrected|final|finally|actually|scratch that|revised|wait)\b", re.IGNORECASE
 )
 _TEXT_BESIDE = ("content", "text", "message", "response")
+_MOST_FIELDS = 1_000
 _BEFORE = 200
 _LONGEST_FENCE = 40
 
@@ -57,8 +58,8 @@ def folded_key(key: object) -> str:
 
 
 def folded_fields(item: Mapping[Any, Any]) -> dict[str, Any]:
-    """An object by folded keys; of two that fold to one, the first."""
-    return {folded_key(key): value for key, value in reversed([*item.items()])}
+    """The first fields of an object by folded keys; of two that fold to one, the first."""
+    return {folded_key(key): value for key, value in reversed([*islice(item.items(), _MOST_FIELDS)])}
 
 
 def step_of(call: object) -> PlanStep:
@@ -199,8 +200,8 @@ def read_tool_reply(reply: object) -> ToolReply:
             if said
             else _unreadable(f"a reply is text or one of the three shapes, not {type(reply).__name__}")
         )
-    if len(reply) > LONGEST:
-        return _unreadable(f"the reply is longer than {LONGEST} characters")
+    if large := too_large(reply):
+        return _unreadable(f"the reply {large}")
     text, value = unquoted(reply.strip())
     if value is BROKEN or isinstance(value, str):
         return _in_prose(without_first_thought(text))
@@ -245,7 +246,7 @@ def _among(text: str, shapes: list[tuple[Standing, _Said]]) -> ToolReply:
     texts: list[str] = []
     around: list[str] = []
     notes: dict[str, None] = {}
-    seen: list[Any] = []
+    seen: set[bytes] = set()
     end = 0
     for where, said in shapes:
         before, end = text[end : where.start], where.end
@@ -254,13 +255,14 @@ def _among(text: str, shapes: list[tuple[Standing, _Said]]) -> ToolReply:
         if said.calls and _QUOTED.search(before[-_BEFORE:]):
             notes["a call was quoted, not made"] = None
             continue
-        if where.value in seen:
+        own = plain_bytes(where.value)
+        if own in seen:
             notes["a call was repeated"] = None
             continue
         if calls and said.calls and _REVISED.search(before[-_BEFORE:]):
             notes["a call was taken back"] = None
             calls.clear()
-        seen.append(where.value)
+        seen.add(own)
         calls.extend(said.calls)
         texts.append(said.text)
     around.append(_prose(text[end:]))

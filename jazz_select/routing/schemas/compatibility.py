@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,12 @@ FOLDED: Final = 0.9
 OPTIONAL: Final = 0.5
 """What a field is worth that may be missing."""
 _DIGITS: Final = 12
+_MOST_KEPT, _LONGEST_KEPT = 32_768, 40
+"""Comparisons of two schemas that are remembered, and the longest text that is part of one."""
+_MOST_NUMBERS, _FEWEST_ROWS = 4_000_000, 64
+"""Scores that are remembered: a row has one for each tool."""
+K = TypeVar("K")
+V = TypeVar("V")
 
 Scores = npt.NDArray[np.float64]
 
@@ -114,6 +120,7 @@ class CompatibilityIndex:
         }
         self._fits: dict[tuple[str, str], float] = {}
         self._rows: dict[tuple[tuple[str, str, bool], ...], Scores] = {}
+        self._most_rows = max(_FEWEST_ROWS, min(_MOST_KEPT, _MOST_NUMBERS // max(len(self.tools), 1)))
 
     def scores(self, available: Iterable[Field]) -> Scores:
         """`compatibility_score` with each tool, in the order in which they were given; shape (tools,)."""
@@ -137,13 +144,16 @@ class CompatibilityIndex:
                 score = field_score(group, wanted, self._fit)
                 if score:
                     row[consumers] += score * shares  # no tool wants two fields of one name
-            self._rows[key] = row
+            if all(map(_may_come_again, group)):
+                _keep(self._rows, key, row, self._most_rows)
         return row
 
     def _fit(self, there: Field, wanted: Field) -> float:
+        if not _may_come_again(there):
+            return _fit(there, wanted)
         pair = (_key(there), _key(wanted))
         if pair not in self._fits:
-            self._fits[pair] = _fit(there, wanted)
+            _keep(self._fits, pair, _fit(there, wanted), _MOST_KEPT)
         return self._fits[pair]
 
     def graph(self) -> Scores:
@@ -151,6 +161,19 @@ class CompatibilityIndex:
         table = np.stack([self.scores(outputs(tool)) for tool in self.tools]) if self.tools else np.zeros((0, 0))
         np.fill_diagonal(table, 0.0)
         return table
+
+
+def _may_come_again(each: Field) -> bool:
+    """False for the schema of one text that somebody said: it is long, and hardly ever said again."""
+    said = cast("Schema", each.schema).get("const") if isinstance(each.schema, Mapping) else None
+    return not isinstance(said, str) or (len(said) <= _LONGEST_KEPT and not _key(each).startswith("#"))
+
+
+def _keep(kept: dict[K, V], key: K, value: V, most: int) -> None:
+    """Remember it, in the place of the one remembered first where there are too many."""
+    while len(kept) >= most:
+        del kept[next(iter(kept))]
+    kept[key] = value
 
 
 def _key(each: Field) -> str:
