@@ -27,7 +27,7 @@ from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import CALL_ID
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error
-from jazz_select.threads import called_within, ends_within
+from jazz_select.threads import Threaded, called_within, ends_within, is_async
 
 _log = logging.getLogger(__name__)
 CallStatus = Literal["ok", "failed", "denied", "asked", "unknown"]
@@ -109,7 +109,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     """Call a tool once, if that may be.
 
     A plain function runs in a thread of its own and so holds up nobody. Nothing can end it: after the time limit it
-    goes on unheard.
+    goes on unheard. Once several calls of it hang like that, no further one is begun.
 
     A call that destroys something is claimed by its id before it is made, where there is a store of claims: whoever
     comes second, in whatever process, gets what became of it, or hears that nobody knows.
@@ -207,6 +207,8 @@ def _unprepared(tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
     """The outcome of a call whose arguments are not right, or whose tool cannot be called."""
     if tool.function is None:
         return _failed(call, "tool", f"{tool.name} was only described; there is nothing to run")
+    if (refusal := Threaded.refused(tool.function)) and not is_async(tool.function):
+        return _failed(call, "tool", f"{tool.name} was not run: {refusal}")
     try:
         missing = left_out(tool, call.arguments)
         problem = invalid(tool.input_schema, call.arguments)
@@ -329,7 +331,16 @@ async def _made(
         if traced is not None:
             traced.note({CALL_ID: call.id, "door": call.door, "status": "unknown"})
             traced.hold({"arguments": dict(arguments)})
-        outcome = await _within(call, partial(function, **given), timeout_s)
+        if is_async(function):
+            outcome = await _within(call, partial(function, **given), timeout_s)
+        elif refusal := Threaded.refused(function):
+            outcome = _failed(call, "tool", f"{tool.name} was not run: {refusal}")
+        else:
+            threaded = Threaded(function, given)
+            try:
+                outcome = await _within(call, threaded, timeout_s)
+            finally:
+                threaded.leave()
         await _settled(claims, outcome)
         if traced is not None:
             traced.note({"status": outcome.status})
@@ -353,7 +364,7 @@ def _wants_id(tool: RunnableTool, function: Callable[..., object]) -> bool:
     return parameter is not None and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
 
 
-async def _within(call: ToolCall, function: "partial[Any]", timeout_s: float | None) -> CallOutcome:
+async def _within(call: ToolCall, function: Callable[[], object], timeout_s: float | None) -> CallOutcome:
     task = asyncio.ensure_future(_called(function))
     if not await ends_within(task, timeout_s):
         return _failed(call, "timeout", f"{call.tool} gave no answer within {timeout_s:g} s", unknown=True)
@@ -370,7 +381,7 @@ async def _within(call: ToolCall, function: "partial[Any]", timeout_s: float | N
         return replace(_failed(call, "output", message, cause=problem), called=True)
 
 
-async def _called(function: "partial[Any]") -> object:
+async def _called(function: Callable[[], object]) -> object:
     try:
         return await called_within(function, limit_s=None, name="jazz-select-tool")
     except SystemExit as left:  # it would end the event loop, and everything else that runs in it

@@ -165,7 +165,8 @@ class CompatibilityIndex:
 
 def _may_come_again(each: Field) -> bool:
     """False for the schema of one text that somebody said: it is long, and hardly ever said again."""
-    said = cast("Schema", each.schema).get("const") if isinstance(each.schema, Mapping) else None
+    schema: object = each.schema
+    said = cast("Mapping[str, object]", schema).get("const") if isinstance(schema, Mapping) else None
     return not isinstance(said, str) or (len(said) <= _LONGEST_KEPT and not _key(each).startswith("#"))
 
 
