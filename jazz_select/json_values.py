@@ -13,12 +13,38 @@ from jazz_select.text import as_text
 
 DEEPEST: Final = 64
 """Levels of nesting that are kept."""
+MOST_VALUES: Final = 50_000
+MOST_LETTERS: Final = 4_000_000
+"""Of what a tool may return: names, texts, numbers, lists and objects together; and characters in all of it."""
 _LARGEST: Final = 2**63
 _MOST_DIGITS: Final = 18
 _LARGEST_FACT: Final = 20_000
 _MOST_FACTS: Final = 100
 _BUDGET: Final = 60_000
 """Bytes of JSON that may be kept between two turns: of one fact, and of all together."""
+
+
+def too_much(value: object) -> str:
+    """Why a value is more than is taken, as a sentence goes on after "it ran, but"; empty where it is not.
+
+    Counted before it is made JSON, which is one step that nothing else can run beside. Objects count as one value.
+    """
+    values = letters = 0
+    left: list[object] = [value]
+    while left:
+        each = left.pop()
+        values += 1
+        if isinstance(each, str | bytes):
+            letters += len(each)
+        elif isinstance(each, Mapping):
+            left += [part for pair in cast("Mapping[object, object]", each).items() for part in pair]
+        elif isinstance(each, list | tuple | set | frozenset):
+            left += cast("list[object]", each)
+        if values + len(left) > MOST_VALUES:
+            return f"it returned more than {MOST_VALUES} values; let it return fewer, or page by page"
+        if letters > MOST_LETTERS:
+            return f"it returned more than {MOST_LETTERS} characters; let it return fewer, or where they are"
+    return ""
 
 
 def as_json(value: object) -> Any:

@@ -2,14 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
-from unicodedata import normalize
 
 from jazz_select.agent.answer import AnswerWriter
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.checks import check_agent_parts
-from jazz_select.agent.conversation import SHIFT_ABOVE, Conversation
+from jazz_select.agent.conversation import SHIFT_ABOVE, Conversation, heard
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
@@ -37,7 +36,6 @@ from jazz_select.routing.tool_call import ApprovalPolicy, Approve
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
-from jazz_select.text import as_text
 from jazz_select.values import Message
 
 _SELECT, _RUN, _CONVERSE, _ANSWER = "select", "run_flows", "converse", "answer"
@@ -173,7 +171,7 @@ class Agent:
         known = checked_input(message, context)
         wanted = OutputSchema(schema) if schema is not None else self._schema
         conversation = Conversation.of(history).named(conversation_id)
-        said = normalize("NFKC", as_text(message))
+        said = heard(message)
         request = TurnRequest(
             message=said, conversation=conversation, context=known, schema=wanted, key=conversation.next_turn(said)
         )

@@ -16,11 +16,13 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
 from jazz_select.routing.names.words import stems
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.text import as_text, cut
+from jazz_select.text import as_text, cut, nfkc
 from jazz_select.values import Message, Reason
 
 VERSION: Final = 1
 MOST_MESSAGES: Final = 40
+LONGEST_HEARD: Final = 32_000
+"""Characters of a message that an agent reads; `LONGEST_MESSAGE` of it are kept for later turns."""
 LONGEST_MESSAGE: Final = 8_000
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
@@ -302,6 +304,11 @@ class Conversation(_Frozen):
                 "turns": self.turns + 1,
             }
         )
+
+
+def heard(message: str) -> str:
+    """What a user says, as it is read: in Unicode, in one form, and cut where one can see it."""
+    return cut(nfkc(as_text(cut(message, LONGEST_HEARD))), LONGEST_HEARD)
 
 
 def bounded(text: str) -> str:

@@ -19,7 +19,7 @@ from uuid import uuid4
 import orjson
 
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import output_json, plain_bytes
+from jazz_select.json_values import output_json, plain_bytes, too_much
 from jazz_select.ports import Claim, ClaimStore
 from jazz_select.routing.names.words import NamedTool
 from jazz_select.routing.records import Door, Fault, StepError, ToolCall
@@ -375,6 +375,8 @@ async def _within(call: ToolCall, function: Callable[[], object], timeout_s: flo
         message = f"{call.tool} failed: {describe_error(error)}"
         return replace(_failed(call, "tool", message, cause=error), called=True)
     try:
+        if large := too_much(task.result()):
+            return replace(_failed(call, "output", f"{call.tool}: it ran, but {large}"), called=True)
         return CallOutcome(call=call, status="ok", output=output_json(task.result()), called=True)
     except Exception as problem:  # noqa: BLE001 - whatever a value trips over, it is no JSON
         message = f"{call.tool}: it ran, but returned what is no JSON: {describe_error(problem)}"

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
 from typing import Any, Literal, NamedTuple, cast
-from unicodedata import normalize
 
 from jazz_select.chat.json_reader import BROKEN, after_thoughts, before_thoughts, embedded, repaired, unquoted
-from jazz_select.text import beginning, clean
+from jazz_select.text import beginning, clean, nfkc
 from jazz_select.values import Candidate
 
 _ORDINAL = re.compile(r"(?:(?:flow|candidate|option|number|no\.?)\s*)?[#(\[]*([0-9]{1,4})[\s.)\]:]*", re.IGNORECASE)
@@ -106,7 +105,7 @@ class Mentions:
 
 def folded_mention(text: str) -> str:
     """`text` without case and separators: RefundOrder and refund_order are one. Numbers alone fold to nothing."""
-    letters = "".join(_WORD.findall(normalize("NFKC", text).casefold()))
+    letters = "".join(_WORD.findall(nfkc(text).casefold()))
     return "" if letters.isdecimal() else letters
 
 

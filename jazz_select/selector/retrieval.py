@@ -15,6 +15,8 @@ from jazz_select.text import clean
 from jazz_select.values import Candidate
 
 _log = logging.getLogger(__name__)
+_READ = 8_000
+"""Characters of a request that recall and a model's prompt read."""
 _Metadata = Sequence[Mapping[str, Any]]
 
 
@@ -90,7 +92,8 @@ def _candidate(metadata: object) -> Candidate | None:
 
 
 def _blank(text: str) -> bool:
-    return not clean(text).strip()
+    """Whether it says nothing, as far as it is read."""
+    return not clean(text.lstrip()[:_READ]).strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, cast
-from unicodedata import category, normalize
+from unicodedata import category
 
 from jazz_select.errors import ConfigError
+from jazz_select.text import nfkc
 
 LONGEST: Final = 200
 """A longer text is no name: only a tool that is called exactly so is found by it."""
@@ -80,7 +81,7 @@ def words(text: str) -> tuple[str, ...]:
 
     Characters that nobody sees (zero-width, direction marks) are no part of a name.
     """
-    plain = "".join(char for char in normalize("NFKC", text) if category(char) != "Cf")
+    plain = "".join(char for char in nfkc(text) if category(char) != "Cf")
     apart = _HUMP.sub(" ", plain).casefold()
     return tuple("".join(char if category(char).startswith(_LETTERS) else " " for char in apart).split())
 
