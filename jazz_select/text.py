@@ -9,7 +9,7 @@ _LONGEST_ERROR = 500
 _LONGEST_VALUE = 120
 _FORBIDDEN = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NEWLINE = re.compile("\r\n?")
-_BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+")
 """What ends a line for some reader or turns its direction, what cannot be seen, and halves of surrogate pairs."""
 _MOST_MARKS, _SHORT = 30, 1_000
 _MARKED = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1},}}")

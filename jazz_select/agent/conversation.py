@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from jazz_select.agent.flows.slots import folded_message
 from jazz_select.agent.flows.tentative import is_tentative
@@ -24,6 +24,8 @@ MOST_MESSAGES: Final = 40
 LONGEST_HEARD: Final = 32_000
 """Characters of a message that an agent reads; `LONGEST_MESSAGE` of it are kept for later turns."""
 LONGEST_MESSAGE: Final = 8_000
+LONGEST_STORED: Final = 2_000_000
+_MOST_ERRORS: Final = 100
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
 _EPISODE: Final = 300
@@ -190,12 +192,12 @@ class Conversation(_Frozen):
     """
 
     id: str = ""
-    messages: tuple[Said, ...] = ()
-    flows: tuple[OpenFlow, ...] = ()
-    failed: tuple[OpenFlow, ...] = ()
-    episodes: tuple[str, ...] = ()
+    messages: Annotated[tuple[Said, ...], FailFast()] = ()
+    flows: Annotated[tuple[OpenFlow, ...], FailFast()] = ()
+    failed: Annotated[tuple[OpenFlow, ...], FailFast()] = ()
+    episodes: Annotated[tuple[str, ...], FailFast()] = ()
     pending: PendingCall | None = None
-    done: tuple[str, ...] = ()
+    done: Annotated[tuple[str, ...], FailFast()] = ()
     turns: int = 0
     version: int = VERSION
 
@@ -220,11 +222,18 @@ class Conversation(_Frozen):
         Raises:
             SnapshotError: It is none, or of a version that is not known here.
         """
+        if len(text) > LONGEST_STORED:
+            problem = f"it is longer than {LONGEST_STORED} characters, which no conversation is"
+            raise SnapshotError(problem)
         try:
             found = cls.model_validate_json(text)
         except ValidationError as error:
-            missing = tuple(".".join(map(str, each["loc"])) for each in error.errors())
-            problem = f"{missing[0] or 'the text'}: {error.errors()[0]['msg']}"
+            if error.error_count() > _MOST_ERRORS:
+                problem = f"{error.error_count()} things in it are wrong, so it is no conversation"
+                raise SnapshotError(problem) from None
+            errors = error.errors(include_url=False, include_context=False, include_input=False)
+            missing = tuple(".".join(map(str, each["loc"])) for each in errors)
+            problem = f"{missing[0] or 'the text'}: {errors[0]['msg']}"
             raise SnapshotError(problem, missing=missing) from error
         if found.version != VERSION:
             problem = f"the conversation is of version {found.version}, and this is version {VERSION}"

@@ -26,6 +26,7 @@ _LONGEST_MENTION = 120
 _WINDOW = 16_384  # characters read from either end of a reply
 _ITEMS = 2_000  # values visited inside one JSON value
 _IDS = 64  # ids read
+_LONGEST_FOLDED = 1_000  # characters of what may be a name
 _ID_CHARS = 200  # characters kept of what is no candidate
 _FENCE = re.compile(
     r"```+(?:(?:json5?|jsonc|javascript|js|python|py|text|txt|plaintext|xml|yaml)(?![\w-]))?", re.IGNORECASE
@@ -105,7 +106,7 @@ class Mentions:
 
 def folded_mention(text: str) -> str:
     """`text` without case and separators: RefundOrder and refund_order are one. Numbers alone fold to nothing."""
-    letters = "".join(_WORD.findall(nfkc(text).casefold()))
+    letters = "".join(_WORD.findall(nfkc(text[:_LONGEST_FOLDED]).casefold()))
     return "" if letters.isdecimal() else letters
 
 

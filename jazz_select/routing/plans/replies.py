@@ -38,6 +38,7 @@ _MEANT_A_CALL = re.compile(
     r"""|["'](?:tool|tool_?name|function|function_?name|function_?call|arguments|parameters|action_?input)["']\s*:""",
     re.IGNORECASE,
 )
+_CALL_WORDS = ("tool", "function", "arguments", "parameters", "action")
 _QUOTED = re.compile(
     r"\b(?:not|never|n['’]t|rather than|instead of|without|example|e\.g\.|such as|would have been|could have been)"
     r"[^.\n{}]{0,40}$",  # the apostrophe that models write
@@ -213,22 +214,28 @@ def read_tool_reply(reply: object) -> ToolReply:
     return _unreadable("the reply is JSON, but none of the three shapes")
 
 
+def _means_a_call(text: str) -> bool:
+    """Whether it holds a part of a call; most texts hold none of the words, which is found out sooner."""
+    folded = text.casefold()
+    return any(word in folded for word in _CALL_WORDS) and _MEANT_A_CALL.search(text) is not None
+
+
 def _is_data(text: str, value: object) -> bool:
     """Whether a JSON value may be an answer by itself: it says something, and has nothing of a call that went wrong."""
-    return (value is False or value == 0 or bool(value)) and not _MEANT_A_CALL.search(text)
+    return (value is False or value == 0 or bool(value)) and not _means_a_call(text)
 
 
 def _in_prose(text: str) -> ToolReply:
     """Shapes among prose: every part is kept, what stands between them as text."""
     text, values = outside_thoughts(text)
     shapes = [(each, said) for each in values if (said := _shape(each.value)) is not None]
-    if shapes and not _MEANT_A_CALL.search(_between(text, values)):  # else these are parts of a broken shape
+    if shapes and not _means_a_call(_between(text, values)):  # else these are parts of a broken shape
         return _among(text, shapes)
     said = _shape(repaired(text)) if _seems_finished(text) else None
     if said is not None and (said.calls or said.text):
         begun = min((place for place in map(text.find, "[{") if place >= 0), default=0)
         return replace(_reply(said, note="the JSON was repaired"), alone=not _prose(text[:begun]))
-    if _MEANT_A_CALL.search(text):
+    if _means_a_call(text):
         return _unreadable("the reply begins a call, but its JSON is broken or cut off")
     plain = text.strip()
     return ToolReply(kind="text", text=plain) if plain else _unreadable("the reply is empty")
