@@ -131,7 +131,7 @@ async def doors(folder: Path) -> AsyncGenerator[dict[str, Door]]:
             "a reply with calls": Door(reply, far, chain),
             "an answer in a schema": Door(reply, far, answer),
             "a planner's decision": Door("65,536 characters", far, decided),
-            "what a tool returns": Door("50,000 values, 4,000,000 characters", far, returned),
+            "what a tool returns": Door("10,000 values, 4,000,000 characters", far, returned),
             "the input of a chain": Door("whole; 40 characters of it are remembered", far, _executed),
             "the name of a tool": Door("200 characters", far, _resolved),
             "a listing of tools": Door("8,000 characters of each, in an index", far, listed),

@@ -253,13 +253,14 @@ class Conversation(_Frozen):
         if not isinstance(given, Sequence) or not all(isinstance(each, Message) for each in given):  # pyright: ignore[reportUnknownVariableType] - callers without a type checker
             msg = "history is a Conversation (Conversation.from_json reads a stored one) or a list of Messages"
             raise ConfigError(msg)
+        kept = [each for each in history or () if each.role in ("user", "assistant")]
+        asked = [each for each in kept if each.role == "user"]
         said = tuple(
-            Said(role=each.role, content=bounded(each.content))
-            for each in history or ()
-            if each.role in ("user", "assistant")
+            Said(role="user" if each.role == "user" else "assistant", content=bounded(each.content))
+            for each in kept[-MOST_MESSAGES:]
         )
-        earlier = [f"The user said: {_short(each.content)}" for each in said if each.role == "user"]
-        return cls(messages=said[-MOST_MESSAGES:], episodes=tuple(earlier[-MOST_EPISODES:]), turns=len(earlier))
+        earlier = [f"The user said: {_short(bounded(each.content))}" for each in asked[-MOST_EPISODES:]]
+        return cls(messages=said, episodes=tuple(earlier), turns=len(asked))
 
     def named(self, conversation_id: str) -> "Conversation":
         """With an id: its own, else this one, else a new one.
@@ -322,7 +323,7 @@ def heard(message: str) -> str:
 
 def bounded(text: str) -> str:
     """A text as it can be kept: storable, and cut where one can see it."""
-    return cut(as_text(text), LONGEST_MESSAGE)
+    return as_text(cut(text, LONGEST_MESSAGE))
 
 
 def _short(text: str) -> str:

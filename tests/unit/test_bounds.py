@@ -244,7 +244,7 @@ async def test_a_tool_returns_so_much_and_no_more(returned: object, told: str) -
     result = await FlowExecutor([_tool(give)]).run(["find"], {})
     record = result.records[-1]
     assert (result.status, record.fault, record.output) == ("failed", "output", None)
-    assert "it ran, but it returned more than" in record.error
+    assert "it ran, but returned more than" in record.error
     assert told in record.error
 
 
