@@ -40,9 +40,8 @@ def too_much(value: object) -> str:
         if isinstance(each, str | bytes):
             letters += len(each)
         elif isinstance(each, dict | list | tuple | set | frozenset):
-            holder: Any = each  # whatever it holds
-            again += id(holder) in holders
-            holders.add(id(holder))
+            again += id(cast("object", each)) in holders
+            holders.add(id(cast("object", each)))
             if isinstance(each, dict):
                 mapping = cast("dict[object, object]", each)
                 letters += sum(len(key) for key in mapping if isinstance(key, str))
