@@ -15,9 +15,17 @@ from uuid import NAMESPACE_DNS, uuid5
 Role = Literal["system", "user", "assistant"]
 
 
-@lru_cache(1 << 16)
+_LONGEST_CACHED = 120
+"""A longer name is no name: it would only take memory."""
+
+
 def flow_id(name: str) -> str:
     """The id of the flow of this name: `uuid5(name)`, the same in every process and after every restart."""
+    return _flow_id(name) if len(name) <= _LONGEST_CACHED else str(uuid5(NAMESPACE_DNS, name))
+
+
+@lru_cache(1 << 15)
+def _flow_id(name: str) -> str:
     return str(uuid5(NAMESPACE_DNS, name))
 
 

@@ -1,7 +1,7 @@
 """Flows as data: YAML and JSON files, checked by pydantic, with errors that name file, flow and field."""
 
 import json
-import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,15 +16,21 @@ from jazz_select.flow.base import BaseFlow, Flow
 from jazz_select.flow.checks import describe
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
 from jazz_select.flow.origin import read_from, short_path
+from jazz_select.text import beginning
 
 if TYPE_CHECKING:
     from yaml import SafeLoader as _YamlLoader
 else:
     _YamlLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, where PyYAML has libyaml
 
+LARGEST = 4 << 20
+"""Bytes of a file that is read."""
+MOST_VALUES = 100_000
+"""Keys, texts, lists and mappings in one file, those that aliases and merge keys repeat counted again."""
 _DEPTH = 100
-_BRACKETS = re.compile(r"[\[\]{}]")
-_NESTED_DASHES = re.compile(rf"(?:- ){{{_DEPTH},}}")
+_LONGEST_NUMBER = 100
+_LONGEST_FIELD, _MOST_NAMED = 80, 10
+_NUMBER = "+-0123456789_:."
 SUFFIXES = (".json", ".yaml", ".yml")
 _PLAIN: dict[str, type[CompositeFlow]] = {"sequential": SequentialFlow, "parallel": ParallelFlow}
 _QUOTES = "; put quotes around it (unquoted, YAML reads yes, no, on, off, numbers and dates as something else)"
@@ -112,7 +118,7 @@ def _entries(file: Path) -> Iterator[object]:
             mapping = cast("dict[object, object]", content)
             content = mapping["flows"] if "flows" in mapping and "name" not in mapping else [mapping]
             if set(mapping) - {"flows"} and "name" not in mapping and "flows" in mapping:
-                extra = ", ".join(sorted(repr(key) for key in set(mapping) - {"flows"}))
+                extra = ", ".join(sorted(f"{key!r:.80}" for key in set(mapping) - {"flows"})[:_MOST_NAMED])
                 raise FlowLoadError(short_path(str(file)), f"next to `flows:` it holds {extra}; take that out")
         if content is None:
             continue
@@ -124,6 +130,9 @@ def _entries(file: Path) -> Iterator[object]:
 
 def _text(file: Path) -> str:
     try:
+        if file.stat().st_size > LARGEST:
+            problem = f"it is larger than {LARGEST >> 20} MiB; split it into several files"
+            raise FlowLoadError(short_path(str(file)), problem)
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise FlowLoadError(short_path(str(file)), f"it is not UTF-8 ({error.reason}); save it as UTF-8") from error
@@ -139,29 +148,52 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     seen: dict[str, object] = {}
     for key, value in pairs:
         if key in seen:
-            msg = f"{key!r} stands twice in one mapping"
+            msg = f"{key!r:.80} stands twice in one mapping"
             raise ValueError(msg)
         seen[key] = value
     return seen
 
 
 def _yaml(text: str) -> list[object]:
-    if _is_too_deep(text):
-        msg = f"it nests lists or mappings more than {_DEPTH} deep, which no flow does"
-        raise ValueError(msg)
+    _check_size(text)
     return list(yaml.load_all(text, Loader=_UniqueKeys))
 
 
-def _is_too_deep(text: str) -> bool:
-    """The fast loader recurses in C, where too deep a nesting ends the process; so it is counted before."""
-    if _NESTED_DASHES.search(text):
-        return True
-    depth = 0
-    for character in _BRACKETS.findall(text):
-        depth += 1 if character in "[{" else -1
-        if depth > _DEPTH:
-            return True
-    return False
+def _check_size(text: str) -> None:
+    """Refuse what would not be loaded in a moment: events come one at a time, whatever they add up to.
+
+    The fast loader recurses in C, where too deep a nesting ends the process; an alias stands for all that it names,
+    so that a line may mean a million; and a long number, in the base 60 of YAML 1.1, takes time by its square.
+
+    Raises:
+        ValueError: It nests too deep, has too many values, or such a number.
+        YAMLError: It is no YAML.
+    """
+    total = 0
+    known: dict[str, int] = {}
+    nodes: list[tuple[str | None, int]] = []
+    for event in yaml.parse(text, Loader=_YamlLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            nodes.append((event.anchor, total))
+            total += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = nodes.pop()
+            if anchor:
+                known[str(anchor)] = total - before
+        elif isinstance(event, yaml.AliasEvent):
+            total += known.get(str(event.anchor), MOST_VALUES)  # one that is not closed yet holds itself
+        elif isinstance(event, yaml.ScalarEvent):
+            total += 1
+            known |= {str(event.anchor): 1} if event.anchor else {}
+            if len(event.value) > _LONGEST_NUMBER and not event.value.strip(_NUMBER):
+                msg = f"it has a number of more than {_LONGEST_NUMBER} digits; put quotes around it if it is a text"
+                raise ValueError(msg)
+        if len(nodes) > _DEPTH:
+            msg = f"it nests lists or mappings more than {_DEPTH} deep, which no flow does"
+            raise ValueError(msg)
+        if total > MOST_VALUES:
+            msg = f"it holds more than {MOST_VALUES} values, aliases counted as what they stand for; split it"
+            raise ValueError(msg)
 
 
 class _UniqueKeys(_YamlLoader):
@@ -169,9 +201,10 @@ class _UniqueKeys(_YamlLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
-        repeated = next((key for key in keys if keys.count(key) > 1), None)
+        counts = Counter(keys)
+        repeated = next((key for key in keys if counts[key] > 1), None)
         if repeated is not None:
-            problem = f"{repeated!r} stands twice in one mapping; a new flow begins with a dash"
+            problem = f"{repeated!r:.80} stands twice in one mapping; a new flow begins with a dash"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return super().construct_mapping(node, deep=deep)
 
@@ -208,7 +241,7 @@ def _place(file: Path, number: int) -> str:
 
 def _field(loc: tuple[int | str, ...]) -> str:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc)
-    return path.removeprefix(".") or "name"
+    return beginning(path.removeprefix("."), _LONGEST_FIELD) or "name"
 
 
 def _problem(error: ErrorDetails) -> str:
@@ -235,5 +268,5 @@ def _problem(error: ErrorDetails) -> str:
 
 def _unknown(field: str, *, nested: bool) -> str:
     known = list((BranchData if nested else FlowData).model_fields)
-    close = get_close_matches(field, known, n=1)
+    close = get_close_matches(field[:_LONGEST_FIELD], known, n=1)
     return f"is no field of a flow; {f'did you mean {close[0]!r}?' if close else 'there are ' + ', '.join(known)}"

@@ -1,12 +1,13 @@
 """ProceduralMemory: what an agent knows how to do, recalled by meaning and by words at once."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol, Self
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
 from jazz_select.memory.encoder import Encoder
@@ -19,6 +20,10 @@ from jazz_select.values import FlowCard, RecallResult
 
 _FRESH_S = 60.0
 """How long a model read from a store that others write to is trusted."""
+_MOST_AGENTS, _MOST_BYTES = 1_024, 64 << 20
+"""Agents whose models are kept, and the memory that these take together."""
+_SMALL, _NAME = 2_000, 200
+"""Bytes, about, of a model without its matrix, and of each name in it."""
 ProgressCallback = Callable[[int, int], None]
 _LISTED = frozenset({"flow_id", "flow_name", "flow_type", "description", "condition", "desired_effects", "priority"})
 
@@ -31,6 +36,12 @@ class AgentState:
     elsewhere: tuple[str, ...] = ()
     read_at: float = 0.0
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        transform = self.model.transform
+        return _SMALL + _NAME * len(self.model.names) + (0 if transform is None else transform.nbytes)
+
 
 class Agents:
     """The state of each agent, read when first needed."""
@@ -38,13 +49,22 @@ class Agents:
     def __init__(self, store: FlowStore) -> None:
         """Read from this store."""
         self._store = store
-        self._states: dict[str, AgentState] = {}
-        # A lock belongs to an event loop, and a memory may be used from several.
-        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
+        self._states: OrderedDict[str, AgentState] = OrderedDict()
+        # A lock belongs to an event loop, and a memory may be used from several. Who holds one or waits keeps it.
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[str, asyncio.Lock]]
+        self._locks = WeakKeyDictionary()
 
     def writing(self, agent_id: str) -> asyncio.Lock:
         """Held by whoever writes this agent's flows."""
-        return self._locks.setdefault(asyncio.get_running_loop(), {}).setdefault(agent_id, asyncio.Lock())
+        locks = self._locks.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
+        lock = locks.get(agent_id)
+        if lock is None:
+            lock = locks[agent_id] = asyncio.Lock()
+        return lock
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._states)
 
     def forget(self, agent_id: str) -> None:
         """Read it again next time."""
@@ -55,7 +75,16 @@ class Agents:
         state = self._states.get(agent_id)
         if state is None or (self._store.shared and monotonic() - state.read_at > _FRESH_S):
             state = self._states[agent_id] = await self._read(agent_id)
+            self._make_room()
+        elif agent_id in self._states:
+            self._states.move_to_end(agent_id)
         return state
+
+    def _make_room(self) -> None:
+        """Let go of those that were asked for longest ago: each is a matrix, and agents may come and go."""
+        held = sum(state.size for state in self._states.values())
+        while len(self._states) > 1 and (len(self._states) > _MOST_AGENTS or held > _MOST_BYTES):
+            held -= self._states.popitem(last=False)[1].size
 
     async def _read(self, agent_id: str) -> AgentState:
         """The note is the last thing that a sync writes, so without one a move to this layout may be under way."""

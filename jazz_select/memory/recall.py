@@ -15,11 +15,12 @@ from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.values import Candidate, RecallResult
 
 _JOINT = re.compile(
-    r"(?<=[.!?;。！？；])\s*(?=\S)"
-    r"|,?\s+(?:and then|and also|and|then|also|as well as|plus|additionally|after that)\s+"
+    r"(?<=[.!?;。！？；]) ?(?=\S)"
+    r"|,? (?:and then|and also|and|then|also|as well as|plus|additionally|after that) "
     r"|(?:，|、)?(?:然后|并且|而且|另外|还有)",
     re.IGNORECASE,
 )
+"""Of text in which no two blanks stand together: `\\s+` before a word would be tried from each of a thousand blanks."""
 _MIN_WORDS = 3
 _MIN_LETTERS = 4
 """Where no spaces stand between words, letters are counted instead."""
@@ -38,6 +39,8 @@ _SLACK = 5
 _MAX_COUNT = 1 << 31
 _BATCH = 64
 """Requests that one round trip holds."""
+_AT_ONCE = 4_000
+"""Characters that are read where the caller waits; more go to a thread, so that they hold up nobody else."""
 
 
 def clauses(text: str) -> tuple[str, ...]:
@@ -48,7 +51,7 @@ def clauses(text: str) -> tuple[str, ...]:
     """
     parts: list[str] = []
     pending = ""
-    for piece in _JOINT.split(text):
+    for piece in _JOINT.split(" ".join(text.split())):
         pending = f"{pending} {piece.strip()}".strip()
         if _says_something(pending):
             parts.append(pending)
@@ -263,27 +266,21 @@ class Retriever:
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
         """One result per query; `focuses` are the parts of them that were said last, or empty."""
-        asked = [
-            EncodedRequest.of(query, focus, lexical=self._encoder.lexical)
-            for query, focus in zip(queries, focuses, strict=True)
-        ]
-        if len(asked) == 1:
-            return [await self._one(asked[0], scope, model)]
+        said = list(zip(queries, focuses, strict=True))
         found: list[RecallResult] = []
-        for start in range(0, len(asked), _BATCH):
-            found += await self._some(asked[start : start + _BATCH], scope, model)
+        for start in range(0, len(said), _BATCH):
+            found += await self._some(said[start : start + _BATCH], scope, model)
         return found
 
-    async def _one(self, asked: EncodedRequest, scope: RecallScope, model: RecallModel) -> RecallResult:
-        return (await self._some([asked], scope, model))[0]
-
     async def _some(
-        self, asked: Sequence[EncodedRequest], scope: RecallScope, model: RecallModel
+        self, said: Sequence[tuple[str, str]], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
-        """All texts of all requests in one call to the embedder's thread, and one to the store."""
-        vectors, degraded = await self._dense([text for each in asked for text in each.texts])
-        pending = iter(vectors)
-        queries = [[self._query(text, next(pending), scope, model) for text in each.texts] for each in asked]
+        """All texts of all requests read in one go, in a thread where that takes long, and one call to the store."""
+        long = sum(min(len(query) + len(focus), MAX_QUERY_CHARS) for query, focus in said) > _AT_ONCE
+        if long or self._encoder.embedder.offload:
+            asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model)
+        else:
+            asked, queries, degraded = self._read(said, scope, model)
         flat = [query for group in queries for query in group if any(each.arms for each in group)]
         legs = iter(await self._store.search(flat) if flat else ())
         results: list[RecallResult] = []
@@ -310,6 +307,16 @@ class Retriever:
             )
         return results
 
+    def _read(
+        self, said: Sequence[tuple[str, str]], scope: RecallScope, model: RecallModel
+    ) -> tuple[list[EncodedRequest], list[list[HybridQuery]], tuple[str, ...]]:
+        """What is asked, what is looked up for it, and a note where the embedder failed."""
+        asked = [EncodedRequest.of(query, focus, lexical=self._encoder.lexical) for query, focus in said]
+        vectors, degraded = self._dense([text for each in asked for text in each.texts])
+        pending = iter(vectors)
+        queries = [[self._query(text, next(pending), scope, model) for text in each.texts] for each in asked]
+        return asked, queries, degraded
+
     def _query(self, text: str, vector: Vectors | None, scope: RecallScope, model: RecallModel) -> HybridQuery:
         return HybridQuery(
             agent_id=scope.agent_id,
@@ -321,11 +328,9 @@ class Retriever:
             exclude=scope.exclude,
         )
 
-    async def _dense(self, texts: Sequence[str]) -> tuple[list[Vectors | None], tuple[str, ...]]:
+    def _dense(self, texts: Sequence[str]) -> tuple[list[Vectors | None], tuple[str, ...]]:
         """The vectors, and a note where the embedder failed."""
         try:
-            if self._encoder.embedder.offload and texts:
-                return await asyncio.to_thread(lambda: [self._encoder.request(text) for text in texts]), ()
             return [self._encoder.request(text) for text in texts], ()
         except EmbeddingError as error:
             _log.warning("embedder=<%s>, error=<%s> | recall goes on by BM25 alone", error.embedder, error.problem)

@@ -19,7 +19,7 @@ from uuid import uuid4
 import orjson
 
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import output_json, plain_bytes
+from jazz_select.json_values import output_json, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Answer, Approve, Ask, Deny, Verdict
 from jazz_select.routing.names.words import NamedTool
@@ -28,7 +28,7 @@ from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import CALL_ID
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error
-from jazz_select.threads import called, called_within, ends_within, spent_budget
+from jazz_select.threads import Threaded, called, called_within, ends_within, is_async, spent_budget
 from jazz_select.values import Claim
 
 _log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     """Call a tool once, if that may be.
 
     A plain function runs in a thread of its own and so holds up nobody. Nothing can end it: after the time limit it
-    goes on unheard.
+    goes on unheard. Once several calls of it hang like that, no further one is begun.
 
     A call that destroys something is claimed by its id before it is made, where there is a store of claims: whoever
     comes second, in whatever process, gets what became of it, or hears that nobody knows.
@@ -193,6 +193,8 @@ def _unprepared(tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
     """The outcome of a call whose arguments are not right, or whose tool cannot be called."""
     if tool.function is None:
         return _failed(call, "tool", f"{tool.name} was only described; there is nothing to run")
+    if (refusal := Threaded.refused(tool.function)) and not is_async(tool.function):
+        return _failed(call, "tool", f"{tool.name} was not run: {refusal}")
     try:
         missing = left_out(tool, call.arguments)
         problem = invalid(tool.input_schema, call.arguments)
@@ -335,7 +337,16 @@ async def _made(
         if traced is not None:
             traced.note({CALL_ID: call.id, "door": call.door, "status": "unknown"})
             traced.hold({"arguments": dict(arguments)})
-        outcome = await _within(call, partial(function, **given), timeout_s)
+        if is_async(function):
+            outcome = await _within(call, partial(function, **given), timeout_s)
+        elif refusal := Threaded.refused(function):
+            outcome = _failed(call, "tool", f"{tool.name} was not run: {refusal}")
+        else:
+            threaded = Threaded(function, given)
+            try:
+                outcome = await _within(call, threaded, timeout_s)
+            finally:
+                threaded.leave()
         await _settled(claims, outcome)
         if traced is not None:
             traced.note({"status": outcome.status})
@@ -359,7 +370,7 @@ def _wants_id(tool: RunnableTool, function: Callable[..., object]) -> bool:
     return parameter is not None and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
 
 
-async def _within(call: ToolCall, function: "partial[Any]", timeout_s: float | None) -> CallOutcome:
+async def _within(call: ToolCall, function: Callable[[], object], timeout_s: float | None) -> CallOutcome:
     task = asyncio.ensure_future(_called(function))
     if not await ends_within(task, timeout_s, what=call.tool):
         return _failed(call, "timeout", _unheard(call, timeout_s), unknown=True)
@@ -370,6 +381,8 @@ async def _within(call: ToolCall, function: "partial[Any]", timeout_s: float | N
         message = f"{call.tool} failed: {describe_error(error)}"
         return replace(_failed(call, "tool", message, cause=error), called=True)
     try:
+        if large := too_much(task.result()):
+            return replace(_failed(call, "output", f"{call.tool}: it ran, but {large}"), called=True)
         return CallOutcome(call=call, status="ok", output=output_json(task.result()), called=True)
     except Exception as problem:  # noqa: BLE001 - whatever a value trips over, it is no JSON
         message = f"{call.tool}: it ran, but returned what is no JSON: {describe_error(problem)}"
@@ -383,7 +396,7 @@ def _unheard(call: ToolCall, timeout_s: float | None) -> str:
     return f"{call.tool} was begun, and nobody heard of its end within {limit}: it may have been done"
 
 
-async def _called(function: "partial[Any]") -> object:
+async def _called(function: Callable[[], object]) -> object:
     try:
         return await called(function, name="jazz-select-tool")
     except SystemExit as left:  # it would end the event loop, and everything else that runs in it

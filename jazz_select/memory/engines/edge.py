@@ -17,6 +17,8 @@ from jazz_select.threads import in_thread
 
 _THREAD_FROM = 20_000
 """From this many flows on a search takes long enough (about 2 ms) to be worth a thread."""
+_MOST_PAYLOADS, _MOST_AGENTS = 4_096, 1_024
+"""Payloads that are kept, and agents of which it is kept where else their flows lie."""
 
 
 class EdgeStore:
@@ -86,13 +88,18 @@ class EdgeStore:
                 return {}
             known = self._payloads  # a write meanwhile puts another in its place, and this one is forgotten
             missing = [key for key in keys if key not in known]
-            if missing:
-                known.update(self._shard.retrieve(missing))
+            if not missing:
+                return {key: known[key] for key in keys}
+            if len(known) + len(missing) > _MOST_PAYLOADS:
+                known = self._payloads = {}
+                missing = list(keys)
+            known.update(self._shard.retrieve(missing))
             return {key: known[key] for key in keys if key in known}
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
-        """The agent's note, where there is one."""
-        found = await self.retrieve([note_key(agent_id)])
+        """The agent's note, where there is one; it is large, and whoever reads it keeps what it says."""
+        with self._door:
+            found = {} if self._shard is None else self._shard.retrieve([note_key(agent_id)])
         return next((payload[NOTE] for payload in found.values()), None)
 
     async def write_note(self, agent_id: str, note: Mapping[str, Any]) -> None:
@@ -132,6 +139,8 @@ class EdgeStore:
         """Nobody else writes here, so what was found once stays true until this object moves it."""
         with self._door, self._moving:
             if agent_id not in self._elsewhere:
+                if len(self._elsewhere) >= _MOST_AGENTS:
+                    self._elsewhere.clear()
                 found: dict[str, int] = {}
                 for key in self._other_keys():
                     shard = Shard(self._folder.layout(key))

@@ -20,6 +20,8 @@ NAME: Final = "TOOLS"
 """What a module calls its tools: a list of `Tool`s, or of functions to make them from; or a function that gives one."""
 
 
+LARGEST: Final = 16 << 20
+"""Bytes of a listing that is read."""
 POLICY: Final = "POLICY"
 """What a module calls the `DecisionCallback` that chooses where no model is configured."""
 
@@ -79,7 +81,9 @@ def _modules(source: str | Path) -> list[str]:
     if str(source).strip() and path.is_dir():
         folder = path.resolve()
         return (
-            import_folder(folder) if is_package(folder) else [import_file(each) for each in sorted(folder.glob("*.py"))]
+            import_folder(folder)
+            if is_package(folder)
+            else [import_file(_plain(each)) for each in sorted(folder.glob("*.py"))]
         )
     if path.is_file():
         if path.suffix.lower() != ".py":
@@ -88,6 +92,12 @@ def _modules(source: str | Path) -> list[str]:
     if isinstance(source, str) and source and all(part.isidentifier() for part in source.split(".")):
         return import_name(source)
     raise ToolError(str(source), f"there is no such package, folder or file, seen from {Path.cwd()}")
+
+
+def _plain(file: Path) -> Path:
+    if not file.is_file():
+        raise ToolError(file.name, "it is no plain file, so reading it might never end")
+    return file
 
 
 def _in_module(name: str) -> Iterator[Tool]:
@@ -107,6 +117,8 @@ def _in_module(name: str) -> Iterator[Tool]:
 
 def _listed(file: Path) -> list[Tool]:
     try:
+        if file.stat().st_size > LARGEST:
+            raise ToolError(file.name, f"it is larger than {LARGEST >> 20} MiB; split it into several files")
         listing: Any = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
         raise ToolError(file.name, f"it cannot be read as JSON: {error}") from error

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from jazz_select.routing import ChainAnalyzer, FlowExecutor, Tool, assignable
+from jazz_select.routing import CHOOSE, ChainAnalyzer, FlowExecutor, Tool, assignable
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
-from jazz_select.routing.executor import CHOOSE
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Field
 from jazz_select.routing.schemas.fields import fields, type_text
 from jazz_select.routing.schemas.validity import invalid
