@@ -437,8 +437,8 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
         chain = ("lookup_order", GuidedDecisionPoint(after_step="lookup_order", candidate_tools=[...]), ...)
     ```
 
-    A step is the name of a tool, a `GuidedDecisionPoint`, or `CHOOSE`. The tools after which points stand are among the
-    flow's as well.
+    A step is the name of a tool, a `GuidedDecisionPoint` or a mapping of its fields, `CHOOSE` or that word, as a file
+    has it. The tools after which points stand are among the flow's as well.
 
     Raises:
         FlowValidationError: An entry is no step, or names a tool that is not among the flow's `tools`.
@@ -446,7 +446,7 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
     given = flow.chain
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise _wrong(flow, f"it is a list of steps, not {given!r:.80}")
-    steps = cast("Sequence[Any]", given)
+    steps = [_as_step(flow, step) for step in cast("Sequence[Any]", given)]
     for step in steps:
         names = [step] if isinstance(step, str) else _names(step)
         if names is None:
@@ -455,6 +455,16 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
         if strange:
             raise _wrong(flow, f"it names {', '.join(strange)}; add that to the flow's tools, or take it out")
     return tuple(steps)
+
+
+def _as_step(flow: HasTools, step: Any) -> Any:
+    """What a file can say of a step, as a step; a tool of that name goes before the word CHOOSE."""
+    if isinstance(step, Mapping):
+        try:
+            return GuidedDecisionPoint(**cast("Mapping[str, Any]", step))
+        except (TypeError, AttributeError, ToolError) as error:
+            raise _wrong(flow, f"{describe_error(error)}, in {dict(cast('Mapping[str, Any]', step))!r:.200}") from error
+    return CHOOSE if step == "CHOOSE" and step not in flow.tools else step
 
 
 def _names(step: object) -> list[str] | None:
