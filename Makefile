@@ -37,6 +37,10 @@ test: $(VENV)/.test.done ## Run the tests that need nothing but this machine (PY
 kills: $(VENV)/.test.done ## Kill processes in the middle of turns, 200 dialogues, and see that nothing is destroyed twice
 	@$(BIN)/python -m tests.kills --trials 200
 
+.PHONY: disk
+disk: $(VENV)/.test.done ## Fill 50 small disks with an index, and see that the process lives and the index opens again (Linux; mounts in a namespace of its own)
+	@$(BIN)/python -m tests.disk --trials 50
+
 # --- to work on it -----------------------------------------------------------
 
 .PHONY: check

@@ -91,12 +91,13 @@ def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[s
     Raises:
         FlowValidationError: One cannot, or is not there; the first of them, with the number of flows like it.
     """
-    named = [flow for flow in flows if getattr(flow, "tools", ())]
-    for flow in named:
-        if flow.chain:
+    given = list(flows)
+    for flow in given:
+        if getattr(flow, "chain", ()):
             from jazz_select.routing.executor import chain_of
 
             chain_of(flow)
+    named = [flow for flow in given if getattr(flow, "tools", ())]
     if tools is None:
         which = "a flow names" if len(named) == 1 else f"{len(named)} flows name"
         note = f"whether the tools that {which} exist was not checked: pass tools=… (jazz-select sync --tools)"

@@ -66,7 +66,8 @@ def agreed(what: str, question: str) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     stderr().print(styled(what, "bold", limit=20_000), soft_wrap=True)
-    stderr().print(f"{question} [y/N] ", end="")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
     return sys.stdin.readline().strip().casefold() in {"y", "yes"}
 
 

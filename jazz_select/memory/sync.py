@@ -149,6 +149,7 @@ class IndexWriter:
         plan = plan_sync(wanted, indexed.marks)
         names = indexed.all_names
         gone = (*plan.delete, *(each for each in indexed.moved if each not in wanted))
+        gone = tuple(sorted(gone, key=names.__getitem__))
         if not (dry_run or allow_delete) and len(gone) > max(_MANY_DELETED, len(names) / 2):
             raise SyncDeletesError(agent_id, deleted=[names[each] for each in gone], total=len(names))
         if not dry_run:
