@@ -135,7 +135,7 @@ class EmbedderMismatchError(StoreError):
         self.current = current
         if set(indexed) == {current}:
             super().__init__(
-                f"the flows of agent {agent_id!r} were indexed by an earlier version of jazz-select, which kept them "
+                f"the flows of agent {agent_id!r} were indexed by another version of jazz-select, which kept them "
                 "under keys that this one does not read. Run sync_registry (jazz-select sync) to index them again; "
                 "the same embedder is in use."
             )

@@ -1,13 +1,13 @@
 """A sync: the plan of what is created, updated and deleted, and the writer that carries it out and fits recall."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from jazz_select.errors import SyncDeletesError
-from jazz_select.memory.encoder import Encoder, folded_alias, printable
+from jazz_select.errors import ConfigError, SyncDeletesError
+from jazz_select.memory.encoder import Encoder, folded_alias, payload, printable
 from jazz_select.memory.engines.points import FINGERPRINT, fault_at, fault_in
 from jazz_select.memory.fit.learning import catalogue_digest, fit, sample
 from jazz_select.memory.fit.model import RecallModel
@@ -110,6 +110,7 @@ class IndexWriter:
 
     async def write_one(self, agent_id: str, card: FlowCard) -> None:
         """Write a flow, and let its names be known."""
+        _check([card], agent_id)
         rows = await in_thread(self._encoder.rows, [card])
         await self._store.upsert(self._encoder.points(agent_id, [card], rows))
         await self.outdate(agent_id, card)
@@ -142,8 +143,10 @@ class IndexWriter:
         """Plan, apply, fit; in that order, so that wherever it is cut short the next one goes on.
 
         Raises:
+            ConfigError: A flow says something that could not be read again.
             SyncDeletesError: It would delete most of what there is, and may not.
         """
+        _check(cards.values(), agent_id)
         indexed = await self._indexed(agent_id)
         wanted = await in_thread(lambda: {each: self._encoder.fingerprint(card) for each, card in cards.items()})
         plan = plan_sync(wanted, indexed.marks)
@@ -167,16 +170,16 @@ class IndexWriter:
         marks: dict[str, str] = {}
         names: dict[str, str] = {}
         broken: dict[Key, str] = {}
-        for key, payload in (await self._store.payloads(agent_id)).items():
-            if fault := fault_at(self._store, agent_id, key, payload):
+        for key, each in (await self._store.payloads(agent_id)).items():
+            if fault := fault_at(self._store, agent_id, key, each):
                 broken[key] = fault
             else:
-                marks[payload["flow_id"]] = str(payload.get(FINGERPRINT))
-                names[payload["flow_id"]] = _name_in(payload)
+                marks[each["flow_id"]] = str(each.get(FINGERPRINT))
+                names[each["flow_id"]] = _name_in(each)
         moved = {
-            payload["flow_id"]: _name_in(payload)
-            for payload in await self._store.elsewhere(agent_id)
-            if not fault_in(payload, agent_id) and payload["flow_id"] not in names
+            each["flow_id"]: _name_in(each)
+            for each in await self._store.elsewhere(agent_id)
+            if not fault_in(each, agent_id) and each["flow_id"] not in names
         }
         return _Indexed(marks=marks, names=names, moved=moved, broken=broken)
 
@@ -235,8 +238,15 @@ class IndexWriter:
             return fit(chosen, rows, self._encoder.lexical, digest=digest, cases=labelled)
 
 
-def _name_in(payload: Mapping[str, Any]) -> str:
-    return payload.get("flow_name") or payload["flow_id"]
+def _check(cards: Iterable[FlowCard], agent_id: str) -> None:
+    for card in cards:
+        if fault := fault_in(payload(card), agent_id):
+            msg = f"flow {card.name[:80]!r} cannot be indexed: {fault}"
+            raise ConfigError(msg)
+
+
+def _name_in(stored: Mapping[str, Any]) -> str:
+    return stored.get("flow_name") or stored["flow_id"]
 
 
 def _mended(broken: Mapping[Key, str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as qm
 
 from jazz_select import FlowSelector, ProceduralMemory
-from jazz_select.errors import StoreError
+from jazz_select.errors import ConfigError, StoreError
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.memory.engines.points import note_key, point_key
 from jazz_select.memory.engines.remote import RemoteStore
@@ -218,6 +218,12 @@ async def test_concurrent_recalls_over_many_tenants_never_leak() -> None:
     await asyncio.gather(*(recall(agent) for agent in agents))
     assert len(memory._agents._states) <= 128  # pyright: ignore[reportPrivateUsage]
     await shared.client.close()
+
+
+async def test_what_could_not_be_read_again_is_not_written(memory: ProceduralMemory) -> None:
+    with pytest.raises(ConfigError, match="'endless' cannot be indexed: its description has more than 1,000,000"):
+        await memory.sync("a", [card("endless", "x" * 1_000_001)])
+    assert await memory.list_flows("a") == []
 
 
 async def test_a_typed_error_is_all_that_leaves_a_broken_store(shared: Shared) -> None:
