@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -25,7 +26,16 @@ _KEPT = 128
 _FRESH_S = 60.0
 """How long a model read from a store that others write to is trusted."""
 ProgressCallback = Callable[[int, int], None]
-_LISTED = frozenset({"flow_id", "flow_name", "flow_type", "description", "condition", "desired_effects", "priority"})
+_LISTED: dict[str, Any] = {
+    "flow_id": "",
+    "flow_name": "",
+    "flow_type": "",
+    "description": "",
+    "condition": "",
+    "desired_effects": [],
+    "priority": [0, 0],
+}
+"""What a list says of a flow, with what it says where the index has nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,8 +341,8 @@ class ProceduralMemory:
         readable = [each for key, each in payloads.items() if not fault_at(self._store, agent_id, key, each)]
         if len(readable) < len(payloads):
             _log.warning("agent_id=<%s>, flows=<%d> | flows cannot be read", agent_id, len(payloads) - len(readable))
-        flows = [{key: value for key, value in payload.items() if key in _LISTED} for payload in readable]
-        return sorted(flows, key=lambda flow: flow.get("flow_name", ""))
+        flows = [{field: each.get(field, copy(empty)) for field, empty in _LISTED.items()} for each in readable]
+        return sorted(flows, key=lambda flow: flow["flow_name"])
 
     async def sync(
         self,

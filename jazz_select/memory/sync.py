@@ -146,7 +146,7 @@ class IndexWriter:
             ConfigError: A flow says something that could not be read again.
             SyncDeletesError: It would delete most of what there is, and may not.
         """
-        _check(cards.values(), agent_id)
+        await in_thread(_check, cards.values(), agent_id)
         indexed = await self._indexed(agent_id)
         wanted = await in_thread(lambda: {each: self._encoder.fingerprint(card) for each, card in cards.items()})
         plan = plan_sync(wanted, indexed.marks)
@@ -157,7 +157,8 @@ class IndexWriter:
             raise SyncDeletesError(agent_id, deleted=[names[each] for each in gone], total=len(names))
         if not dry_run:
             chosen = self._sample(cards)
-            broken = [key for key in indexed.broken if key not in {self._store.key(agent_id, each) for each in wanted}]
+            overwritten = {self._store.key(agent_id, each) for each in plan.write} if indexed.broken else set[Key]()
+            broken = [key for key in indexed.broken if key not in overwritten]
             rows = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
             await self._store.discard(agent_id, broken)
             await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases, flows=frozenset(wanted))

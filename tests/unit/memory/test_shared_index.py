@@ -116,6 +116,11 @@ async def test_fields_that_are_missing_count_as_empty(shared: Shared) -> None:
     memory = shared.memory()
     (first, *_) = await memory.recall(REQUEST, "a")
     assert (first["flow_id"], first["flow_name"], first["desired_effects"]) == (VICTIM.id, "", [])
+    listed = {each["flow_id"]: each for each in await memory.list_flows("a")}
+    assert listed[VICTIM.id] == {**dict.fromkeys(listed[VICTIM.id], ""), "flow_id": VICTIM.id} | {
+        "desired_effects": [],
+        "priority": [0, 0],
+    }
     assert (await memory.sync("a", FLOWS)).updated == (VICTIM.name,)
 
 
