@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from math import isfinite
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 from uuid import NAMESPACE_DNS, uuid5
 
 Role = Literal["system", "user", "assistant"]
@@ -59,6 +59,19 @@ class Reason(StrEnum):
     """The model failed or was too late; the top candidate."""
     NONE = "none"
     """Nothing fits, or there was nothing to choose from."""
+
+
+class AgentScope(str):
+    """What of an agent is indexed beside its flows, such as its tools, under a name that no agent can have."""
+
+    __slots__ = ()
+    MARK: ClassVar[str] = "\x1f"
+    """Stands in no agent's name."""
+
+    @classmethod
+    def of(cls, agent_id: str, kind: str) -> "AgentScope":
+        """That of an agent, of a kind such as "tools"."""
+        return cls(f"{agent_id}{cls.MARK}{kind}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +154,7 @@ class RecallResult(list[dict[str, Any]]):
         notes: What was degraded on the way.
         in_scope: P(some flow of the catalogue is right), or None where that is not known.
         caveat: Why confidence is not known; empty where it is.
+        indexed: The ids of all flows that the index has for this agent, or None where that is not known.
     """
 
     def __init__(
@@ -150,11 +164,13 @@ class RecallResult(list[dict[str, Any]]):
         notes: tuple[str, ...] = (),
         in_scope: float | None = None,
         caveat: str = "",
+        indexed: frozenset[str] | None = None,
     ) -> None:
         super().__init__(candidates)
         self.notes = notes
         self.in_scope = in_scope
         self.caveat = caveat
+        self.indexed = indexed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from jazz_select.errors import FlowLoadError, FlowValidationError
@@ -54,6 +54,31 @@ def _from_pair(value: object) -> object:
     return {"when": pair[0], "flow": pair[1]} if len(pair) == _PAIR else given
 
 
+class PointData(_Strict):
+    """A step of a chain where the next tool is a choice; the fields of `GuidedDecisionPoint`."""
+
+    after_step: str
+    candidate_tools: list[str]
+    decision_prompt: str | None = None
+    context_fields: list[str] = []
+    fallback_tool: str | None = None
+
+
+_NAME, _POINT = "<name>", "<point>"
+_CHOOSE = "CHOOSE"
+"""The step that is left open on purpose, where no tool has this name."""
+
+
+def _kind_of_step(step: object) -> str:
+    return _POINT if isinstance(step, dict | PointData) else _NAME
+
+
+_Step = Annotated[
+    Annotated[str, Tag(_NAME)] | Annotated[PointData, Tag(_POINT)],
+    Discriminator(_kind_of_step),
+]
+
+
 class FlowData(_Strict):
     """One flow of a data file; the fields of `Flow` and of the composites, whose parts are given by name."""
 
@@ -70,6 +95,8 @@ class FlowData(_Strict):
     flows: list[str] = []
     branches: list[Annotated[BranchData, BeforeValidator(_from_pair)]] = []
     otherwise: str | None = None
+    chain: list[_Step] = []
+    reply: str = ""
 
 
 def read_flows(file: Path) -> Iterator[BaseFlow]:
@@ -86,11 +113,40 @@ def read_flows(file: Path) -> Iterator[BaseFlow]:
         data = _validated(file, number, entry)
         with read_from(file, number):
             flow = _build(data, place=_place(file, number))
+        if data.chain:
+            flow.chain = _chain(data, place=_place(file, number))
+        if data.reply:
+            flow.reply = data.reply
         yield flow
 
 
+def _chain(data: FlowData, *, place: str) -> tuple[str | dict[str, Any], ...]:
+    """The steps as an executor reads them.
+
+    Raises:
+        FlowValidationError: One names a tool that is not among the flow's.
+    """
+    for number, step in enumerate(data.chain):
+        where = f"chain[{number}]"
+        if isinstance(step, str):
+            names = [] if step == _CHOOSE else [step]
+        else:
+            names = [step.after_step, *step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
+            if step.after_step in step.candidate_tools:
+                problem = f"a tool never follows itself: take {step.after_step!r} out of candidate_tools"
+                raise FlowValidationError(data.name, where, problem, place=place)
+        for name in names:
+            if name not in data.tools:
+                near = get_close_matches(name, data.tools, n=1)
+                meant = f"did you mean {near[0]!r}?" if near else "add it to the flow's `tools:`, or take the step out"
+                raise FlowValidationError(
+                    data.name, where, f"{name!r} is not among the flow's tools; {meant}", place=place
+                )
+    return tuple(step if isinstance(step, str) else step.model_dump() for step in data.chain)
+
+
 def _build(data: FlowData, *, place: str) -> BaseFlow:
-    common = data.model_dump(exclude={"type", "priority", "flows", "branches", "otherwise"})
+    common = data.model_dump(exclude={"type", "priority", "flows", "branches", "otherwise", "chain", "reply"})
     common["priority"] = (data.priority[0], data.priority[1])
     if data.type == "conditional":
         branches = [(branch.when, branch.flow) for branch in data.branches]
@@ -240,7 +296,8 @@ def _place(file: Path, number: int) -> str:
 
 
 def _field(loc: tuple[int | str, ...]) -> str:
-    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc)
+    steps = (step for step in loc if step not in {_NAME, _POINT})
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return beginning(path.removeprefix("."), _LONGEST_FIELD) or "name"
 
 
@@ -251,7 +308,7 @@ def _problem(error: ErrorDetails) -> str:
         case "missing":
             problem = "is missing"
         case "extra_forbidden":
-            problem = _unknown(str(error["loc"][-1]), nested=len(error["loc"]) > 1)
+            problem = _unknown(str(error["loc"][-1]), of=error["loc"][0] if len(error["loc"]) > 1 else "")
         case "string_type":
             scalar = value is not None and not isinstance(value, list | dict)
             problem = f"has to be a text, not {given}{_QUOTES if scalar else ''}"
@@ -266,7 +323,7 @@ def _problem(error: ErrorDetails) -> str:
     return problem
 
 
-def _unknown(field: str, *, nested: bool) -> str:
-    known = list((BranchData if nested else FlowData).model_fields)
+def _unknown(field: str, *, of: int | str) -> str:
+    known = list({"chain": PointData, "branches": BranchData}.get(str(of), FlowData).model_fields)
     close = get_close_matches(field[:_LONGEST_FIELD], known, n=1)
     return f"is no field of a flow; {f'did you mean {close[0]!r}?' if close else 'there are ' + ', '.join(known)}"

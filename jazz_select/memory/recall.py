@@ -9,6 +9,7 @@ from typing import Any
 
 from jazz_select.errors import ConfigError, EmbeddingError
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, folded_alias, printable
+from jazz_select.memory.engines.points import fault_at
 from jazz_select.memory.fit.model import REFERENCE_K, Evidence, RecallModel
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
@@ -37,6 +38,7 @@ _log = logging.getLogger(__name__)
 _SLACK = 5
 """More payloads are asked for than returned: fused here, another flow may come out on top than in the engine."""
 _MAX_COUNT = 1 << 31
+_FAULTS_TOLD = 3
 _BATCH = 64
 """Requests that one round trip holds."""
 _AT_ONCE = 4_000
@@ -110,6 +112,8 @@ class FusedCandidates:
 
     candidates: tuple[Candidate, ...] = ()
     in_scope: float | None = None
+    faults: tuple[str, ...] = ()
+    """What is wrong with flows that lie nearer and cannot be read."""
 
 
 async def fused_candidates(
@@ -136,15 +140,44 @@ async def fused_candidates(
             query, whole = queries[-1], found[-1]
             evidence = _evidence(model, query, whole, widened)
     named = _named(store, model, query, asked.request)
-    fused = _first(ranked(scores, whole, top_k), scores, named)[:top_k]
-    payloads = await _payloads(store, [each.key for each in fused], whole.payloads)
+    fused, read = await _readable(store, query.agent_id, scores, whole, named, top_k)
     candidates = [
-        _candidate(each, payloads[each.key], 1.0 if each.key == named else _confidence(model, evidence, each.key))
+        _candidate(each, read.payloads[each.key], 1.0 if each.key == named else _confidence(model, evidence, each.key))
         for each in fused
-        if each.key in payloads
     ]
     in_scope = 1.0 if named is not None and candidates else _in_scope(model, evidence, whole)
-    return FusedCandidates(candidates=tuple(_by_priority(candidates, payloads, named)), in_scope=in_scope)
+    return FusedCandidates(
+        candidates=tuple(_by_priority(candidates, read.payloads, named)),
+        in_scope=in_scope,
+        faults=tuple(read.faults.values()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    payloads: dict[Key, Mapping[str, Any]]
+    faults: dict[Key, str]
+
+
+async def _readable(
+    store: FlowStore, agent_id: str, scores: Mapping[Key, float], whole: Legs, named: Key | None, top_k: int
+) -> tuple[list[Fused], _Read]:
+    """The `top_k` best that are there and can be read; what cannot be read takes no place."""
+    read = _Read({}, {})
+    wanted, tried = top_k, set[Key]()
+    while True:
+        best = _first(ranked(scores, whole, wanted), scores, named)[:wanted]
+        new = [each.key for each in best if each.key not in tried]
+        tried.update(new)
+        for key, payload in (await _payloads(store, new, whole.payloads)).items():
+            if fault := fault_at(store, agent_id, key, payload):
+                read.faults[key] = fault
+            else:
+                read.payloads[key] = payload
+        kept = [each for each in best if each.key in read.payloads]
+        if len(kept) >= top_k or len(best) < wanted or not new:
+            return kept[:top_k], read
+        wanted += top_k - len(kept)
 
 
 def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mapping[Key, float]) -> Evidence:
@@ -190,6 +223,15 @@ async def _payloads(
     missing = [key for key in keys if key not in known]
     fetched = await store.retrieve(missing) if missing else {}
     return {key: known.get(key) or fetched[key] for key in keys if key in known or key in fetched}
+
+
+def _passed_over(faults: Sequence[str]) -> str:
+    flows = "a flow" if len(faults) == 1 else f"{len(faults)} flows"
+    kinds = "; ".join(sorted(set(faults))[:_FAULTS_TOLD])
+    return (
+        f"{flows} in the index cannot be read ({kinds}), so passed over: run sync_registry (jazz-select sync), which "
+        "mends the index"
+    )
 
 
 def _confidence(model: RecallModel, evidence: Evidence, key: Key) -> float | None:
@@ -254,6 +296,11 @@ class RecallScope:
         return cls(agent_id=agent_id, top_k=top_k, rrf_k=rrf_k, exclude=tuple(exclude))
 
 
+def nothing_indexed(agent_id: str) -> str:
+    """What to say of an agent that the index does not know."""
+    return f"agent {agent_id!r} has no flows in this index: run sync_registry (jazz-select sync) first"
+
+
 class Retriever:
     """Looks requests up in a store, as its encoder puts them."""
 
@@ -292,11 +339,10 @@ class Retriever:
             found = await fused_candidates(
                 self._store, model, group, [next(legs) for _ in group], asked=each, top_k=scope.top_k
             )
-            if not found.candidates and not scope.exclude:
-                advice = (
-                    f"agent {scope.agent_id!r} has no flows in this index: run sync_registry (jazz-select sync) first"
-                )
-                notes = (*notes, advice)
+            if not found.candidates and not found.faults and not scope.exclude:
+                notes = (*notes, nothing_indexed(scope.agent_id))
+            if found.faults:
+                notes = (*notes, _passed_over(found.faults))
             results.append(
                 RecallResult(
                     (candidate.as_metadata() for candidate in found.candidates),

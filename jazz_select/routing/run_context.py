@@ -5,7 +5,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Protocol, cast
 
-from jazz_select.errors import ConfigError, FlowValidationError
+from jazz_select.errors import ConfigError, FlowValidationError, ToolError
 from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall
@@ -13,6 +13,7 @@ from jazz_select.routing.schemas.compatibility import Field, available_fields, o
 from jazz_select.routing.schemas.fields import RESULT, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import is_valid
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.text import describe_error
 
 
 class Choose:
@@ -74,8 +75,8 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
         chain = ("lookup_order", GuidedDecisionPoint(after_step="lookup_order", candidate_tools=[...]), ...)
     ```
 
-    A step is the name of a tool, a `GuidedDecisionPoint`, or `CHOOSE`. The tools after which points stand are among the
-    flow's as well.
+    A step is the name of a tool, a `GuidedDecisionPoint` or a mapping of its fields, `CHOOSE` or that word, as a file
+    has it. The tools after which points stand are among the flow's as well.
 
     Raises:
         FlowValidationError: An entry is no step, or names a tool that is not among the flow's `tools`.
@@ -83,7 +84,7 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
     given = flow.chain
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise _wrong(flow, f"it is a list of steps, not {given!r:.80}")
-    steps = cast("Sequence[Any]", given)
+    steps = [_as_step(flow, step) for step in cast("Sequence[Any]", given)]
     for step in steps:
         names = [step] if isinstance(step, str) else _names(step)
         if names is None:
@@ -92,6 +93,16 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
         if strange:
             raise _wrong(flow, f"it names {', '.join(strange)}; add that to the flow's tools, or take it out")
     return tuple(steps)
+
+
+def _as_step(flow: HasTools, step: Any) -> Any:
+    """What a file can say of a step, as a step; a tool of that name goes before the word CHOOSE."""
+    if isinstance(step, Mapping):
+        try:
+            return GuidedDecisionPoint(**cast("Mapping[str, Any]", step))
+        except (TypeError, AttributeError, ToolError) as error:
+            raise _wrong(flow, f"{describe_error(error)}, in {dict(cast('Mapping[str, Any]', step))!r:.200}") from error
+    return CHOOSE if step == "CHOOSE" and step not in flow.tools else step
 
 
 def _names(step: object) -> list[str] | None:

@@ -156,9 +156,13 @@ class CandidateSource:
             note = f"recall failed, so the choice is among the fallback candidates: {error}"
             return [usable_candidates(self.fallback, closed=closed.ids, notes=(*closed.notes, note)) for _ in requests]
         return [
-            usable_candidates(each, closed=closed.ids, notes=(*closed.notes, *getattr(each, "notes", ())))
-            for each in found
+            usable_candidates(each, closed=closed.ids, notes=(*closed.notes, *self._notes_on(each))) for each in found
         ]
+
+    def _notes_on(self, found: _Metadata) -> tuple[str, ...]:
+        """What the memory says of how they were found, and which registered flows it does not have."""
+        unindexed = self.guards.unindexed(getattr(found, "indexed", None))
+        return (*getattr(found, "notes", ()), *([unindexed] if unindexed else []))
 
     async def _ask(self, memory: Any, requests: Sequence[Request], closed: Unavailable) -> Sequence[_Metadata]:
         """Options are passed only where they say something: a memory without them serves all other requests as well."""
