@@ -20,12 +20,12 @@ from jazz_select.routing.schemas.assignability import assignable as assignable
 from jazz_select.routing.tool_call import Allow as Allow
 from jazz_select.routing.tool_call import Ask as Ask
 from jazz_select.routing.tool_call import Deny as Deny
+from jazz_select.routing.tools.functions import tool_from_function as tool_from_function
 from jazz_select.routing.tools.loading import load_tools as load_tools
 from jazz_select.routing.tools.retrieval import RecalledTools as RecalledTools
 from jazz_select.routing.tools.retrieval import ToolRecall as ToolRecall
 from jazz_select.routing.tools.retrieval import sync_tools as sync_tools
 from jazz_select.routing.tools.retrieval import tool_card as tool_card
-from jazz_select.routing.tools.sources import tool_from_function as tool_from_function
 from jazz_select.routing.tools.tool import Tool as Tool
 from jazz_select.routing.tools.tool import Toolbox as Toolbox
 

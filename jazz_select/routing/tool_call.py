@@ -6,6 +6,7 @@ The policy of approval has one name and the same three values at every door.
 
 import asyncio
 import inspect
+import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,9 +17,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, cast
 from uuid import uuid4
 
-import orjson
-
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, ToolArgumentsError, ToolUnheardError
 from jazz_select.json_values import output_json, plain_bytes
 from jazz_select.ports import Claim, ClaimStore
 from jazz_select.routing.names.words import NamedTool
@@ -284,7 +283,7 @@ def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
     if claim.outcome is None:
         return unknown
     try:
-        kept = orjson.loads(claim.outcome)
+        kept = json.loads(claim.outcome)
         if kept["ok"]:
             return CallOutcome(call=call, status="ok", output=kept["output"], called=True, replayed=True)
         return replace(_failed(call, kept["fault"], str(kept["error"])), called=True, replayed=True)
@@ -304,7 +303,7 @@ async def _settled(claims: ClaimStore | None, outcome: CallOutcome) -> None:
         "error": error.message if error else "",
     }
     try:
-        text = orjson.dumps(kept).decode()
+        text = json.dumps(kept)
         await called_within(claims.settle, outcome.call.id, text, limit_s=_CLAIM_S, name=_CLAIMS)
     except Exception as failure:  # noqa: BLE001 - what was done is done, and is told
         kind = type(failure).__name__
@@ -360,6 +359,10 @@ async def _within(call: ToolCall, function: "partial[Any]", timeout_s: float | N
     if task.cancelled():
         return _failed(call, "tool", f"{call.tool} was cancelled from within", unknown=True)
     error = task.exception()
+    if isinstance(error, ToolArgumentsError | ToolUnheardError):
+        began = isinstance(error, ToolUnheardError)
+        problem = f"{call.tool}: {error.problem}"
+        return _failed(call, "tool" if began else "arguments", problem, cause=error, unknown=began)
     if error is not None:
         message = f"{call.tool} failed: {describe_error(error)}"
         return replace(_failed(call, "tool", message, cause=error), called=True)

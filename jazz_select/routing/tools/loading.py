@@ -13,7 +13,8 @@ from jazz_select.errors import ToolError
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.flow.imports import import_file, import_folder, import_name, is_package
 from jazz_select.routing.decisions.points import DecisionCallback
-from jazz_select.routing.tools.sources import tool_from_function, tools_from_mcp, tools_from_openai
+from jazz_select.routing.tools.functions import tool_from_function
+from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai
 from jazz_select.routing.tools.tool import Tool, Toolbox
 
 NAME: Final = "TOOLS"

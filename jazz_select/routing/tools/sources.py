@@ -1,15 +1,13 @@
 """Tools from what people have: functions, pydantic models, and the listings of MCP servers and OpenAI-style APIs."""
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast, get_type_hints
-
-from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+from typing import Any, cast
 
 from jazz_select.errors import ConfigError, ToolError
 from jazz_select.routing.names.words import check_named
-from jazz_select.routing.tools.tool import CALL_ID, Tool, Toolbox
+from jazz_select.routing.tools.functions import tool_from_function
+from jazz_select.routing.tools.tool import Tool, Toolbox
 
 Calling = Callable[[str, dict[str, Any]], object]
 """Runs a tool by name, with its arguments; sync or async."""
@@ -68,72 +66,6 @@ def _called_as(name: object, given: object) -> Tool:
         msg = f"a mapping of tools calls one {name!r:.80} that calls itself {tool.name!r:.80}; give both the same name"
         raise ConfigError(msg)
     return tool
-
-
-def tool_from_function(
-    function: Callable[..., object],
-    *,
-    name: str = "",
-    provider: str = "",
-    capabilities: Sequence[str] = (),
-    destructive: bool = False,
-    idempotent: bool = False,
-) -> Tool:
-    """A tool from a function: its signature gives the arguments, its docstring the description.
-
-    A parameter `call_id` is no argument: it gets the id of the call.
-
-    Raises:
-        ToolError: Its signature cannot be put as a JSON Schema.
-    """
-    own = name or str(getattr(function, "__name__", "")).strip("<>")
-    try:
-        hints = get_type_hints(function, include_extras=True)
-        parameters = _by_name(function)
-        wanted: dict[str, Any] = {
-            each.name: (hints.get(each.name, Any), ... if each.default is each.empty else each.default)
-            for each in parameters
-        }
-        config = ConfigDict(arbitrary_types_allowed=False)
-        schema = create_model(own or "arguments", __config__=config, **wanted).model_json_schema()
-        given = _returned(hints["return"]) if "return" in hints else None
-    except Exception as error:
-        raise ToolError(own, f"its signature cannot be put as a JSON Schema: {error}") from error
-    return Tool(
-        name=own,
-        description=inspect.getdoc(function) or "",
-        input_schema=_plain(schema),
-        output_schema=given,
-        function=function,
-        provider=provider,
-        capabilities=tuple(capabilities),
-        destructive=destructive,
-        idempotent=idempotent,
-    )
-
-
-def tool_from_models(  # noqa: PLR0913 - what a tool is made of
-    name: str,
-    takes: type[BaseModel],
-    gives: type[BaseModel] | None,
-    function: Callable[..., object] | None = None,
-    *,
-    description: str = "",
-    capabilities: Sequence[str] = (),
-    destructive: bool = False,
-    idempotent: bool = False,
-) -> Tool:
-    """A tool from a pair of pydantic models; the function takes the fields of the first by name."""
-    return Tool(
-        name=name,
-        description=description or inspect.getdoc(takes) or "",
-        input_schema=_plain(takes.model_json_schema()),
-        output_schema=None if gives is None else _plain(gives.model_json_schema(mode="serialization")),
-        function=function,
-        capabilities=tuple(capabilities),
-        destructive=destructive,
-        idempotent=idempotent,
-    )
 
 
 def tools_from_mcp(listing: object, *, provider: str = "", call: Calling | None = None) -> list[Tool]:
@@ -229,26 +161,6 @@ def _bound(call: Calling, name: str) -> Callable[..., object]:
 
 def _called(call: Calling, name: str, /, **arguments: Any) -> object:
     return call(name, arguments)
-
-
-def _by_name(function: Callable[..., object]) -> list[inspect.Parameter]:
-    parameters = list(inspect.signature(function).parameters.values())
-    if any(each.kind in (each.VAR_POSITIONAL, each.POSITIONAL_ONLY) for each in parameters):
-        msg = "arguments are given by name, so there can be no *args and no positional-only ones"
-        raise ValueError(msg)
-    return [each for each in parameters if each.kind is not each.VAR_KEYWORD and each.name != CALL_ID]
-
-
-def _returned(annotation: Any) -> Mapping[str, Any] | None:
-    if annotation is None or annotation is type(None):
-        return {"type": "null"}
-    if annotation is Any:
-        return None
-    return _plain(TypeAdapter(annotation).json_schema(mode="serialization"))
-
-
-def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in schema.items() if key != "title"}
 
 
 def _text(value: object) -> str:

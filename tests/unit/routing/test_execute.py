@@ -12,7 +12,7 @@ from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.executor import CHOOSE, FlowExecutor
 from jazz_select.routing.records import promotions
-from jazz_select.routing.tools.sources import tool_from_function
+from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Tier

@@ -17,7 +17,7 @@ from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, Tool, Tool
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.tool_call import Approve, CallOutcome, call_tool, may_repeat
-from jazz_select.routing.tools.sources import tool_from_function, tool_from_models
+from jazz_select.routing.tools.functions import tool_from_function, tool_from_models
 from jazz_select.telemetry import Trace
 
 TWICE = AsyncRetrying(stop=stop_after_attempt(2), wait=wait_none())
