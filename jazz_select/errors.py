@@ -305,11 +305,11 @@ class ToolArgumentsError(ToolError):
 
 
 class ToolAnswerError(ToolError):
-    """The server of a tool answered that it failed; `problem` is what it said."""
+    """The server of a tool answered that it failed; `answer` is what it said, in one line."""
 
-    def __init__(self, tool: str, problem: str) -> None:
-        super().__init__(tool, problem)
-        self.args = (problem,)  # whoever tells of a failed call has said which
+    def __init__(self, tool: str, answer: str) -> None:
+        self.answer = answer
+        super().__init__(tool, f"its server answered: {answer}")
 
 
 class ToolUnheardError(ToolError):

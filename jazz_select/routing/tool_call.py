@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, cast
 from uuid import uuid4
 
-from jazz_select.errors import ConfigError, ToolArgumentsError, ToolUnheardError
+from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolUnheardError
 from jazz_select.json_values import output_json, plain_bytes
 from jazz_select.ports import Claim, ClaimStore
 from jazz_select.routing.names.words import NamedTool
@@ -364,7 +364,8 @@ async def _within(call: ToolCall, function: "partial[Any]", timeout_s: float | N
         problem = f"{call.tool}: {error.problem}"
         return _failed(call, "tool" if began else "arguments", problem, cause=error, unknown=began)
     if error is not None:
-        message = f"{call.tool} failed: {describe_error(error)}"
+        said = error.answer if isinstance(error, ToolAnswerError) else describe_error(error)
+        message = f"{call.tool} failed: {said}"
         return replace(_failed(call, "tool", message, cause=error), called=True)
     try:
         return CallOutcome(call=call, status="ok", output=output_json(task.result()), called=True)
