@@ -29,6 +29,7 @@ _OTHER_BRANCH: Final = frozenset({"python_schema", "strict_schema", "metadata", 
 _LONGEST_CAUSE: Final = 200
 _MOST_PROBLEMS: Final = 5
 _RETURNED: Final = "what it returns"
+_ANYTHING: Final = TypeAdapter[Any](Any)
 _MISSING: Final = inspect.Parameter.empty
 
 
@@ -212,7 +213,7 @@ def _given(adapter: "TypeAdapter[Any]", result: object) -> object:
     Where that fails it stays as it is, for whoever records the call to say so: an error from here would look as if the
     function itself had failed.
     """
-    if inspect.isgenerator(result):  # it may never end
+    if adapter is _ANYTHING and inspect.isgenerator(result):  # nobody said so, and it may never end
         return cast("object", result)
     try:
         try:
@@ -344,6 +345,8 @@ def _parameter(tool: str, given: inspect.Parameter, hints: Mapping[str, Any]) ->
         default = _MISSING if default is PydanticUndefined else default
         if not field.is_required():
             filled = partial(field.get_default, call_default_factory=True)
+    if (about := _about(annotation)) is not None:
+        said["description"] = about
     annotated = annotation is not _MISSING
     annotation = annotation if annotated else Any
     if default is None and annotated and annotation not in _AS_THEY_ARE[:2]:
@@ -357,8 +360,6 @@ def _parameter(tool: str, given: inspect.Parameter, hints: Mapping[str, Any]) ->
             said["default"] = shown
         elif annotation is Any:
             raise _refused(tool, given.name, f"its default is no JSON, and it is not annotated; {_BIND}")
-    if (about := _about(annotation)) is not None:
-        said["description"] = about
     required = default is _MISSING and filled is _MISSING
     return _Parameter(
         name=given.name, annotation=annotation, adapter=adapter, required=required, said=said, filled=filled
@@ -394,10 +395,10 @@ def _shown(adapter: "TypeAdapter[Any]", default: object) -> Any:
 
 
 def _about(annotation: object) -> str | None:
-    """What is said of a parameter in its annotation: `Annotated[str, "the city"]`, or with a `Doc`."""
+    """What is said of a parameter in its annotation: `Annotated[str, "the city"]`, with a `Doc` or a `Field`."""
     if get_origin(annotation) is not Annotated:
         return None
-    said = (getattr(each, "documentation", each) for each in get_args(annotation)[1:])
+    said = (getattr(each, "documentation", getattr(each, "description", each)) for each in get_args(annotation)[1:])
     return next((text for text in said if isinstance(text, str)), None)
 
 
@@ -463,7 +464,7 @@ def _output(tool: str, annotation: Any) -> tuple[Mapping[str, Any] | None, Calla
     if annotation in (Never, NoReturn):
         return None, None
     if annotation in (_MISSING, *_AS_THEY_ARE[:2]):
-        return None, partial(_given, TypeAdapter(Any))
+        return None, partial(_given, _ANYTHING)
     adapter = _adapter(tool, _RETURNED, annotation)
     schema = _schema_of(tool, _RETURNED, adapter, "serialization")
     return schema, None if annotation in _GIVEN_AS_THEY_ARE else partial(_given, adapter)

@@ -402,7 +402,7 @@ def _output(name: str, answer: object, *, is_object: bool) -> object:
     shown: list[object] = []
     for part in parts[:_MOST_PARTS]:
         shown.append(_part(part, left))
-        left -= len(shown[-1]) if isinstance(shown[-1], str) else 0
+        left -= len(_text(shown[-1]) or _text(_said(shown[-1], "text")))
     if len(parts) > _MOST_PARTS:
         shown.append(f"[… more than {_MOST_PARTS} parts …]")
     if all(isinstance(each, str) for each in shown):

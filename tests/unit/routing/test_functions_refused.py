@@ -134,6 +134,7 @@ def test_defaults_and_descriptions_are_told() -> None:
         colours: frozenset[Colour] = frozenset({Colour.RED}),
         note: str = None,  # noqa: RUF013  # pyright: ignore[reportArgumentType]
         size: Annotated[int, "How large."] = 1,
+        depth: Annotated[int, Field(description="How deep.")] = None,  # noqa: RUF013  # pyright: ignore[reportArgumentType]
         who: Annotated[str, Doc("For whom.")] = "me",
         hidden: date | None = unset,  # pyright: ignore[reportArgumentType]
         price: int = Field(3, ge=1, description="In cents."),
@@ -151,6 +152,7 @@ def test_defaults_and_descriptions_are_told() -> None:
         Returns:
             All of it.
         """
+        assert depth is None
         return [when, colours, note, size, who, hidden is unset, price, tags, bool(call_id)]
 
     tool = tool_from_function(book)
@@ -164,6 +166,7 @@ def test_defaults_and_descriptions_are_told() -> None:
         "colours": (["red"], None),
         "note": (None, "What to remember."),
         "size": (1, "How large."),
+        "depth": (None, "How deep."),
         "who": ("me", "For whom."),
         "hidden": (None, None),
         "price": (3, "In cents."),
@@ -234,6 +237,19 @@ async def test_what_needs_no_conversion_is_called_as_it_is() -> None:
         return 1
 
     assert tool_from_function(function).function is function
+
+
+async def test_what_is_said_to_be_gone_through_is_a_list() -> None:
+    def count() -> Iterable[int]:
+        return (number for number in range(3))
+
+    def never_ends():  # pyright: ignore[reportUnknownParameterType]
+        return (number for number in iter(int, 1))
+
+    assert (await called(tool_from_function(count), {})).output == [0, 1, 2]
+    endless = (await called(tool_from_function(never_ends), {})).error  # pyright: ignore[reportUnknownArgumentType]
+    assert endless is not None
+    assert endless.fault == "output"
 
 
 async def test_a_pair_of_models_is_converted_too() -> None:

@@ -156,7 +156,6 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
     sys.modules.pop("yaml_shop", None)
 
 
-@pytest.mark.spec("005.12")
 def test_yaml_says_whatever_a_tool_has(shop: Path) -> None:
     file = shop / "tools.yaml"
     file.write_text(TOLD, "utf-8")
