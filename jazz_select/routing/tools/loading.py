@@ -218,17 +218,17 @@ def _from_data(place: str, entry: object, node: yaml.Node) -> Tool:
             except ConfigError as error:
                 raise wrong(field, str(error)) from error
     try:
-        return _built(data, fields)
+        return _built(data, fields, run=given.get("function", ""))
     except (ToolError, ImportError, AttributeError, ValueError) as error:
         said = error.problem if isinstance(error, ToolError) else describe_error(error)
-        raise wrong("function" if data.function else "name", said) from error
+        raise wrong("function" if given.get("function") else "name", said) from error
 
 
-def _built(data: ToolData, fields: dict[str, Any]) -> Tool:
+def _built(data: ToolData, fields: dict[str, Any], *, run: str) -> Tool:
     """The tool. What the file does not say, its function does."""
-    if not data.function:
+    if not run:
         return replace(Tool(name=data.name), **fields)
-    module, colon, qualified = data.function.partition(":")
+    module, colon, qualified = run.partition(":")
     if not colon or not qualified:
         msg = "it is told as `module:name`, such as shop.orders:lookup_order"
         raise ValueError(msg)

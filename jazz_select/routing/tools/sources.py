@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from operator import methodcaller
 from typing import Any, Final, cast
 
 import orjson
@@ -319,7 +320,7 @@ class _Live:
         except (TypeError, ValueError, RecursionError) as error:
             raise ToolArgumentsError(name, f"they are no JSON: {describe_error(error)}") from error
         try:
-            return await self._within(lambda: self.session.call_tool(name, sent), name)
+            return await self._within(lambda: methodcaller("call_tool", name, sent)(self.session), name)
         except ToolError:
             raise
         except TimeoutError as error:

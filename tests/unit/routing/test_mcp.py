@@ -324,7 +324,7 @@ async def test_a_listing_that_cannot_be_had_is_refused(pages: Any, told: str) ->
         await tools_from_session(Session(pages), provider="shop")
 
 
-@pytest.mark.parametrize("given", [None, "stdio", object(), Session], ids=str)
+@pytest.mark.parametrize("given", [None, "stdio", object(), Session], ids=["none", "a text", "an object", "a class"])
 async def test_what_is_no_session_is_refused(given: Any) -> None:
     with pytest.raises((ConfigError, ToolError)):
         await tools_from_session(given)
