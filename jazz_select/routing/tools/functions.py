@@ -245,7 +245,11 @@ def _name(function: object) -> str:
 
 def _docstring(function: Callable[..., object]) -> str:
     """Its own, and of an object that can be called what its class says."""
-    return inspect.getdoc(_inner(function)) or inspect.getdoc(_unbound(function)) or ""
+    inner = _unbound(function)
+    if inspect.isroutine(inner):
+        return inspect.getdoc(inner) or ""
+    own: object = _inner(function).__doc__  # as it is: without one, `getdoc` has that of the builtin
+    return inspect.cleandoc(own) if isinstance(own, str) else inspect.getdoc(type(inner)) or ""
 
 
 def _check_kind(tool: str, function: object, *, named: bool) -> None:

@@ -370,6 +370,18 @@ async def test_whatever_can_be_called_can_be_a_tool(kind: str) -> None:
     assert (step.error, step.output) == (None, "2026-05-01")
 
 
+def test_an_object_is_described_by_its_call_or_its_class() -> None:
+    class Spoken(Plain):
+        def __call__(self, when: date) -> date:
+            """Say when."""
+            return when
+
+    assert tool_from_function(Plain()).description == "An object that is called."
+    assert tool_from_function(Late()).description == ""
+    assert (tool_from_function(Spoken()).name, tool_from_function(Spoken()).description) == ("Spoken", "Say when.")
+    assert tool_from_function(partial(with_client, Lines())).description == "Use the client."
+
+
 async def test_a_name_of_the_function_around_is_found() -> None:
     step = await called(tool_from_function(with_local_names()), {"when": "2026-05-01"})
     assert step.output == {"day": "2026-05-01"}
