@@ -19,6 +19,9 @@ JazzSelectError
 ├── EmbeddingError              the embedder failed
 ├── ToolError                   a tool, or its schema, cannot work
 │   ├── DuplicateToolError      two tools of one name
+│   ├── ToolArgumentsError      a call's arguments are not what its function takes; it was not called
+│   ├── ToolAnswerError         a server said that the tool failed
+│   ├── ToolUnheardError        a call began and what became of it is not known
 │   └── DecisionCallbackError   the choice between tools failed, and there is nothing to fall back to
 ├── AgentError                  something about an agent's turn
 │   ├── ChainError              a chain of tool calls could not go on; `.chain` is what there is of it
@@ -346,6 +349,28 @@ class DuplicateToolError(ToolError):
     def __init__(self, tool: str, ids: tuple[str, str]) -> None:
         self.ids = ids
         super().__init__(tool, f"two tools have this name ({ids[0]} and {ids[1]}); rename one, or connect only one")
+
+
+class ToolArgumentsError(ToolError):
+    """What a call gives is not what the tool's function takes, so that the function was not called."""
+
+    def __init__(self, tool: str, problem: str) -> None:
+        super().__init__(tool, f"the arguments are not valid: {problem}")
+
+
+class ToolAnswerError(ToolError):
+    """The server of a tool answered that it failed; `answer` is what it said, in one line."""
+
+    def __init__(self, tool: str, answer: str) -> None:
+        self.answer = answer
+        super().__init__(tool, f"its server answered: {answer}")
+
+
+class ToolUnheardError(ToolError):
+    """A call was sent, and what became of it is not known: it may have had its effect."""
+
+    def __init__(self, tool: str, problem: str) -> None:
+        super().__init__(tool, f"it may have been done: {problem}")
 
 
 class DecisionCallbackError(ToolError):

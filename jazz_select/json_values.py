@@ -1,5 +1,6 @@
 """Values as JSON, whatever they are: copies, storable anywhere, bounded in depth and size."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -63,7 +64,12 @@ def as_json(value: object) -> Any:
     Raises:
         TypeError: It is none.
     """
-    return orjson.loads(orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS))
+    try:
+        return orjson.loads(orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS))
+    except TypeError as error:
+        if "64-bit" not in str(error):
+            raise
+        return json.loads(json.dumps(value, default=_plain))  # JSON itself has no largest number
 
 
 def output_json(value: object) -> Any:

@@ -163,11 +163,13 @@ def _build(data: FlowData, *, place: str) -> BaseFlow:
 
 
 def _entries(file: Path) -> Iterator[object]:
-    text = _text(file)
+    text = read_text(file)
     try:
-        documents = _json(text) if file.suffix.lower() == ".json" else _yaml(text)
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise FlowLoadError(short_path(str(file)), _syntax(error)) from error
+        documents = (
+            _json(text) if file.suffix.lower() == ".json" else [document for document, _ in yaml_documents(text)]
+        )
+    except SYNTAX_ERRORS as error:
+        raise FlowLoadError(short_path(str(file)), syntax_problem(error)) from error
     for document in documents:
         content = document
         if isinstance(content, dict):
@@ -184,7 +186,16 @@ def _entries(file: Path) -> Iterator[object]:
         yield from cast("list[object]", content)
 
 
-def _text(file: Path) -> str:
+SYNTAX_ERRORS = (ValueError, RecursionError, yaml.YAMLError)
+"""What reading a data file fails with."""
+
+
+def read_text(file: Path) -> str:
+    """The text of a data file.
+
+    Raises:
+        FlowLoadError: There is none, or it is not UTF-8.
+    """
     try:
         if file.stat().st_size > LARGEST:
             problem = f"it is larger than {LARGEST >> 20} MiB; split it into several files"
@@ -210,9 +221,19 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return seen
 
 
-def _yaml(text: str) -> list[object]:
+def yaml_documents(text: str) -> list[tuple[Any, yaml.Node]]:
+    """The documents of a YAML text, each with the node that says where in the text each part of it stands.
+
+    Raises:
+        ValueError: It would not be loaded in a moment; other syntax errors are among `SYNTAX_ERRORS`.
+    """
     _check_size(text)
-    return list(yaml.load_all(text, Loader=_UniqueKeys))
+    loader: Any = _UniqueKeys(text)
+    found: list[tuple[Any, yaml.Node]] = []
+    while loader.check_node():
+        node = loader.get_node()
+        found.append((loader.construct_document(node), node))
+    return found
 
 
 def _check_size(text: str) -> None:
@@ -265,7 +286,8 @@ class _UniqueKeys(_YamlLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _syntax(error: Exception) -> str:
+def syntax_problem(error: Exception) -> str:
+    """What is wrong with a data file that cannot be read, and in which line."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         problem = f"line {error.problem_mark.line + 1}: {error.problem}"
         tabs = "; YAML is indented with spaces, not tabs" if "\\t" in problem or " tab " in problem else ""

@@ -6,6 +6,7 @@ The policy of approval has one name and the same three values at every door.
 
 import asyncio
 import inspect
+import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +17,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, cast
 from uuid import uuid4
 
-import orjson
-
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolUnheardError
 from jazz_select.json_values import output_json, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Answer, Approve, Ask, Deny, Verdict
@@ -292,7 +291,7 @@ def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
     if claim.outcome is None:
         return unknown
     try:
-        kept = orjson.loads(claim.outcome)
+        kept = json.loads(claim.outcome)
         if kept["ok"]:
             return CallOutcome(call=call, status="ok", output=kept["output"], called=True, replayed=True)
         return replace(_failed(call, kept["fault"], str(kept["error"])), called=True, replayed=True)
@@ -312,7 +311,7 @@ async def _settled(claims: ClaimStore | None, outcome: CallOutcome) -> None:
         "error": error.message if error else "",
     }
     try:
-        text = orjson.dumps(kept).decode()
+        text = json.dumps(kept)
         await called_within(claims.settle, outcome.call.id, text, limit_s=_CLAIM_S, name=_CLAIMS)
     except Exception as failure:  # noqa: BLE001 - what was done is done, and is told
         kind = type(failure).__name__
@@ -377,13 +376,25 @@ async def _within(call: ToolCall, function: Callable[[], object], timeout_s: flo
     if task.cancelled():
         return _failed(call, "tool", f"{call.tool} was cancelled from within", unknown=True)
     error = task.exception()
-    if error is not None:
-        message = f"{call.tool} failed: {describe_error(error)}"
-        return replace(_failed(call, "tool", message, cause=error), called=True)
+    return _returned(call, task.result()) if error is None else _raised(call, error)
+
+
+def _raised(call: ToolCall, error: BaseException) -> CallOutcome:
+    """What becomes of a call whose function raised."""
+    if isinstance(error, ToolArgumentsError | ToolUnheardError):
+        began = isinstance(error, ToolUnheardError)
+        problem = f"{call.tool}: {error.problem}"
+        return _failed(call, "tool" if began else "arguments", problem, cause=error, unknown=began)
+    said = error.answer if isinstance(error, ToolAnswerError) else describe_error(error)
+    return replace(_failed(call, "tool", f"{call.tool} failed: {said}", cause=error), called=True)
+
+
+def _returned(call: ToolCall, result: object) -> CallOutcome:
+    """What becomes of a call whose function returned."""
     try:
-        if large := too_much(task.result()):
+        if large := too_much(result):
             return replace(_failed(call, "output", f"{call.tool}: it ran, but {large}"), called=True)
-        return CallOutcome(call=call, status="ok", output=output_json(task.result()), called=True)
+        return CallOutcome(call=call, status="ok", output=output_json(result), called=True)
     except Exception as problem:  # noqa: BLE001 - whatever a value trips over, it is no JSON
         message = f"{call.tool}: it ran, but returned what is no JSON: {describe_error(problem)}"
         return replace(_failed(call, "output", message, cause=problem), called=True)
