@@ -128,6 +128,17 @@ def _either(random: Random, depth: int) -> Any:
 def _both(random: Random, depth: int) -> Any:
     maker = random.choice([_object, _scalar, _array, schema_of])
     parts = [maker(random, depth + 1) for _ in range(2)]
+    if random.random() < 0.3:
+        closed = {
+            "type": "object",
+            "properties": {name: schema_of(random, DEEPEST) for name in random.sample(NAMES, 2)},
+        }
+        parts = [
+            closed | {"additionalProperties": random.choice([False, {"type": "integer"}])},
+            _object(random, depth + 1),
+        ]
+    elif random.random() < 0.3:
+        parts = [{"type": kind, random.choice(["minimum", "maximum"]): 2} for kind in ("number", "integer")]
     return {"allOf": parts} if random.random() < 0.7 else {**_object(random, depth + 1), "allOf": parts[:1]}
 
 

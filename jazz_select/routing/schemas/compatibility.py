@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
 import numpy as np
@@ -23,6 +23,7 @@ FOLDED: Final = 0.9
 OPTIONAL: Final = 0.5
 """What a field is worth that may be missing."""
 _DIGITS: Final = 12
+_PLAIN: Final = frozenset(("type", "title", "description", "default", "format", "examples"))
 MOST_AT_ONCE: Final = 3_000
 _MOST_AT_LEISURE: Final = 200_000
 """Steps of comparing that are made for one set of fields: while a loop waits, and when a catalogue is analysed."""
@@ -79,13 +80,21 @@ def ways(tool: Tool) -> tuple[tuple[Field, ...], ...]:
     None at all where no arguments are valid.
     """
     found = shape(tool.input_schema)
-    if found is None or not is_possible(tool.input_schema, kind="object"):
+    if found is None:
+        return ()
+    # Most tools take texts and numbers, which there are.
+    plain = all(_is_plain(found.fields.get(name, (False, True))[0]) for each in found.needed for name in each)
+    if not plain and not is_possible(tool.input_schema, kind="object"):
         return ()
     every = {name: Field(name, part, tool.input_schema, certain) for name, (part, certain) in found.fields.items()}
     sets = [[replace(every[name], certain=True) for name in every if name in needed] for needed in found.needed]
     if not any(sets):
         return (tuple(every.values()),)
     return tuple(tuple(each) for each in sets if each)
+
+
+def _is_plain(part: object) -> bool:
+    return isinstance(part, Mapping) and _PLAIN.issuperset(cast("Schema", part))
 
 
 def _fields(schema: Schema) -> tuple[Field, ...]:

@@ -93,10 +93,13 @@ def alternatives(schema: object, root: Schema, reading: Reading | None = None) -
     """The kinds of value that a schema admits; none for `false`. What is no schema admits who knows what."""
     reading = reading or Reading(root)
     found: list[Alternative] = []
-    for alternative in _spread(schema, reading, 0):
-        if len(found) >= MOST_ALTERNATIVES or reading.left < 0:
-            return [_WHO_KNOWS]
-        found.append(alternative)
+    try:
+        for alternative in _spread(schema, reading, 0):
+            if len(found) >= MOST_ALTERNATIVES or reading.left < 0:
+                return [_WHO_KNOWS]
+            found.append(alternative)
+    except (TypeError, ValueError, ArithmeticError, RecursionError):  # a schema may be any JSON at all
+        return [_WHO_KNOWS]
     return [_WHO_KNOWS] if reading.left < 0 else found
 
 

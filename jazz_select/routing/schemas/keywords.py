@@ -135,7 +135,9 @@ def _dependencies(own: dict[str, Any]) -> None:
         return
     for name, needed in cast("Schema", given).items():
         key = "dependentRequired" if isinstance(needed, str | list) else "dependentSchemas"
-        own[key] = {**cast("Schema", own.get(key) or {}), name: [needed] if isinstance(needed, str) else needed}
+        said = own.get(key)
+        more: Schema = cast("Schema", said) if isinstance(said, Mapping) else {}
+        own[key] = {**more, name: [needed] if isinstance(needed, str) else needed}
 
 
 def _draft_3(own: dict[str, Any]) -> None:

@@ -33,10 +33,6 @@ _MATCHING: Final = ("pattern", "patternProperties", "unevaluatedProperties")
 # --- a verdict -----------------------------------------------------------------
 
 
-class _TooMuchError(Exception):
-    """There is more to look at than is looked at."""
-
-
 def is_valid(
     value: object,
     schema: object,
@@ -129,7 +125,7 @@ class _Judge:
     def spend(self, steps: int) -> None:
         self._reading.left -= steps
         if self._reading.left < 0:
-            raise _TooMuchError
+            raise OverflowError(_TOO_MUCH)
 
     def all_of(self, values: Iterable[tuple[object, object, object]], depth: int) -> bool | None:
         """Whether each value is valid by its schema; the first of three says where it is."""
@@ -343,7 +339,7 @@ class Checker:
         left = _LEFT.set([_MOST_WORDED])
         try:
             errors: list[Any] = list(islice(self._validator.iter_errors(value), MOST_PROBLEMS))
-        except _TooMuchError:
+        except OverflowError:
             return fault or f"it could not be checked: {_TOO_MUCH}"
         except Exception as error:  # noqa: BLE001 - too deep, or a part of the schema that cannot be used
             return fault or f"it could not be checked: {problem_of(error)}"
@@ -443,7 +439,7 @@ def _validator(*, patterns: bool) -> Any:
             left = _LEFT.get()
             left[0] -= 1
             if left[0] < 0:
-                raise _TooMuchError
+                raise OverflowError(_TOO_MUCH)
             return function(validator, said, instance, schema)
 
         return count_one

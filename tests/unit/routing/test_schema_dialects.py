@@ -99,6 +99,36 @@ SHARP: dict[str, tuple[Any, Any, float]] = {
         {"allOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"a": {"type": "string"}}}]},
         NEVER,
     ),
+    "closed in one branch, named in the other": (
+        {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]},
+        {
+            "allOf": [
+                {"type": "object", "properties": {"a": {}}, "additionalProperties": False},
+                {"properties": {"b": {}}},
+            ]
+        },
+        NEVER,
+    ),
+    "a number into a whole one of two branches": (
+        {"type": "number"},
+        {"allOf": [{"type": "number"}, {"type": "integer"}]},
+        PERHAPS,
+    ),
+    "a condition that holds, and what it asks for": (
+        {"type": "object", "properties": {"kind": {"const": "post"}, "to": {}}, "required": ["kind"]},
+        {"type": "object", "if": {"properties": {"kind": {"const": "post"}}}, "then": {"required": ["to"]}},
+        PERHAPS,
+    ),
+    "names by a pattern may be any": (
+        {"type": "object", "properties": {"a": {}}, "patternProperties": {"^b": {}}},
+        {"type": "object", "required": ["b"]},
+        PERHAPS,
+    ),
+    "from a bound on into what excludes it": (
+        {"type": "integer", "minimum": 2},
+        {"type": "integer", "minimum": 2, "exclusiveMinimum": True},
+        PERHAPS,
+    ),
     "a tag of one of several": (
         {"type": "object", "properties": {"t": {"const": "a"}}, "required": ["t"]},
         {"oneOf": [{"type": "object", "properties": {"t": {"const": each}}, "required": ["t"]} for each in "ab"]},
