@@ -187,6 +187,9 @@ class Conversation(_Frozen):
         if len(text) > LONGEST_STORED:
             problem = f"it is longer than {LONGEST_STORED} characters, which no conversation is"
             raise SnapshotError(problem)
+        if text.lstrip()[:1] in ("[", b"["):
+            problem = "the text: it is a list, and a conversation is an object"
+            raise SnapshotError(problem)
         try:
             found = cls.model_validate_json(text)
         except ValidationError as error:

@@ -23,6 +23,7 @@ from benchmarks.hostile import documents
 from jazz_select import Flow, FlowRegistry, FlowSelector, ProceduralMemory, SequentialFlow, sync_registry
 from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.conversation import LONGEST_HEARD, LONGEST_STORED
+from jazz_select.agent.graph.snapshot import Snapshot
 from jazz_select.chat.json_reader import LONGEST, MOST_FAILURES, MOST_MARKS, MOST_VALUES, decoded, embedded, values_in
 from jazz_select.errors import FlowLoadError, FlowValidationError, SnapshotError, ToolError
 from jazz_select.flow.base import DEEPEST, MOST_PARTS
@@ -39,6 +40,7 @@ from jazz_select.routing.tools.loading import load_tools
 from jazz_select.testing import HashEmbedder, ListMemory
 from jazz_select.text import nfkc
 from jazz_select.threads import MOST_HUNG
+from jazz_select.values import Message
 
 pytestmark = pytest.mark.spec("005.18")
 MIB = 1 << 20
@@ -145,6 +147,34 @@ async def test_an_agent_hears_so_much_and_shows_the_cut() -> None:
     assert result.status in {"open", "done"}
     assert len(memory.calls[0].query) <= LONGEST_HEARD + 100
     assert "characters cut" in memory.calls[0].query
+
+
+async def test_a_history_is_read_no_further_than_it_is_kept() -> None:
+    history = [Message(role="user", content="word " * 4_000) for _ in range(5_000)]
+    with steps() as called:
+        conversation = Conversation.of(history)
+    assert (len(conversation.messages), conversation.turns) == (40, 5_000)
+    assert called["bounded"] < 50
+    assert all("characters cut" in each.content for each in conversation.messages)
+
+
+async def test_summaries_are_read_as_far_as_recall_reads() -> None:
+    registry = FlowRegistry(min_examples=0)
+    memory = ListMemory([])
+    selector = FlowSelector(None, registry, memory, "shop")
+    with steps() as called:
+        await selector.select("that one", episode_summaries=["word " * 50_000] * 100_000)
+    assert called["_blank"] < 1_100
+    assert len(memory.calls[0].query) < 20_000
+
+
+@pytest.mark.parametrize("field", ["trace", "state"])
+def test_a_snapshot_that_is_none_is_told_in_a_line(field: str) -> None:
+    text = f'{{"version": 1, "node": "a", "state": {{}}, "{field}": [{"1," * 50_000}1]}}'
+    with pytest.raises(SnapshotError) as raised:
+        Snapshot.from_json(text)
+    assert len(str(raised.value)) < 500
+    assert len(str(raised.value.__cause__)) < 1_000
 
 
 # --- files and flows -----------------------------------------------------------
@@ -294,7 +324,7 @@ async def test_only_so_many_calls_of_a_plain_tool_run_at_once(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    "text", ["{" * 1_000, "x" * (LONGEST_STORED + 1), '{"messages":[' + "1," * 100_000 + "1]}"], ids=len
+    "text", ["{" * 1_000, "[" * 1_001, "x" * (LONGEST_STORED + 1), '{"messages":[' + "1," * 100_000 + "1]}"], ids=len
 )
 def test_what_is_no_conversation_is_told_in_a_line(text: str) -> None:
     with pytest.raises(SnapshotError) as raised:
