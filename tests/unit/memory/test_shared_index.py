@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -204,6 +205,23 @@ async def test_flows_that_are_gone_without_a_word_are_missed(memory: ProceduralM
     await memory.delete_flow(FLOWS[3].id, "a")
     await memory.memorize(card("another"), "a")
     assert (await memory.recall(REQUEST, "a")).notes == (), "what was deleted on purpose is not missed"
+
+
+@pytest.mark.spec("005.17")
+async def test_a_folder_that_has_lost_flows_is_no_smaller_catalogue(tmp_path: Path) -> None:
+    async with await ProceduralMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
+        await memory.sync("a", FLOWS)
+    (tracker,) = tmp_path.rglob("mutable_id_tracker.versions")
+    with tracker.open("r+b") as file:
+        file.truncate(tracker.stat().st_size // 2)
+    async with await ProceduralMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
+        left = len(await memory.list_flows("a"))
+        assert 0 < left < len(FLOWS)
+        notes = (await memory.recall(REQUEST, "a")).notes
+        assert any(f"the index has {left} of the {len(FLOWS)} flows" in note for note in notes)
+        await memory.sync("a", FLOWS)
+        assert len(await memory.list_flows("a")) == len(FLOWS)
+        assert (await memory.recall(REQUEST, "a")).notes == ()
 
 
 @pytest.mark.spec("005.17")
