@@ -37,6 +37,13 @@ test: $(VENV)/.test.done ## Run the tests that need nothing but this machine (PY
 kills: $(VENV)/.test.done ## Kill processes in the middle of turns, 200 dialogues, and see that nothing is destroyed twice
 	@$(BIN)/python -m tests.kills --trials 200
 
+.PHONY: fuzz
+fuzz: $(VENV)/.test.done ## Search for two schemas that surely fit and do not, 6,000 pairs, those of DATA/bfcl among them where it is there
+	@$(BIN)/python -m tests.schema_pairs --pairs 6000 --data "$(DATA)"
+.PHONY: disk
+disk: $(VENV)/.test.done ## Fill 50 small disks with an index, and see that the process lives and the index opens again (Linux; mounts in a namespace of its own)
+	@$(BIN)/python -m tests.disk --trials 50
+
 # --- to work on it -----------------------------------------------------------
 
 .PHONY: check

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from benchmarks import (
+    bounds,
     confidence,
     episodes,
     intents,
@@ -36,6 +37,7 @@ def main(
     """Measure everything, store the rows, and make the tables of benchmarks/README.md from them."""
     names.main(unclean=unclean)
     turn.main(unclean=unclean)
+    bounds.main(unclean=unclean)
     routing.main(data, unclean=unclean)
     latency.main(data, unclean=unclean)
     load.main(unclean=unclean)

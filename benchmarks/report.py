@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import report_names, report_routing, report_sureness, report_turn, rows
+from benchmarks import report_bounds, report_names, report_routing, report_sureness, report_turn, rows
 from benchmarks.metrics import mean
 from benchmarks.tables import by, markdown, mean_of, percent
 
@@ -206,6 +206,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "routing-tokens": ("routing", report_routing.tokens_table),
     "turn": ("turn", report_turn.turn_table),
     "turn-provenance": ("turn", provenance),
+    "bounds": ("bounds", report_bounds.bounds_table),
+    "bounds-provenance": ("bounds", provenance),
     "recall-provenance": ("recall", provenance),
     "confidence-provenance": ("confidence", provenance),
     "scope-provenance": ("scope", provenance),

@@ -6,7 +6,7 @@ from typing import Any
 from flows.shop import Shop
 from jazz_select.routing import Tool
 from jazz_select.routing.decisions.points import ToolCandidate
-from jazz_select.routing.tools.sources import tool_from_function
+from jazz_select.routing.tools.functions import tool_from_function
 
 
 class ReturnPolicy:

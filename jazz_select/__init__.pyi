@@ -14,8 +14,8 @@ from jazz_select.flow.composite import ConditionalFlow as ConditionalFlow
 from jazz_select.flow.composite import ParallelFlow as ParallelFlow
 from jazz_select.flow.composite import SequentialFlow as SequentialFlow
 from jazz_select.memory.procedural import ProceduralMemory as ProceduralMemory
+from jazz_select.routing.tools.functions import tool_from_function as tool_from_function
 from jazz_select.routing.tools.loading import load_tools as load_tools
-from jazz_select.routing.tools.sources import tool_from_function as tool_from_function
 from jazz_select.routing.tools.tool import Tool as Tool
 from jazz_select.selector.batch import SelectRequest as SelectRequest
 from jazz_select.selector.result import FlowSelectionResult as FlowSelectionResult

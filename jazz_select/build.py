@@ -1,17 +1,20 @@
 """The composition root: where flows, memory, models and settings meet."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.values import flow_id
 
 if TYPE_CHECKING:
     from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.memory.sync import SyncReport
+    from jazz_select.routing.tools.sources import ToolsLike
     from jazz_select.selector.select import FlowSelector
     from jazz_select.settings import Settings
 
@@ -24,7 +27,9 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
     progress: Callable[[int, int], None] | None = None,
     *,
     cases: Sequence[tuple[str, str]] = (),
+    tools: "ToolsLike | None" = None,
     allow_empty: bool = False,
+    allow_delete: bool = False,
 ) -> "SyncReport":
     """Bring the index to the flows of a registry: create, update, delete or skip each, by checksum.
 
@@ -38,11 +43,19 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
         dry_run: Only say what would happen.
         progress: Called with (flows written, flows to write) after each batch.
         cases: Labelled requests, (text, flow name); they make confidence better, and it does without.
+        tools: The tools that there are, as an agent takes them: a flow that names another is an error. Where they are
+            not given, the report notes that nobody looked.
         allow_empty: Delete all flows of the agent where the registry has none. Mostly an empty registry means that
             the flow modules were not imported, or that `registry=` was forgotten, so it must be said.
+        allow_delete: Delete flows that the registry does not have also where they are more than 5, and more than half
+            of the agent's. Mostly that means that it is another agent's catalogue, so it must be said.
 
     Raises:
+        SyncDeletesError: That many would be deleted, and nothing was said; the error names them, and nothing was
+            written.
         ConfigError: The registry is empty or no registry at all, or a case names a flow that it does not have.
+        FlowValidationError: A flow names a tool that does not exist, or has a chain that cannot run; nothing was
+            written.
         EmbeddingError: The embedder failed; what was written before stays.
         StoreUnavailableError: The server did not answer.
     """
@@ -61,7 +74,51 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
     if unknown:
         msg = f"cases name flows that the registry does not have: {', '.join(unknown[:5])}"
         raise ConfigError(msg)
-    return await memory.sync(agent_id, flows.values(), dry_run=dry_run, progress=progress, cases=labelled)
+    notes = check_tools(flows.values(), tools)
+    may_delete = allow_delete or (allow_empty and not flows)
+    report = await memory.sync(
+        agent_id, flows.values(), dry_run=dry_run, progress=progress, cases=labelled, allow_delete=may_delete
+    )
+    return replace(report, notes=(*report.notes, *notes))
+
+
+def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[str, ...]:
+    """See that all chains can run, and that there is every tool that a flow names.
+
+    Returns:
+        A note where flows name tools and `tools` is None, so that nobody can tell.
+
+    Raises:
+        FlowValidationError: One cannot, or is not there; the first of them, with the number of flows like it.
+    """
+    given = list(flows)
+    for flow in given:
+        if getattr(flow, "chain", ()):
+            from jazz_select.routing.run_context import chain_of
+
+            chain_of(flow)
+    named = [flow for flow in given if getattr(flow, "tools", ())]
+    if tools is None:
+        which = "a flow names" if len(named) == 1 else f"{len(named)} flows name"
+        note = f"whether the tools that {which} exist was not checked: pass tools=… (jazz-select sync --tools)"
+        return (note,) if named else ()
+    from jazz_select.routing.tools.sources import toolbox_of
+
+    toolbox = toolbox_of(tools)
+    missing = [(flow, [name for name in flow.tools if name not in toolbox]) for flow in named]
+    lacking = [(flow, names) for flow, names in missing if names]
+    if lacking:
+        flow, names = lacking[0]
+        meant = [_meant(name, toolbox) for name in names]
+        others = f"; so do {len(lacking) - 1} other flows: {', '.join(each.name for each, _ in lacking[1:6])}"
+        problem = f"names tools that do not exist: {', '.join(meant)}{others if len(lacking) > 1 else ''}"
+        raise FlowValidationError(flow.label, "tools", problem, place=flow.place)
+    return ()
+
+
+def _meant(name: str, tools: Iterable[str]) -> str:
+    near = get_close_matches(name, list(tools), n=1)
+    return f"{name} (did you mean {near[0]!r}?)" if near else name
 
 
 async def open_memory(settings: "Settings") -> "ProceduralMemory":

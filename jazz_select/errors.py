@@ -13,10 +13,15 @@ JazzSelectError
 │   ├── IndexUnusableError      the folder is corrupt, not writable or not an index
 │   ├── EmbedderMismatchError   the flows were indexed with other settings than these
 │   ├── UnknownFlowError        the flow to update is not in the index
+│   ├── SyncDeletesError        a sync would delete most of an agent's flows, and was not told that it may
+│   ├── DiskFullError           there is no room to write to the index
 │   └── StoreUnavailableError   the Qdrant server did not answer
 ├── EmbeddingError              the embedder failed
 ├── ToolError                   a tool, or its schema, cannot work
 │   ├── DuplicateToolError      two tools of one name
+│   ├── ToolArgumentsError      a call's arguments are not what its function takes; it was not called
+│   ├── ToolAnswerError         a server said that the tool failed
+│   ├── ToolUnheardError        a call began and what became of it is not known
 │   └── DecisionCallbackError   the choice between tools failed, and there is nothing to fall back to
 ├── AgentError                  something about an agent's turn
 │   ├── ChainError              a chain of tool calls could not go on; `.chain` is what there is of it
@@ -35,7 +40,10 @@ there is one, is the cause (`__cause__`).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+_NAMED: Final = 100
+"""How many names one message holds; the error has them all."""
 
 
 class JazzSelectError(Exception):
@@ -128,6 +136,13 @@ class EmbedderMismatchError(StoreError):
         self.agent_id = agent_id
         self.indexed = tuple(indexed)
         self.current = current
+        if set(indexed) == {current}:
+            super().__init__(
+                f"the flows of agent {agent_id!r} were indexed by another version of jazz-select, which kept them "
+                "under keys that this one does not read. Run sync_registry (jazz-select sync) to index them again; "
+                "the same embedder is in use."
+            )
+            return
         super().__init__(
             f"the flows of agent {agent_id!r} were indexed with {' and '.join(indexed)}, "
             f"but this memory uses {current}. "
@@ -145,6 +160,45 @@ class UnknownFlowError(StoreError):
         super().__init__(
             f"agent {agent_id!r} has no flow {flow!r} in the index: memorize it first, or run sync_registry."
         )
+
+
+class SyncDeletesError(StoreError):
+    """A sync would delete most of what an agent has; nothing was written.
+
+    Attributes:
+        agent_id: Whose flows.
+        deleted: The names of those that would be deleted, all of them.
+        total: How many flows the agent has.
+    """
+
+    def __init__(self, agent_id: str, *, deleted: Sequence[str], total: int) -> None:
+        self.agent_id = agent_id
+        self.deleted = tuple(deleted)
+        self.total = total
+        more = len(self.deleted) - _NAMED
+        names = ", ".join(self.deleted[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        super().__init__(
+            f"this sync would delete {len(self.deleted)} of the {total} flows of agent {agent_id!r}: {names}. "
+            "Nothing was written. Are these the flows of that agent, and all of them? "
+            "If they are: allow_delete=True (jazz-select sync --yes); dry_run=True (--dry-run) shows the whole plan."
+        )
+
+
+class DiskFullError(StoreError):
+    """There is no room left to write to the index; `path` is its folder, `wanted` and `free` are in bytes."""
+
+    def __init__(self, path: str, *, wanted: int, free: int) -> None:
+        self.path = path
+        self.wanted = wanted
+        self.free = free
+        super().__init__(
+            f"there is no room to write to the index {path}: {_megabytes(wanted)} MB have to be free on its disk, and "
+            f"{_megabytes(free)} MB are. Make room, or open an index on another disk, then sync again."
+        )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f}"
 
 
 class StoreUnavailableError(StoreError):
@@ -295,6 +349,28 @@ class DuplicateToolError(ToolError):
     def __init__(self, tool: str, ids: tuple[str, str]) -> None:
         self.ids = ids
         super().__init__(tool, f"two tools have this name ({ids[0]} and {ids[1]}); rename one, or connect only one")
+
+
+class ToolArgumentsError(ToolError):
+    """What a call gives is not what the tool's function takes, so that the function was not called."""
+
+    def __init__(self, tool: str, problem: str) -> None:
+        super().__init__(tool, f"the arguments are not valid: {problem}")
+
+
+class ToolAnswerError(ToolError):
+    """The server of a tool answered that it failed; `answer` is what it said, in one line."""
+
+    def __init__(self, tool: str, answer: str) -> None:
+        self.answer = answer
+        super().__init__(tool, f"its server answered: {answer}")
+
+
+class ToolUnheardError(ToolError):
+    """A call was sent, and what became of it is not known: it may have had its effect."""
+
+    def __init__(self, tool: str, problem: str) -> None:
+        super().__init__(tool, f"it may have been done: {problem}")
 
 
 class DecisionCallbackError(ToolError):

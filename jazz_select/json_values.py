@@ -1,5 +1,6 @@
 """Values as JSON, whatever they are: copies, storable anywhere, bounded in depth and size."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -13,6 +14,9 @@ from jazz_select.text import as_text
 
 DEEPEST: Final = 64
 """Levels of nesting that are kept."""
+MOST_VALUES: Final = 10_000
+MOST_LETTERS: Final = 4_000_000
+"""Of what a tool may return: texts, numbers, lists and objects together; and characters in all of it."""
 _LARGEST: Final = 2**63
 _MOST_DIGITS: Final = 18
 _LARGEST_FACT: Final = 20_000
@@ -21,13 +25,51 @@ _BUDGET: Final = 60_000
 """Bytes of JSON that may be kept between two turns: of one fact, and of all together."""
 
 
+def too_much(value: object) -> str:
+    """Why a value is more than is taken, as a sentence goes on after "it ran, but"; empty where it is not.
+
+    Counted before it is made JSON, which is one step that nothing else can run beside. Objects count as one value, and
+    what stands in several places counts in each.
+    """
+    values = letters = 0
+    holders: set[int] = set()
+    again = 0
+    left: list[object] = [value]
+    while left:
+        each = left.pop()
+        values += 1
+        if isinstance(each, str | bytes):
+            letters += len(each)
+        elif isinstance(each, dict | list | tuple | set | frozenset):
+            again += id(cast("object", each)) in holders
+            holders.add(id(cast("object", each)))
+            if isinstance(each, dict):
+                mapping = cast("dict[object, object]", each)
+                letters += sum(len(key) for key in mapping if isinstance(key, str))
+                left += mapping.values()
+            else:
+                left += cast("list[object]", each)
+        if values + len(left) > MOST_VALUES:
+            if again > len(holders):
+                return "returned what is no JSON: it holds itself, or one part of it over and over"
+            return f"returned more than {MOST_VALUES} values; let it return fewer, or page by page"
+        if letters > MOST_LETTERS:
+            return f"returned more than {MOST_LETTERS} characters; let it return fewer, or where they are"
+    return ""
+
+
 def as_json(value: object) -> Any:
     """A value as plain JSON values, a copy. Dataclasses, pydantic models, decimals, dates and the like are understood.
 
     Raises:
         TypeError: It is none.
     """
-    return orjson.loads(orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS))
+    try:
+        return orjson.loads(orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS))
+    except TypeError as error:
+        if "64-bit" not in str(error):
+            raise
+        return json.loads(json.dumps(value, default=_plain))  # JSON itself has no largest number
 
 
 def output_json(value: object) -> Any:
@@ -64,6 +106,8 @@ def plain(value: object) -> Any:
 
 def storable(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one way for each kind of value
     """JSON values as they can be stored anywhere: texts in Unicode, finite numbers, nothing nested too deep."""
+    if value is None or type(value) is bool or (type(value) is int and -_LARGEST <= value < _LARGEST):
+        return value
     if isinstance(value, str):
         return as_text(value)
     if isinstance(value, Mapping | list | tuple) and depth >= DEEPEST:

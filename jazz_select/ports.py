@@ -181,8 +181,12 @@ class FlowStore(Protocol):
         """Flow id to fingerprint, for all flows of this agent in this layout."""
         ...
 
-    async def payloads(self, agent_id: str) -> list[dict[str, Any]]:
-        """The payloads of all flows of this agent in this layout, in no particular order."""
+    async def payloads(self, agent_id: str) -> dict[Key, dict[str, Any]]:
+        """The payloads of all flows of this agent in this layout by key, in no particular order, as they are stored."""
+        ...
+
+    async def count(self, agent_id: str) -> int:
+        """How many flows of this agent there are in this layout."""
         ...
 
     async def upsert(self, points: Sequence[FlowPoint]) -> None:
@@ -191,6 +195,10 @@ class FlowStore(Protocol):
 
     async def delete(self, agent_id: str, flow_ids: Collection[str]) -> None:
         """Remove these flows; ids that are not there are ignored. Durable on return."""
+        ...
+
+    async def discard(self, agent_id: str, keys: Collection[Key]) -> None:
+        """Remove what lies at these keys, which `payloads` gave for this agent. Durable on return."""
         ...
 
     async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
@@ -202,7 +210,7 @@ class FlowStore(Protocol):
         ...
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
-        """What `write_note` left for this agent in this layout."""
+        """What `write_note` left for this agent in this layout; None where nothing is, empty where it is no mapping."""
         ...
 
     async def write_note(self, agent_id: str, note: Mapping[str, Any]) -> None:
@@ -211,6 +219,10 @@ class FlowStore(Protocol):
 
     async def other_layouts(self, agent_id: str) -> dict[str, int]:
         """Layout to number of flows, for flows of this agent that were indexed with other settings."""
+        ...
+
+    async def elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
+        """The payloads of this agent's flows in all other layouts."""
         ...
 
     async def forget_other_layouts(self, agent_id: str) -> None:

@@ -3,6 +3,8 @@
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
+from unicodedata import combining, normalize
 
 _LONGEST_ERROR = 500
 _LONGEST_VALUE = 120
@@ -10,6 +12,10 @@ _FORBIDDEN = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _NEWLINE = re.compile("\r\n?")
 _BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """What ends a line for some reader or turns its direction, what cannot be seen, and halves of surrogate pairs."""
+_MOST_MARKS, _SHORT = 30, 1_000
+_MARKED = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1},}}")
+"""Where there may be more marks on one letter than Unicode allows in a stream: bringing n of them into order takes
+n times n steps."""
 _PLAIN_NAME = re.compile(r"\w[\w./:-]{0,199}")
 _TOKEN = re.compile(
     r"[A-Za-z]{1,7}(?![A-Za-z])|[A-Za-z]{5}|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\sA-Za-z0-9!-/:-@\[-`{-~]"
@@ -46,7 +52,14 @@ def in_one_line(text: str) -> str:
     All foreign text goes through this on its way into a prompt: no line of it can begin another, whatever a reader
     takes for the end of a line. JSON stays JSON, since such characters can only stand within its texts.
     """
-    return _BREAKING.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return text.translate(_escapes()) if _BREAKING.search(text) else text
+
+
+@cache
+def _escapes() -> dict[int, str]:
+    """What each of them is in JSON: a text may be made of nothing else."""
+    every = (*range(0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF, *range(0xD800, 0xE000))
+    return {code: json.dumps(chr(code))[1:-1] for code in every if _BREAKING.match(chr(code))}
 
 
 def json_line(value: object) -> str:
@@ -62,6 +75,23 @@ def name_shown(name: str) -> str:
 def clean(text: str) -> str:
     """`text` with Unix line ends and without the characters that XML 1.0 forbids."""
     return _FORBIDDEN.sub("", _NEWLINE.sub("\n", text))
+
+
+def nfkc(text: str) -> str:
+    """`text` in Unicode's form NFKC; in a long one, marks beyond the thirtieth on one letter are left out."""
+    if text.isascii():
+        return text
+    return normalize("NFKC", text if len(text) <= _SHORT else _MARKED.sub(_fewer_marks, text))
+
+
+def _fewer_marks(found: re.Match[str]) -> str:
+    kept: list[str] = []
+    marks = 0
+    for char in found[0]:
+        marks = marks + 1 if combining(char) else 0
+        if marks <= _MOST_MARKS:
+            kept.append(char)
+    return "".join(kept)
 
 
 def estimate_tokens(text: str) -> int:

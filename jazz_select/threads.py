@@ -4,13 +4,13 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Any, Final, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
 from jazz_select.text import describe_error
 
@@ -147,6 +147,72 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
         if not running.cancelled():
             running.exception()  # looked at, so that nobody is told that it was not
         raise
+
+
+MOST_HUNG: Final = 8
+"""Calls of one plain function that may be left behind and not have come back; more are not begun."""
+MOST_RUNNING: Final = 256
+"""Calls of one plain function that may run at once: each has a thread of its own."""
+
+
+class Threaded:
+    """A call of a plain function, counted from when it begins in its thread until it comes back.
+
+    Nothing can end a thread. What hangs may only hang so often: then no further call of the function is begun.
+    """
+
+    _lock = threading.RLock()
+    _running: ClassVar[Counter[int]] = Counter()
+    _hung: ClassVar[Counter[int]] = Counter()
+    """By the function's id, as long as a thread holds it."""
+
+    def __init__(self, function: Callable[..., object], given: Mapping[str, object]) -> None:
+        """Take the function and its arguments by name; whoever makes one says `leave` in the end."""
+        self._function, self._given = function, given
+        self._begun = self._left = self._ended = False
+        self._count(running=1)
+
+    @classmethod
+    def refused(cls, function: Callable[..., object]) -> str:
+        """Why no further call of it is begun; empty where one may be."""
+        with cls._lock:
+            running, hung = cls._running[id(function)], cls._hung[id(function)]
+        if hung >= MOST_HUNG:
+            return f"{hung} earlier calls of it hang; it can be called again when one of them has come back"
+        if running >= MOST_RUNNING:
+            return f"{running} calls of it are running already; it can be called again when one of them has come back"
+        return ""
+
+    def __call__(self) -> object:
+        """What it returns, in the thread that this is called in."""
+        with self._lock:
+            self._begun = True
+            if self._left:
+                self._count(running=1, hung=1)
+        try:
+            return self._function(**self._given)
+        finally:
+            with self._lock:
+                self._begun = False
+                self._count(running=-1, hung=-self._left)
+                self._ended = True
+
+    def leave(self) -> None:
+        """Nobody waits for it any more."""
+        with self._lock:
+            self._left = True
+            if self._begun:
+                self._count(hung=1)
+            elif not self._ended:
+                self._count(running=-1)
+
+    def _count(self, *, running: int = 0, hung: int = 0) -> None:
+        own = id(self._function)
+        with self._lock:
+            for counter, more in ((self._running, running), (self._hung, hung)):
+                counter[own] += more
+                if counter[own] <= 0:
+                    del counter[own]
 
 
 async def in_daemon_thread(function: Callable[[], T], *, name: str, context: contextvars.Context | None = None) -> T:

@@ -9,15 +9,23 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from math import isfinite
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 from uuid import NAMESPACE_DNS, uuid5
 
 Role = Literal["system", "user", "assistant"]
 
 
-@lru_cache(1 << 16)
+_LONGEST_CACHED = 120
+"""A longer name is no name: it would only take memory."""
+
+
 def flow_id(name: str) -> str:
     """The id of the flow of this name: `uuid5(name)`, the same in every process and after every restart."""
+    return _flow_id(name) if len(name) <= _LONGEST_CACHED else str(uuid5(NAMESPACE_DNS, name))
+
+
+@lru_cache(1 << 15)
+def _flow_id(name: str) -> str:
     return str(uuid5(NAMESPACE_DNS, name))
 
 
@@ -51,6 +59,19 @@ class Reason(StrEnum):
     """The model failed or was too late; the top candidate."""
     NONE = "none"
     """Nothing fits, or there was nothing to choose from."""
+
+
+class AgentScope(str):
+    """What of an agent is indexed beside its flows, such as its tools, under a name that no agent can have."""
+
+    __slots__ = ()
+    MARK: ClassVar[str] = "\x1f"
+    """Stands in no agent's name."""
+
+    @classmethod
+    def of(cls, agent_id: str, kind: str) -> "AgentScope":
+        """That of an agent, of a kind such as "tools"."""
+        return cls(f"{agent_id}{cls.MARK}{kind}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +154,7 @@ class RecallResult(list[dict[str, Any]]):
         notes: What was degraded on the way.
         in_scope: P(some flow of the catalogue is right), or None where that is not known.
         caveat: Why confidence is not known; empty where it is.
+        indexed: The ids of all flows that the index has for this agent, or None where that is not known.
     """
 
     def __init__(
@@ -142,11 +164,13 @@ class RecallResult(list[dict[str, Any]]):
         notes: tuple[str, ...] = (),
         in_scope: float | None = None,
         caveat: str = "",
+        indexed: frozenset[str] | None = None,
     ) -> None:
         super().__init__(candidates)
         self.notes = notes
         self.in_scope = in_scope
         self.caveat = caveat
+        self.indexed = indexed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

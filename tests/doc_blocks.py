@@ -125,7 +125,8 @@ def run(text: str, file: str) -> None:
         WrongOutputError: A block prints something else than it says.
         ScriptFailedError: A block that is a whole program ends with an error.
     """
-    module = types.ModuleType(Path(file).stem)
+    name = Path(file).stem
+    module = types.ModuleType(f"{name}_page" if name == "mcp" else name)  # not to hide the package
     module.__file__ = file
     sys.modules[module.__name__] = module
     page = list(blocks(text, file))

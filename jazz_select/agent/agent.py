@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, Self, cast
-from unicodedata import normalize
 
 from jazz_select.agent.answer import AnswerWriter, cut_short
 from jazz_select.agent.chain.options import ChainOptions
@@ -12,7 +11,7 @@ from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
 from jazz_select.agent.checks import check_agent_parts, note_flows, unconnected
-from jazz_select.agent.conversation import Conversation
+from jazz_select.agent.conversation import Conversation, heard
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
@@ -43,7 +42,6 @@ from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.selector.options import check_timeout
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
-from jazz_select.text import as_text
 from jazz_select.threads import spent_budget, time_budget
 from jazz_select.values import Message
 
@@ -221,7 +219,7 @@ class Agent:
             check_timeout(timeout_s)
         wanted = OutputSchema(schema) if schema is not None else self._schema
         conversation = Conversation.of(history).named(conversation_id)
-        said = normalize("NFKC", as_text(message))
+        said = heard(message)
         request = TurnRequest(
             message=said,
             conversation=conversation,

@@ -3,20 +3,24 @@
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.json_values import plain_bytes
-from jazz_select.text import as_text, cut
+from jazz_select.text import as_text, cut, nfkc
 from jazz_select.values import Message
 
 VERSION: Final = 1
 MOST_MESSAGES: Final = 40
+LONGEST_HEARD: Final = 32_000
+"""Characters of a message that an agent reads; `LONGEST_MESSAGE` of it are kept for later turns."""
 LONGEST_MESSAGE: Final = 8_000
+LONGEST_STORED: Final = 2_000_000
+_MOST_ERRORS: Final = 100
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
 _EPISODE: Final = 300
@@ -155,12 +159,12 @@ class Conversation(_Frozen):
     """
 
     id: str = ""
-    messages: tuple[Said, ...] = ()
-    flows: tuple[OpenFlow, ...] = ()
-    failed: tuple[OpenFlow, ...] = ()
-    episodes: tuple[str, ...] = ()
+    messages: Annotated[tuple[Said, ...], FailFast()] = ()
+    flows: Annotated[tuple[OpenFlow, ...], FailFast()] = ()
+    failed: Annotated[tuple[OpenFlow, ...], FailFast()] = ()
+    episodes: Annotated[tuple[str, ...], FailFast()] = ()
     pending: PendingCall | None = None
-    done: tuple[str, ...] = ()
+    done: Annotated[tuple[str, ...], FailFast()] = ()
     turns: int = 0
     version: int = VERSION
 
@@ -185,11 +189,21 @@ class Conversation(_Frozen):
         Raises:
             SnapshotError: It is none, or of a version that is not known here.
         """
+        if len(text) > LONGEST_STORED:
+            problem = f"it is longer than {LONGEST_STORED} characters, which no conversation is"
+            raise SnapshotError(problem)
+        if text.lstrip()[:1] in ("[", b"["):
+            problem = "the text: it is a list, and a conversation is an object"
+            raise SnapshotError(problem)
         try:
             found = cls.model_validate_json(text)
         except ValidationError as error:
-            missing = tuple(".".join(map(str, each["loc"])) for each in error.errors())
-            problem = f"{missing[0] or 'the text'}: {error.errors()[0]['msg']}"
+            if error.error_count() > _MOST_ERRORS:
+                problem = f"{error.error_count()} things in it are wrong, so it is no conversation"
+                raise SnapshotError(problem) from None
+            errors = error.errors(include_url=False, include_context=False, include_input=False)
+            missing = tuple(".".join(map(str, each["loc"])) for each in errors)
+            problem = f"{missing[0] or 'the text'}: {errors[0]['msg']}"
             raise SnapshotError(problem, missing=missing) from error
         if found.version != VERSION:
             problem = f"the conversation is of version {found.version}, and this is version {VERSION}"
@@ -209,13 +223,14 @@ class Conversation(_Frozen):
         if not isinstance(given, Sequence) or not all(isinstance(each, Message) for each in given):  # pyright: ignore[reportUnknownVariableType] - callers without a type checker
             msg = "history is a Conversation (Conversation.from_json reads a stored one) or a list of Messages"
             raise ConfigError(msg)
+        kept = [each for each in history or () if each.role in ("user", "assistant")]
+        asked = [each for each in kept if each.role == "user"]
         said = tuple(
-            Said(role=each.role, content=bounded(each.content))
-            for each in history or ()
-            if each.role in ("user", "assistant")
+            Said(role="user" if each.role == "user" else "assistant", content=bounded(each.content))
+            for each in kept[-MOST_MESSAGES:]
         )
-        earlier = [f"The user said: {_short(each.content)}" for each in said if each.role == "user"]
-        return cls(messages=said[-MOST_MESSAGES:], episodes=tuple(earlier[-MOST_EPISODES:]), turns=len(earlier))
+        earlier = [f"The user said: {_short(bounded(each.content))}" for each in asked[-MOST_EPISODES:]]
+        return cls(messages=said, episodes=tuple(earlier), turns=len(asked))
 
     def named(self, conversation_id: str) -> "Conversation":
         """With an id: its own, else this one, else a new one.
@@ -277,9 +292,14 @@ class Conversation(_Frozen):
         )
 
 
+def heard(message: str) -> str:
+    """What a user says, as it is read: in Unicode, in one form, and cut where one can see it."""
+    return cut(nfkc(as_text(cut(message, LONGEST_HEARD))), LONGEST_HEARD)
+
+
 def bounded(text: str) -> str:
     """A text as it can be kept: storable, and cut where one can see it."""
-    return cut(as_text(text), LONGEST_MESSAGE)
+    return as_text(cut(text, LONGEST_MESSAGE))
 
 
 def _short(text: str) -> str:

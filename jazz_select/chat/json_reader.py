@@ -9,10 +9,16 @@ import re
 from bisect import bisect_right
 from typing import Any, Final, NamedTuple
 
-LONGEST: Final = 1_048_576
-"""A longer reply is not read."""
+LONGEST: Final = 262_144
+"""A longer reply is not read: about as many tokens as the longest that models write."""
+MOST_MARKS: Final = 32_768
+"""Nor is one with more brackets, commas and tags together: each is a value to make, which takes time by the hundred."""
 MOST_FAILURES: Final = 64
 """How many brackets may turn out not to open JSON before the search ends."""
+MOST_WASTED: Final = 131_072
+"""How many characters may be read in vain on the way."""
+MOST_VALUES: Final = 1_000
+"""How many values are found in one text."""
 REPAIRABLE: Final = 2_048
 """How many characters are handed to the repair, which is slow."""
 OPENERS: Final = 100
@@ -31,8 +37,19 @@ _DECODER = json.JSONDecoder()
 _UNDECODABLE = (ValueError, RecursionError)
 
 
+def too_large(text: str) -> str:
+    """Why a reply is not read, as a sentence goes on after "the reply"; empty where it is."""
+    if len(text) > LONGEST:
+        return f"is longer than {LONGEST} characters"
+    if len(text) > MOST_MARKS and sum(map(text.count, "[{,<")) > MOST_MARKS:
+        return f"has more than {MOST_MARKS} brackets, commas and tags"
+    return ""
+
+
 def decoded(text: str) -> Any:
-    """The value that `text` is, or BROKEN."""
+    """The value that `text` is, or BROKEN; also of what is too large to be read."""
+    if too_large(text):
+        return BROKEN
     try:
         return json.loads(text)
     except _UNDECODABLE:
@@ -57,17 +74,33 @@ class Standing(NamedTuple):
 
 
 def standing(text: str) -> list[Standing]:
-    """The arrays and objects that stand in `text`, outermost only, in order, with their places."""
+    """The arrays and objects that stand in `text`, outermost only, in order, with their places.
+
+    None where the text is too large to be read. The search ends early where there are too many, or too much is none.
+    """
     found: list[Standing] = []
-    failures = position = 0
-    while failures < MOST_FAILURES and (opener := _OPENER.search(text, position)):
+    if too_large(text):
+        return found
+    failures = wasted = position = 0
+    while len(found) < MOST_VALUES and failures < MOST_FAILURES and wasted < MOST_WASTED:
+        opener = _OPENER.search(text, position)
+        if opener is None:
+            break
         try:
             value, position = _DECODER.raw_decode(text, opener.start())
-        except _UNDECODABLE:
+        except _UNDECODABLE as error:
             failures, position = failures + 1, opener.end()
+            wasted += _read_until(error, len(text)) - opener.start()
         else:
             found.append(Standing(value, opener.start(), position))
     return found
+
+
+def _read_until(error: ValueError | RecursionError, end: int) -> int:
+    """How far a text was read that turned out to be no JSON; where that is not told, to its end."""
+    if isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated"):
+        return error.pos
+    return end
 
 
 def embedded(text: str) -> list[Any]:
@@ -76,7 +109,7 @@ def embedded(text: str) -> list[Any]:
 
 
 def values_in(text: str) -> list[Any]:
-    """The value that `text` is; else the arrays and objects that stand in it, in order."""
+    """The value that `text` is; else the arrays and objects that stand in it, in order; none of what is too large."""
     whole = decoded(text.strip())
     return embedded(text) if whole is BROKEN else [whole]
 

@@ -83,14 +83,29 @@ def sync(  # noqa: PLR0913 - one per option
     index: IndexOption = None,
     url: UrlOption = None,
     embedder: EmbedderOption = None,
+    tools: Annotated[
+        str | None,
+        typer.Option(
+            "--tools",
+            metavar="PATH|PACKAGE",
+            help="The tools that there are, as for graph: a flow that names another is an error.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Delete also where that is most of the agent's flows, and do not ask.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Bring the index to the flows: create, update and delete what changed, leave the rest."""
+    """Bring the index to the flows: create, update and delete what changed, leave the rest.
+
+    Where that would delete more than 5 flows, and more than half of the agent's, it asks first; where nobody can be
+    asked, it stops.
+    """
     settings = settings_with({"flows": flows, "agent_id": agent, "index": index, "url": url, "embedder": embedder})
     from jazz_select.cli.syncing import run
 
-    run(settings, dry_run=dry_run, as_json=json)
+    run(settings, tools=tools, dry_run=dry_run, yes=yes, as_json=json)
 
 
 @app.command()

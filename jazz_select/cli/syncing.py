@@ -10,18 +10,30 @@ from rich.table import Table
 
 from jazz_select.build import sync_registry
 from jazz_select.cli import wire
-from jazz_select.cli.session import catalogue, is_there, opened, place
-from jazz_select.cli.terminal import emit, printable, progress, stdout, styled
+from jazz_select.cli.session import catalogue, is_there, look_here, opened, place
+from jazz_select.cli.terminal import agreed, emit, hint, printable, progress, stdout, styled
+from jazz_select.errors import SyncDeletesError
 
 if TYPE_CHECKING:
     from jazz_select.memory.sync import SyncReport
+    from jazz_select.routing.tools.tool import Tool
     from jazz_select.settings import Settings
 
 
-def run(settings: "Settings", *, dry_run: bool, as_json: bool) -> None:
-    """Sync, and report."""
+def run(settings: "Settings", *, tools: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Sync, and report; ask before most of the flows are deleted, where there is somebody to ask.
+
+    Raises:
+        SyncDeletesError: There is nobody, or the answer was no.
+    """
     began = perf_counter()
-    report, embedder = asyncio.run(_sync(settings, dry_run=dry_run))
+    try:
+        report, embedder = asyncio.run(_sync(settings, tools, dry_run=dry_run, allow_delete=yes))
+    except SyncDeletesError as error:
+        if as_json or not agreed(f"{error}", "Delete them?"):
+            raise
+        began = perf_counter()
+        report, embedder = asyncio.run(_sync(settings, tools, dry_run=dry_run, allow_delete=True))
     took = perf_counter() - began
     if as_json:
         index = place(settings)
@@ -30,15 +42,33 @@ def run(settings: "Settings", *, dry_run: bool, as_json: bool) -> None:
         _show(report, settings, f"embedder {embedder}, {took:.2f} s")
 
 
-async def _sync(settings: "Settings", *, dry_run: bool) -> "tuple[SyncReport, str]":
+async def _sync(
+    settings: "Settings", tools: str | None, *, dry_run: bool, allow_delete: bool
+) -> "tuple[SyncReport, str]":
     registry = catalogue(settings)
+    connected = None if tools is None else _tools(tools)
     with TemporaryDirectory() as passing:
         # A dry run leaves no trace, so it does not make an index either.
         empty = {"index": Path(passing)} if dry_run and not is_there(settings) else {}
         async with opened(settings.model_copy(update=empty)) as memory:
             with progress("indexing flows") as update:
-                report = await sync_registry(memory, settings.agent_id, registry, dry_run=dry_run, progress=update)
+                report = await sync_registry(
+                    memory,
+                    settings.agent_id,
+                    registry,
+                    dry_run=dry_run,
+                    progress=update,
+                    tools=connected,
+                    allow_delete=allow_delete,
+                )
             return report, memory.embedder
+
+
+def _tools(source: str) -> "list[Tool]":
+    from jazz_select.routing.tools.loading import load_tools
+
+    look_here()
+    return list(load_tools(source).values())
 
 
 def _show(report: "SyncReport", settings: "Settings", how: str) -> None:
@@ -60,3 +90,5 @@ def _show(report: "SyncReport", settings: "Settings", how: str) -> None:
     done = "Nothing was written (dry run)" if report.dry_run else "Synced"
     where = f"agent {settings.agent_id}, index {place(settings)}, {how}"
     console.print(styled(f"{done}: {where}", "dim"), soft_wrap=True)
+    for note in report.notes:
+        hint(note)

@@ -61,6 +61,16 @@ def hint(text: str) -> None:
     stderr().print(styled(text, "yellow"), soft_wrap=True)
 
 
+def agreed(what: str, question: str) -> bool:
+    """Whether the person at the terminal says yes to a question; no where there is no terminal."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    stderr().print(styled(what, "bold", limit=20_000), soft_wrap=True)
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+
+
 def emit(value: Any) -> None:
     """`value` (dataclasses, plain JSON types) as JSON on stdout."""
     import orjson

@@ -38,6 +38,7 @@ class Sync:
     deleted: tuple[str, ...]
     unchanged: tuple[str, ...]
     took_s: float
+    notes: tuple[str, ...]
 
     @classmethod
     def of(cls, report: "SyncReport", *, agent_id: str, index: str, embedder: str, took_s: float) -> "Sync":
@@ -52,6 +53,7 @@ class Sync:
             deleted=report.deleted,
             unchanged=report.skipped,
             took_s=took_s,
+            notes=report.notes,
         )
 
 

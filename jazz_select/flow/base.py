@@ -8,6 +8,7 @@ from collections.abc import Generator, ItemsView, Iterator, Mapping, Sequence, V
 from contextlib import contextmanager
 from contextvars import ContextVar
 from inspect import cleandoc
+from itertools import count
 from threading import RLock
 from typing import Any, ClassVar, TypeAlias
 from weakref import ref
@@ -19,6 +20,8 @@ from jazz_select.flow.origin import Origin, is_ours, locate, remember
 from jazz_select.flow.prompts import render
 from jazz_select.values import FlowCard, flow_id
 
+DEEPEST, MOST_PARTS = 24, 500
+"""Levels of parts within parts, and parts in all: a prompt shows each of them, as often as it stands there."""
 _scope: ContextVar["FlowRegistry | None"] = ContextVar("jazz_select_scope", default=None)
 
 
@@ -343,16 +346,17 @@ class BaseFlow:
         """All that the flow says, with its parts looked up.
 
         Raises:
-            FlowValidationError: A part cannot be found, or contains this flow in turn.
+            FlowValidationError: A part cannot be found, or contains this flow in turn; or there are too many.
         """
-        return self._define(())
+        return self._define((), count())
 
     def outline(self) -> Definition:
         """Like `definition`, but parts given by name are left at that, since they may not be there yet."""
+        counted = count(1)
         parts = tuple(
             SubflowDefinition(name=part, when=when or "")
             if isinstance(part, str)
-            else self._part(when, self.resolve(part), (self,))
+            else self._part(when, self.resolve(part), (self,), counted)
             for when, part in self.links()
         )
         return self._with_parts(parts)
@@ -401,18 +405,27 @@ class BaseFlow:
         others = (home for home in self._homes if home() is not registry and home() is not None)
         self._homes = (*others, ref(registry))
 
-    def _define(self, path: tuple["BaseFlow", ...]) -> Definition:
+    def _define(self, path: tuple["BaseFlow", ...], counted: Iterator[int]) -> Definition:
         if any(self is above for above in path):
             circle = " → ".join(flow.name for flow in (*path[path.index(self) :], self))
             problem = f"{circle} is a circle; take one of the parts out"
             raise FlowValidationError(path[0].label, "flows", problem, place=path[0].place)
+        too_deep = len(path) > DEEPEST
+        if too_deep or next(counted) > MOST_PARTS:
+            top = path[0] if path else self
+            limit = f" in more than {DEEPEST} levels" if too_deep else f", more than {MOST_PARTS} of them"
+            problem = f"has parts of parts{limit}, each counted wherever it stands; make it flatter, or several flows"
+            raise FlowValidationError(top.label, "flows", problem, place=top.place)
         inner = (*path, self)
-        return self._with_parts(tuple(self._part(when, self.resolve(part), inner) for when, part in self.links()))
+        links = ((when, self.resolve(part)) for when, part in self.links())
+        return self._with_parts(tuple(self._part(when, flow, inner, counted) for when, flow in links))
 
     @staticmethod
-    def _part(when: str | None, flow: "BaseFlow", path: tuple["BaseFlow", ...]) -> SubflowDefinition:
+    def _part(
+        when: str | None, flow: "BaseFlow", path: tuple["BaseFlow", ...], counted: Iterator[int]
+    ) -> SubflowDefinition:
         when = flow.condition or flow.description if when is None else when
-        return SubflowDefinition(name=flow.name, when=when, flow=flow._define(path))  # noqa: SLF001 - a flow like this one
+        return SubflowDefinition(name=flow.name, when=when, flow=flow._define(path, counted))  # noqa: SLF001 - a flow like this one
 
     def _with_parts(self, parts: tuple[SubflowDefinition, ...]) -> Definition:
         return Definition(

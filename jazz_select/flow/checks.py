@@ -121,7 +121,10 @@ def describe(value: object) -> str:
     """A value in a few words, for a message."""
     if value is None:
         return "nothing (None)"
-    return f"{type(value).__name__} {reprlib.repr(value)}"
+    try:
+        return f"{type(value).__name__} {reprlib.repr(value)}"
+    except Exception:  # noqa: BLE001 - a number of a million digits, an object whose text fails
+        return f"{type(value).__name__} that cannot be written"
 
 
 FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")

@@ -1,14 +1,14 @@
 """Flows as data: YAML and JSON files, checked by pydantic, with errors that name file, flow and field."""
 
 import json
-import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from jazz_select.errors import FlowLoadError, FlowValidationError
@@ -16,15 +16,21 @@ from jazz_select.flow.base import BaseFlow, Flow
 from jazz_select.flow.checks import describe
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
 from jazz_select.flow.origin import read_from, short_path
+from jazz_select.text import beginning
 
 if TYPE_CHECKING:
     from yaml import SafeLoader as _YamlLoader
 else:
     _YamlLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, where PyYAML has libyaml
 
+LARGEST = 4 << 20
+"""Bytes of a file that is read."""
+MOST_VALUES = 100_000
+"""Keys, texts, lists and mappings in one file, those that aliases and merge keys repeat counted again."""
 _DEPTH = 100
-_BRACKETS = re.compile(r"[\[\]{}]")
-_NESTED_DASHES = re.compile(rf"(?:- ){{{_DEPTH},}}")
+_LONGEST_NUMBER = 100
+_LONGEST_FIELD, _MOST_NAMED = 80, 10
+_NUMBER = "+-0123456789_:."
 SUFFIXES = (".json", ".yaml", ".yml")
 _PLAIN: dict[str, type[CompositeFlow]] = {"sequential": SequentialFlow, "parallel": ParallelFlow}
 _QUOTES = "; put quotes around it (unquoted, YAML reads yes, no, on, off, numbers and dates as something else)"
@@ -48,6 +54,31 @@ def _from_pair(value: object) -> object:
     return {"when": pair[0], "flow": pair[1]} if len(pair) == _PAIR else given
 
 
+class PointData(_Strict):
+    """A step of a chain where the next tool is a choice; the fields of `GuidedDecisionPoint`."""
+
+    after_step: str
+    candidate_tools: list[str]
+    decision_prompt: str | None = None
+    context_fields: list[str] = []
+    fallback_tool: str | None = None
+
+
+_NAME, _POINT = "<name>", "<point>"
+_CHOOSE = "CHOOSE"
+"""The step that is left open on purpose, where no tool has this name."""
+
+
+def _kind_of_step(step: object) -> str:
+    return _POINT if isinstance(step, dict | PointData) else _NAME
+
+
+_Step = Annotated[
+    Annotated[str, Tag(_NAME)] | Annotated[PointData, Tag(_POINT)],
+    Discriminator(_kind_of_step),
+]
+
+
 class FlowData(_Strict):
     """One flow of a data file; the fields of `Flow` and of the composites, whose parts are given by name."""
 
@@ -64,6 +95,8 @@ class FlowData(_Strict):
     flows: list[str] = []
     branches: list[Annotated[BranchData, BeforeValidator(_from_pair)]] = []
     otherwise: str | None = None
+    chain: list[_Step] = []
+    reply: str = ""
 
 
 def read_flows(file: Path) -> Iterator[BaseFlow]:
@@ -80,11 +113,40 @@ def read_flows(file: Path) -> Iterator[BaseFlow]:
         data = _validated(file, number, entry)
         with read_from(file, number):
             flow = _build(data, place=_place(file, number))
+        if data.chain:
+            flow.chain = _chain(data, place=_place(file, number))
+        if data.reply:
+            flow.reply = data.reply
         yield flow
 
 
+def _chain(data: FlowData, *, place: str) -> tuple[str | dict[str, Any], ...]:
+    """The steps as an executor reads them.
+
+    Raises:
+        FlowValidationError: One names a tool that is not among the flow's.
+    """
+    for number, step in enumerate(data.chain):
+        where = f"chain[{number}]"
+        if isinstance(step, str):
+            names = [] if step == _CHOOSE else [step]
+        else:
+            names = [step.after_step, *step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
+            if step.after_step in step.candidate_tools:
+                problem = f"a tool never follows itself: take {step.after_step!r} out of candidate_tools"
+                raise FlowValidationError(data.name, where, problem, place=place)
+        for name in names:
+            if name not in data.tools:
+                near = get_close_matches(name, data.tools, n=1)
+                meant = f"did you mean {near[0]!r}?" if near else "add it to the flow's `tools:`, or take the step out"
+                raise FlowValidationError(
+                    data.name, where, f"{name!r} is not among the flow's tools; {meant}", place=place
+                )
+    return tuple(step if isinstance(step, str) else step.model_dump() for step in data.chain)
+
+
 def _build(data: FlowData, *, place: str) -> BaseFlow:
-    common = data.model_dump(exclude={"type", "priority", "flows", "branches", "otherwise"})
+    common = data.model_dump(exclude={"type", "priority", "flows", "branches", "otherwise", "chain", "reply"})
     common["priority"] = (data.priority[0], data.priority[1])
     if data.type == "conditional":
         branches = [(branch.when, branch.flow) for branch in data.branches]
@@ -101,18 +163,20 @@ def _build(data: FlowData, *, place: str) -> BaseFlow:
 
 
 def _entries(file: Path) -> Iterator[object]:
-    text = _text(file)
+    text = read_text(file)
     try:
-        documents = _json(text) if file.suffix.lower() == ".json" else _yaml(text)
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise FlowLoadError(short_path(str(file)), _syntax(error)) from error
+        documents = (
+            _json(text) if file.suffix.lower() == ".json" else [document for document, _ in yaml_documents(text)]
+        )
+    except SYNTAX_ERRORS as error:
+        raise FlowLoadError(short_path(str(file)), syntax_problem(error)) from error
     for document in documents:
         content = document
         if isinstance(content, dict):
             mapping = cast("dict[object, object]", content)
             content = mapping["flows"] if "flows" in mapping and "name" not in mapping else [mapping]
             if set(mapping) - {"flows"} and "name" not in mapping and "flows" in mapping:
-                extra = ", ".join(sorted(repr(key) for key in set(mapping) - {"flows"}))
+                extra = ", ".join(sorted(f"{key!r:.80}" for key in set(mapping) - {"flows"})[:_MOST_NAMED])
                 raise FlowLoadError(short_path(str(file)), f"next to `flows:` it holds {extra}; take that out")
         if content is None:
             continue
@@ -122,8 +186,20 @@ def _entries(file: Path) -> Iterator[object]:
         yield from cast("list[object]", content)
 
 
-def _text(file: Path) -> str:
+SYNTAX_ERRORS = (ValueError, RecursionError, yaml.YAMLError)
+"""What reading a data file fails with."""
+
+
+def read_text(file: Path) -> str:
+    """The text of a data file.
+
+    Raises:
+        FlowLoadError: There is none, or it is not UTF-8.
+    """
     try:
+        if file.stat().st_size > LARGEST:
+            problem = f"it is larger than {LARGEST >> 20} MiB; split it into several files"
+            raise FlowLoadError(short_path(str(file)), problem)
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise FlowLoadError(short_path(str(file)), f"it is not UTF-8 ({error.reason}); save it as UTF-8") from error
@@ -139,29 +215,62 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     seen: dict[str, object] = {}
     for key, value in pairs:
         if key in seen:
-            msg = f"{key!r} stands twice in one mapping"
+            msg = f"{key!r:.80} stands twice in one mapping"
             raise ValueError(msg)
         seen[key] = value
     return seen
 
 
-def _yaml(text: str) -> list[object]:
-    if _is_too_deep(text):
-        msg = f"it nests lists or mappings more than {_DEPTH} deep, which no flow does"
-        raise ValueError(msg)
-    return list(yaml.load_all(text, Loader=_UniqueKeys))
+def yaml_documents(text: str) -> list[tuple[Any, yaml.Node]]:
+    """The documents of a YAML text, each with the node that says where in the text each part of it stands.
+
+    Raises:
+        ValueError: It would not be loaded in a moment; other syntax errors are among `SYNTAX_ERRORS`.
+    """
+    _check_size(text)
+    loader: Any = _UniqueKeys(text)
+    found: list[tuple[Any, yaml.Node]] = []
+    while loader.check_node():
+        node = loader.get_node()
+        found.append((loader.construct_document(node), node))
+    return found
 
 
-def _is_too_deep(text: str) -> bool:
-    """The fast loader recurses in C, where too deep a nesting ends the process; so it is counted before."""
-    if _NESTED_DASHES.search(text):
-        return True
-    depth = 0
-    for character in _BRACKETS.findall(text):
-        depth += 1 if character in "[{" else -1
-        if depth > _DEPTH:
-            return True
-    return False
+def _check_size(text: str) -> None:
+    """Refuse what would not be loaded in a moment: events come one at a time, whatever they add up to.
+
+    The fast loader recurses in C, where too deep a nesting ends the process; an alias stands for all that it names,
+    so that a line may mean a million; and a long number, in the base 60 of YAML 1.1, takes time by its square.
+
+    Raises:
+        ValueError: It nests too deep, has too many values, or such a number.
+        YAMLError: It is no YAML.
+    """
+    total = 0
+    known: dict[str, int] = {}
+    nodes: list[tuple[str | None, int]] = []
+    for event in yaml.parse(text, Loader=_YamlLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            nodes.append((event.anchor, total))
+            total += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = nodes.pop()
+            if anchor:
+                known[str(anchor)] = total - before
+        elif isinstance(event, yaml.AliasEvent):
+            total += known.get(str(event.anchor), MOST_VALUES)  # one that is not closed yet holds itself
+        elif isinstance(event, yaml.ScalarEvent):
+            total += 1
+            known |= {str(event.anchor): 1} if event.anchor else {}
+            if len(event.value) > _LONGEST_NUMBER and not event.value.strip(_NUMBER):
+                msg = f"it has a number of more than {_LONGEST_NUMBER} digits; put quotes around it if it is a text"
+                raise ValueError(msg)
+        if len(nodes) > _DEPTH:
+            msg = f"it nests lists or mappings more than {_DEPTH} deep, which no flow does"
+            raise ValueError(msg)
+        if total > MOST_VALUES:
+            msg = f"it holds more than {MOST_VALUES} values, aliases counted as what they stand for; split it"
+            raise ValueError(msg)
 
 
 class _UniqueKeys(_YamlLoader):
@@ -169,14 +278,16 @@ class _UniqueKeys(_YamlLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
-        repeated = next((key for key in keys if keys.count(key) > 1), None)
+        counts = Counter(keys)
+        repeated = next((key for key in keys if counts[key] > 1), None)
         if repeated is not None:
-            problem = f"{repeated!r} stands twice in one mapping; a new flow begins with a dash"
+            problem = f"{repeated!r:.80} stands twice in one mapping; a new flow begins with a dash"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return super().construct_mapping(node, deep=deep)
 
 
-def _syntax(error: Exception) -> str:
+def syntax_problem(error: Exception) -> str:
+    """What is wrong with a data file that cannot be read, and in which line."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         problem = f"line {error.problem_mark.line + 1}: {error.problem}"
         tabs = "; YAML is indented with spaces, not tabs" if "\\t" in problem or " tab " in problem else ""
@@ -207,8 +318,9 @@ def _place(file: Path, number: int) -> str:
 
 
 def _field(loc: tuple[int | str, ...]) -> str:
-    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc)
-    return path.removeprefix(".") or "name"
+    steps = (step for step in loc if step not in {_NAME, _POINT})
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    return beginning(path.removeprefix("."), _LONGEST_FIELD) or "name"
 
 
 def _problem(error: ErrorDetails) -> str:
@@ -218,7 +330,7 @@ def _problem(error: ErrorDetails) -> str:
         case "missing":
             problem = "is missing"
         case "extra_forbidden":
-            problem = _unknown(str(error["loc"][-1]), nested=len(error["loc"]) > 1)
+            problem = _unknown(str(error["loc"][-1]), of=error["loc"][0] if len(error["loc"]) > 1 else "")
         case "string_type":
             scalar = value is not None and not isinstance(value, list | dict)
             problem = f"has to be a text, not {given}{_QUOTES if scalar else ''}"
@@ -233,7 +345,7 @@ def _problem(error: ErrorDetails) -> str:
     return problem
 
 
-def _unknown(field: str, *, nested: bool) -> str:
-    known = list((BranchData if nested else FlowData).model_fields)
-    close = get_close_matches(field, known, n=1)
+def _unknown(field: str, *, of: int | str) -> str:
+    known = list({"chain": PointData, "branches": BranchData}.get(str(of), FlowData).model_fields)
+    close = get_close_matches(field[:_LONGEST_FIELD], known, n=1)
     return f"is no field of a flow; {f'did you mean {close[0]!r}?' if close else 'there are ' + ', '.join(known)}"

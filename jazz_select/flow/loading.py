@@ -61,21 +61,25 @@ def _found(source: str | Path) -> Iterator[BaseFlow]:
         raise FlowLoadError(str(source), problem)
 
 
-def _in_folder(folder: Path) -> Iterator[BaseFlow]:
+def _in_folder(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[BaseFlow]:
     if is_package(folder):
         yield from _in_modules(import_folder(folder))
         return
+    inside = (*above, folder.resolve())
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith(".") or entry.name == "__pycache__":
             continue
         if entry.is_dir():
-            yield from _in_folder(entry)
+            if entry.resolve() not in inside:  # a link to a folder that it lies in
+                yield from _in_folder(entry, inside)
         elif entry.suffix.lower() in {".py", *SUFFIXES}:
             yield from _in_file(entry)
 
 
 def _in_file(file: Path) -> Iterator[BaseFlow]:
     suffix = file.suffix.lower()
+    if file.exists() and not file.is_file():
+        raise FlowLoadError(short_path(str(file)), "it is no plain file, so reading it might never end")
     if suffix == ".py":
         yield from defined_in(sys.modules[import_file(file)], BaseFlow)
     elif suffix in SUFFIXES:

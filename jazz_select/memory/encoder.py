@@ -28,7 +28,8 @@ _NAME_WEIGHT = 3
 _WORD = re.compile(r"\w+")
 _K, _B, _AVERAGE = 1.2, 0.75, 64.0
 """Qdrant's defaults: saturation of frequency, weight of length, and the length that counts as average."""
-_CACHED_WORDS = 1 << 16
+_CACHED_WORDS, _LONGEST_CACHED = 1 << 14, 40
+"""So many words are remembered, and no longer ones: where nobody writes blanks, a whole request is one word."""
 _MIX = 0x9E3779B1
 _TOKENS = 1 << 32
 
@@ -128,7 +129,7 @@ class Lexical:
         self.identity = (
             f"bm25(k={_K:g}, b={_B:g}, avg_len={_AVERAGE:g}, words and pairs, multilingual, {self.language})"
         )
-        self._word = lru_cache(_CACHED_WORDS)(self._look_up)
+        self._known = lru_cache(_CACHED_WORDS)(self._look_up)
 
     def document(self, parts: Iterable[str], *, stop_words: bool) -> SparseVector:
         """Weights of a flow's terms: saturated by frequency, normalised by length.
@@ -160,6 +161,9 @@ class Lexical:
             for (left, _), (right, _) in pairwise(words):
                 if len(left) == len(right) == 1:
                     yield (left[0] * _MIX + right[0]) % _TOKENS
+
+    def _word(self, word: str) -> tuple[tuple[int, ...], bool]:
+        return self._known(word) if len(word) <= _LONGEST_CACHED else self._look_up(word)
 
     def _look_up(self, word: str) -> tuple[tuple[int, ...], bool]:
         """Its tokens (several where the script has no spaces), and whether it is more than a stop word."""

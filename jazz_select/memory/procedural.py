@@ -1,26 +1,44 @@
 """ProceduralMemory: what an agent knows how to do, recalled by meaning and by words at once."""
 
 import asyncio
+import logging
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol, Self
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
 from jazz_select.memory.encoder import Encoder
-from jazz_select.memory.fit.model import RecallModel
-from jazz_select.memory.recall import RecallScope, Retriever
+from jazz_select.memory.engines.points import fault_at
+from jazz_select.memory.fit.model import UNREAD, RecallModel
+from jazz_select.memory.recall import RecallScope, Retriever, nothing_indexed
 from jazz_select.memory.sync import IndexWriter, SyncReport
 from jazz_select.ports import Embedder, FlowStore
 from jazz_select.threads import in_thread
-from jazz_select.values import FlowCard, RecallResult
+from jazz_select.values import AgentScope, FlowCard, RecallResult
 
+_log = logging.getLogger(__name__)
 _FRESH_S = 60.0
 """How long a model read from a store that others write to is trusted."""
+_MOST_AGENTS, _MOST_BYTES = 1_024, 64 << 20
+"""Agents whose models are kept, and the memory that these take together."""
+_SMALL, _NAME = 2_000, 200
+"""Bytes, about, of a model without its matrix, and of each name in it."""
 ProgressCallback = Callable[[int, int], None]
-_LISTED = frozenset({"flow_id", "flow_name", "flow_type", "description", "condition", "desired_effects", "priority"})
+_LISTED: dict[str, Any] = {
+    "flow_id": "",
+    "flow_name": "",
+    "flow_type": "",
+    "description": "",
+    "condition": "",
+    "desired_effects": [],
+    "priority": [0, 0],
+}
+"""What a list says of a flow, with what it says where the index has nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,21 +48,41 @@ class AgentState:
     model: RecallModel
     elsewhere: tuple[str, ...] = ()
     read_at: float = 0.0
+    flows: int = 0
+    """How many there were in the index."""
+    notes: tuple[str, ...] = ()
+    """What is wrong with what was read."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        transform = self.model.transform
+        return _SMALL + _NAME * len(self.model.names) + (0 if transform is None else transform.nbytes)
 
 
 class Agents:
-    """The state of each agent, read when first needed."""
+    """The state of each agent, read when first needed, and kept of those that were asked for last."""
 
-    def __init__(self, store: FlowStore) -> None:
-        """Read from this store."""
+    def __init__(self, store: FlowStore, dim: int) -> None:
+        """Read from this store, of vectors of this length."""
         self._store = store
-        self._states: dict[str, AgentState] = {}
-        # A lock belongs to an event loop, and a memory may be used from several.
-        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
+        self._dim = dim
+        self._states: OrderedDict[str, AgentState] = OrderedDict()
+        # A lock belongs to an event loop, and a memory may be used from several. Who holds one or waits keeps it.
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[str, asyncio.Lock]]
+        self._locks = WeakKeyDictionary()
 
     def writing(self, agent_id: str) -> asyncio.Lock:
         """Held by whoever writes this agent's flows."""
-        return self._locks.setdefault(asyncio.get_running_loop(), {}).setdefault(agent_id, asyncio.Lock())
+        locks = self._locks.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
+        lock = locks.get(agent_id)
+        if lock is None:
+            lock = locks[agent_id] = asyncio.Lock()
+        return lock
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._states)
 
     def forget(self, agent_id: str) -> None:
         """Read it again next time."""
@@ -55,22 +93,39 @@ class Agents:
         state = self._states.get(agent_id)
         if state is None or (self._store.shared and monotonic() - state.read_at > _FRESH_S):
             state = self._states[agent_id] = await self._read(agent_id)
+            self._make_room()
+        elif agent_id in self._states:
+            self._states.move_to_end(agent_id)
         return state
+
+    def _make_room(self) -> None:
+        """Let go of those that were asked for longest ago: each is a matrix, and agents may come and go."""
+        held = sum(state.size for state in self._states.values())
+        while len(self._states) > 1 and (len(self._states) > _MOST_AGENTS or held > _MOST_BYTES):
+            held -= self._states.popitem(last=False)[1].size
 
     async def _read(self, agent_id: str) -> AgentState:
         """The note is the last thing that a sync writes, so without one a move to this layout may be under way."""
         note = await self._store.read_note(agent_id)
-        elsewhere = () if note else tuple(await self._store.other_layouts(agent_id))
-        return AgentState(model=RecallModel.from_note(note), elsewhere=elsewhere, read_at=monotonic())
+        elsewhere = () if note is not None else tuple(await self._store.other_layouts(agent_id))
+        model = RecallModel.from_note(note, dim=self._dim)
+        flows = await self._store.count(agent_id)
+        notes = [UNREAD] if model.caveat == UNREAD else []
+        if model.flows is not None and flows < len(model.flows):
+            notes.append(
+                f"the index has {flows} of the {len(model.flows)} flows that were last written for agent {agent_id!r}: "
+                "run sync_registry (jazz-select sync), which writes the others anew"
+            )
+        return AgentState(model=model, elsewhere=elsewhere, read_at=monotonic(), flows=flows, notes=tuple(notes))
 
 
 def checked_agent(agent_id: object) -> None:
     """Agents are told apart by name, so the name must be one.
 
     Raises:
-        ConfigError: It is empty, no text, or text that cannot be stored.
+        ConfigError: It is empty, no text, text that cannot be stored, or the name of another kind of scope.
     """
-    if isinstance(agent_id, str) and agent_id.strip():
+    if isinstance(agent_id, str) and agent_id.strip() and _is_free(agent_id):
         try:
             agent_id.encode()
         except UnicodeEncodeError:
@@ -79,6 +134,10 @@ def checked_agent(agent_id: object) -> None:
             return
     msg = f"agent_id must be a name such as 'support', not {agent_id!r:.80}"
     raise ConfigError(msg)
+
+
+def _is_free(name: str) -> bool:
+    return isinstance(name, AgentScope) or AgentScope.MARK not in name
 
 
 class Indexable(Protocol):
@@ -102,7 +161,7 @@ class ProceduralMemory:
         """Join a store with an encoder of the same layout; most callers want `open`."""
         self._store = store
         self._encoder = encoder
-        self._agents = Agents(store)
+        self._agents = Agents(store, encoder.embedder.dim)
         self._writer = IndexWriter(store, encoder)
         self._recaller = Retriever(store, encoder)
 
@@ -206,8 +265,7 @@ class ProceduralMemory:
         """
         checked_agent(agent_id)
         scope = RecallScope.of(agent_id, top_k, rrf_k, exclude)
-        state = await self._state(agent_id)
-        return (await self._recaller.recall((query,), (focus,), scope, state.model))[0]
+        return (await self._recalled((query,), (focus,), scope))[0]
 
     async def recall_many(
         self,
@@ -236,8 +294,17 @@ class ProceduralMemory:
         if focuses and len(focuses) != len(queries):
             msg = f"there are {len(queries)} queries and {len(focuses)} focuses; give one for each, or none"
             raise ConfigError(msg)
-        state = await self._state(agent_id)
-        return await self._recaller.recall(queries, focuses or [""] * len(queries), scope, state.model)
+        return await self._recalled(queries, focuses or [""] * len(queries), scope)
+
+    async def _recalled(self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope) -> list[RecallResult]:
+        """What is found, with what there is to say of the index."""
+        state = await self._state(scope.agent_id)
+        results = await self._recaller.recall(queries, focuses, scope, state.model)
+        unknown = () if state.flows or not scope.exclude else (nothing_indexed(scope.agent_id),)
+        for result in results:
+            result.notes = (*result.notes, *state.notes, *(() if result else unknown))
+            result.indexed = state.model.flows
+        return results
 
     async def memorize(self, flow: Indexable | FlowCard, agent_id: str) -> str:
         """Index this flow, replacing one of the same name; returns its id.
@@ -292,7 +359,10 @@ class ProceduralMemory:
         """
         await self._state(agent_id)
         payloads = await self._store.payloads(agent_id)
-        flows = [{key: value for key, value in payload.items() if key in _LISTED} for payload in payloads]
+        readable = [each for key, each in payloads.items() if not fault_at(self._store, agent_id, key, each)]
+        if len(readable) < len(payloads):
+            _log.warning("agent_id=<%s>, flows=<%d> | flows cannot be read", agent_id, len(payloads) - len(readable))
+        flows = [{field: each.get(field, copy(empty)) for field, empty in _LISTED.items()} for each in readable]
         return sorted(flows, key=lambda flow: flow["flow_name"])
 
     async def sync(
@@ -303,11 +373,12 @@ class ProceduralMemory:
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
         cases: Sequence[tuple[str, str]] = (),
+        allow_delete: bool = False,
     ) -> SyncReport:
         """Bring the index to these flows, and no others, for this agent; then fit recall to them.
 
         Safe to interrupt: each batch is whole, flows that stay are never absent, and
-        the next sync does what is left.
+        the next sync does what is left. Entries of the agent that cannot be read are written anew or removed.
 
         Args:
             agent_id: Whose flows.
@@ -315,17 +386,22 @@ class ProceduralMemory:
             dry_run: Only say what would happen.
             progress: Called with (flows written, flows to write) after each batch.
             cases: Labelled requests, (text, flow id): they make confidence better, and it does without.
+            allow_delete: Also where that deletes more than 5 flows, and more than half of the agent's.
 
         Raises:
+            SyncDeletesError: It would, and may not; nothing was written.
             EmbeddingError: The embedder failed; what was written before stays.
             StoreUnavailableError: The server did not answer.
+            DiskFullError: There is no room for what is to be written.
         """
         checked_agent(agent_id)
         given = list(flows)
         cards = await in_thread(lambda: {card.id: card for card in map(_card, given)})
         async with self._agents.writing(agent_id):
             try:
-                return await self._writer.sync(agent_id, cards, dry_run=dry_run, progress=progress, cases=cases)
+                return await self._writer.sync(
+                    agent_id, cards, dry_run=dry_run, progress=progress, cases=cases, allow_delete=allow_delete
+                )
             finally:
                 self._agents.forget(agent_id)
 

@@ -9,17 +9,19 @@ from typing import Any
 
 from jazz_select.errors import ConfigError, EmbeddingError
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, folded_alias, printable
+from jazz_select.memory.engines.points import fault_at
 from jazz_select.memory.fit.model import REFERENCE_K, Evidence, RecallModel
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.values import Candidate, RecallResult
 
 _JOINT = re.compile(
-    r"(?<=[.!?;。！？；])\s*(?=\S)"
-    r"|,?\s+(?:and then|and also|and|then|also|as well as|plus|additionally|after that)\s+"
+    r"(?<=[.!?;。！？；]) ?(?=\S)"
+    r"|,? (?:and then|and also|and|then|also|as well as|plus|additionally|after that) "
     r"|(?:，|、)?(?:然后|并且|而且|另外|还有)",
     re.IGNORECASE,
 )
+"""Of text in which no two blanks stand together: `\\s+` before a word would be tried from each of a thousand blanks."""
 _MIN_WORDS = 3
 _MIN_LETTERS = 4
 """Where no spaces stand between words, letters are counted instead."""
@@ -36,8 +38,11 @@ _log = logging.getLogger(__name__)
 _SLACK = 5
 """More payloads are asked for than returned: fused here, another flow may come out on top than in the engine."""
 _MAX_COUNT = 1 << 31
+_FAULTS_TOLD = 3
 _BATCH = 64
 """Requests that one round trip holds."""
+_AT_ONCE = 4_000
+"""Characters that are read where the caller waits; more go to a thread, so that they hold up nobody else."""
 
 
 def clauses(text: str) -> tuple[str, ...]:
@@ -48,7 +53,7 @@ def clauses(text: str) -> tuple[str, ...]:
     """
     parts: list[str] = []
     pending = ""
-    for piece in _JOINT.split(text):
+    for piece in _JOINT.split(" ".join(text.split())):
         pending = f"{pending} {piece.strip()}".strip()
         if _says_something(pending):
             parts.append(pending)
@@ -107,6 +112,8 @@ class FusedCandidates:
 
     candidates: tuple[Candidate, ...] = ()
     in_scope: float | None = None
+    faults: tuple[str, ...] = ()
+    """What is wrong with flows that lie nearer and cannot be read."""
 
 
 async def fused_candidates(
@@ -133,15 +140,44 @@ async def fused_candidates(
             query, whole = queries[-1], found[-1]
             evidence = _evidence(model, query, whole, widened)
     named = _named(store, model, query, asked.request)
-    fused = _first(ranked(scores, whole, top_k), scores, named)[:top_k]
-    payloads = await _payloads(store, [each.key for each in fused], whole.payloads)
+    fused, read = await _readable(store, query.agent_id, scores, whole, named, top_k)
     candidates = [
-        _candidate(each, payloads[each.key], 1.0 if each.key == named else _confidence(model, evidence, each.key))
+        _candidate(each, read.payloads[each.key], 1.0 if each.key == named else _confidence(model, evidence, each.key))
         for each in fused
-        if each.key in payloads
     ]
     in_scope = 1.0 if named is not None and candidates else _in_scope(model, evidence, whole)
-    return FusedCandidates(candidates=tuple(_by_priority(candidates, payloads, named)), in_scope=in_scope)
+    return FusedCandidates(
+        candidates=tuple(_by_priority(candidates, read.payloads, named)),
+        in_scope=in_scope,
+        faults=tuple(read.faults.values()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    payloads: dict[Key, Mapping[str, Any]]
+    faults: dict[Key, str]
+
+
+async def _readable(
+    store: FlowStore, agent_id: str, scores: Mapping[Key, float], whole: Legs, named: Key | None, top_k: int
+) -> tuple[list[Fused], _Read]:
+    """The `top_k` best that are there and can be read; what cannot be read takes no place."""
+    read = _Read({}, {})
+    wanted, tried = top_k, set[Key]()
+    while True:
+        best = _first(ranked(scores, whole, wanted), scores, named)[:wanted]
+        new = [each.key for each in best if each.key not in tried]
+        tried.update(new)
+        for key, payload in (await _payloads(store, new, whole.payloads)).items():
+            if fault := fault_at(store, agent_id, key, payload):
+                read.faults[key] = fault
+            else:
+                read.payloads[key] = payload
+        kept = [each for each in best if each.key in read.payloads]
+        if len(kept) >= top_k or len(best) < wanted or not new:
+            return kept[:top_k], read
+        wanted += top_k - len(kept)
 
 
 def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mapping[Key, float]) -> Evidence:
@@ -187,6 +223,15 @@ async def _payloads(
     missing = [key for key in keys if key not in known]
     fetched = await store.retrieve(missing) if missing else {}
     return {key: known.get(key) or fetched[key] for key in keys if key in known or key in fetched}
+
+
+def _passed_over(faults: Sequence[str]) -> str:
+    flows = "a flow" if len(faults) == 1 else f"{len(faults)} flows"
+    kinds = "; ".join(sorted(set(faults))[:_FAULTS_TOLD])
+    return (
+        f"{flows} in the index cannot be read ({kinds}), so passed over: run sync_registry (jazz-select sync), which "
+        "mends the index"
+    )
 
 
 def _confidence(model: RecallModel, evidence: Evidence, key: Key) -> float | None:
@@ -251,6 +296,11 @@ class RecallScope:
         return cls(agent_id=agent_id, top_k=top_k, rrf_k=rrf_k, exclude=tuple(exclude))
 
 
+def nothing_indexed(agent_id: str) -> str:
+    """What to say of an agent that the index does not know."""
+    return f"agent {agent_id!r} has no flows in this index: run sync_registry (jazz-select sync) first"
+
+
 class Retriever:
     """Looks requests up in a store, as its encoder puts them."""
 
@@ -263,27 +313,21 @@ class Retriever:
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
         """One result per query; `focuses` are the parts of them that were said last, or empty."""
-        asked = [
-            EncodedRequest.of(query, focus, lexical=self._encoder.lexical)
-            for query, focus in zip(queries, focuses, strict=True)
-        ]
-        if len(asked) == 1:
-            return [await self._one(asked[0], scope, model)]
+        said = list(zip(queries, focuses, strict=True))
         found: list[RecallResult] = []
-        for start in range(0, len(asked), _BATCH):
-            found += await self._some(asked[start : start + _BATCH], scope, model)
+        for start in range(0, len(said), _BATCH):
+            found += await self._some(said[start : start + _BATCH], scope, model)
         return found
 
-    async def _one(self, asked: EncodedRequest, scope: RecallScope, model: RecallModel) -> RecallResult:
-        return (await self._some([asked], scope, model))[0]
-
     async def _some(
-        self, asked: Sequence[EncodedRequest], scope: RecallScope, model: RecallModel
+        self, said: Sequence[tuple[str, str]], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
-        """All texts of all requests in one call to the embedder's thread, and one to the store."""
-        vectors, degraded = await self._dense([text for each in asked for text in each.texts])
-        pending = iter(vectors)
-        queries = [[self._query(text, next(pending), scope, model) for text in each.texts] for each in asked]
+        """All texts of all requests read in one go, in a thread where that takes long, and one call to the store."""
+        long = sum(min(len(query) + len(focus), MAX_QUERY_CHARS) for query, focus in said) > _AT_ONCE
+        if long or self._encoder.embedder.offload:
+            asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model)
+        else:
+            asked, queries, degraded = self._read(said, scope, model)
         flat = [query for group in queries for query in group if any(each.arms for each in group)]
         legs = iter(await self._store.search(flat) if flat else ())
         results: list[RecallResult] = []
@@ -295,11 +339,10 @@ class Retriever:
             found = await fused_candidates(
                 self._store, model, group, [next(legs) for _ in group], asked=each, top_k=scope.top_k
             )
-            if not found.candidates and not scope.exclude:
-                advice = (
-                    f"agent {scope.agent_id!r} has no flows in this index: run sync_registry (jazz-select sync) first"
-                )
-                notes = (*notes, advice)
+            if not found.candidates and not found.faults and not scope.exclude:
+                notes = (*notes, nothing_indexed(scope.agent_id))
+            if found.faults:
+                notes = (*notes, _passed_over(found.faults))
             results.append(
                 RecallResult(
                     (candidate.as_metadata() for candidate in found.candidates),
@@ -309,6 +352,16 @@ class Retriever:
                 )
             )
         return results
+
+    def _read(
+        self, said: Sequence[tuple[str, str]], scope: RecallScope, model: RecallModel
+    ) -> tuple[list[EncodedRequest], list[list[HybridQuery]], tuple[str, ...]]:
+        """What is asked, what is looked up for it, and a note where the embedder failed."""
+        asked = [EncodedRequest.of(query, focus, lexical=self._encoder.lexical) for query, focus in said]
+        vectors, degraded = self._dense([text for each in asked for text in each.texts])
+        pending = iter(vectors)
+        queries = [[self._query(text, next(pending), scope, model) for text in each.texts] for each in asked]
+        return asked, queries, degraded
 
     def _query(self, text: str, vector: Vectors | None, scope: RecallScope, model: RecallModel) -> HybridQuery:
         return HybridQuery(
@@ -321,11 +374,9 @@ class Retriever:
             exclude=scope.exclude,
         )
 
-    async def _dense(self, texts: Sequence[str]) -> tuple[list[Vectors | None], tuple[str, ...]]:
+    def _dense(self, texts: Sequence[str]) -> tuple[list[Vectors | None], tuple[str, ...]]:
         """The vectors, and a note where the embedder failed."""
         try:
-            if self._encoder.embedder.offload and texts:
-                return await asyncio.to_thread(lambda: [self._encoder.request(text) for text in texts]), ()
             return [self._encoder.request(text) for text in texts], ()
         except EmbeddingError as error:
             _log.warning("embedder=<%s>, error=<%s> | recall goes on by BM25 alone", error.embedder, error.problem)

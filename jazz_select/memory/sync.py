@@ -1,14 +1,17 @@
 """A sync: the plan of what is created, updated and deleted, and the writer that carries it out and fits recall."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from jazz_select.memory.encoder import Encoder, folded_alias, printable
+from jazz_select.errors import ConfigError, SyncDeletesError
+from jazz_select.memory.encoder import Encoder, folded_alias, payload, printable
+from jazz_select.memory.engines.points import FINGERPRINT, fault_at, fault_in
 from jazz_select.memory.fit.learning import catalogue_digest, fit, sample
 from jazz_select.memory.fit.model import RecallModel
-from jazz_select.ports import FlowStore, Vectors
+from jazz_select.ports import FlowStore, Key, Vectors
 from jazz_select.threads import in_thread
 from jazz_select.values import FlowCard
 
@@ -17,6 +20,9 @@ SAMPLE, SLOW_SAMPLE = 2_000, 600
 """Flows that recall is fitted to, where there are more; fewer where each text takes a transformer."""
 ProgressCallback = Callable[[int, int], None]
 Cases = Sequence[tuple[str, str]]
+_MANY_DELETED = 5
+"""Up to so many flows a sync deletes without being told that it may."""
+_KINDS_TOLD = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,8 @@ class SyncReport:
     deleted: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     dry_run: bool = False
+    notes: tuple[str, ...] = ()
+    """What was not looked at, and what was found and mended on the way."""
 
     def __str__(self) -> str:
         """One line for a log."""
@@ -76,6 +84,22 @@ def plan_sync(wanted: Mapping[str, str], stored: Mapping[str, str]) -> SyncPlan:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Indexed:
+    """What the index has of an agent: fingerprint and name by flow id, and what cannot be read."""
+
+    marks: Mapping[str, str]
+    names: Mapping[str, str]
+    moved: Mapping[str, str]
+    """Names of flows by id that lie in other layouts alone."""
+    broken: Mapping[Key, str]
+    """What is wrong, by key."""
+
+    @property
+    def all_names(self) -> dict[str, str]:
+        return {**self.moved, **self.names}
+
+
 class IndexWriter:
     """Writes one agent at a time; the caller sees to that."""
 
@@ -86,23 +110,25 @@ class IndexWriter:
 
     async def write_one(self, agent_id: str, card: FlowCard) -> None:
         """Write a flow, and let its names be known."""
+        _check([card], agent_id)
         rows = await in_thread(self._encoder.rows, [card])
         await self._store.upsert(self._encoder.points(agent_id, [card], rows))
         await self.outdate(agent_id, card)
 
     async def outdate(self, agent_id: str, card: FlowCard | None = None, *, without: str = "") -> None:
         """Mark the model as one of another catalogue, so that the next sync fits it again; keep its names right."""
-        note = await self._store.read_note(agent_id)
-        if note is None:
-            return
+        model = RecallModel.from_note(await self._store.read_note(agent_id))
+        if model.flows is None:
+            return  # nothing is noted, or nothing that can be read
         gone = {without, card.id if card else ""}
-        names = {name: flow for name, flow in note["names"].items() if flow not in gone}
+        flows = model.flows - {without} | ({card.id} if card else set[str]())
+        names = {name: flow for name, flow in model.names.items() if flow not in gone}
         if card is not None:
             mine = {folded_alias(name) for name in (card.name, *card.aliases)}
             shared = {name for name in mine if name in names}
             names = {name: flow for name, flow in names.items() if name not in shared}
             names |= {name: card.id for name in mine - shared if name}
-        await self._store.write_note(agent_id, {**note, "digest": "", "names": names})
+        await self._store.write_note(agent_id, replace(model, digest="", names=names, flows=flows).as_note())
 
     async def sync(
         self,
@@ -112,20 +138,51 @@ class IndexWriter:
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
         cases: Cases = (),
+        allow_delete: bool = False,
     ) -> SyncReport:
-        """Plan, apply, fit; in that order, so that wherever it is cut short the next one goes on."""
-        payloads = {payload["flow_id"]: payload for payload in await self._store.payloads(agent_id)}
+        """Plan, apply, fit; in that order, so that wherever it is cut short the next one goes on.
+
+        Raises:
+            ConfigError: A flow says something that could not be read again.
+            SyncDeletesError: It would delete most of what there is, and may not.
+        """
+        await in_thread(_check, cards.values(), agent_id)
+        indexed = await self._indexed(agent_id)
         wanted = await in_thread(lambda: {each: self._encoder.fingerprint(card) for each, card in cards.items()})
-        plan = plan_sync(wanted, {each: payload["fingerprint"] for each, payload in payloads.items()})
-        names = {each: payload["flow_name"] for each, payload in payloads.items()}
-        names |= {each: card.name for each, card in cards.items()}
+        plan = plan_sync(wanted, indexed.marks)
+        names = indexed.all_names
+        gone = (*plan.delete, *(each for each in indexed.moved if each not in wanted))
+        gone = tuple(sorted(gone, key=names.__getitem__))
+        if not (dry_run or allow_delete) and len(gone) > max(_MANY_DELETED, len(names) / 2):
+            raise SyncDeletesError(agent_id, deleted=[names[each] for each in gone], total=len(names))
         if not dry_run:
             chosen = self._sample(cards)
+            overwritten = {self._store.key(agent_id, each) for each in plan.write} if indexed.broken else set[Key]()
+            broken = [key for key in indexed.broken if key not in overwritten]
             rows = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
-            await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases)
+            await self._store.discard(agent_id, broken)
+            await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases, flows=frozenset(wanted))
             if await self._store.other_layouts(agent_id):
                 await self._store.forget_other_layouts(agent_id)
-        return _report(plan, names, dry_run=dry_run)
+        names |= {each: card.name for each, card in cards.items()}
+        return _report(replace(plan, delete=gone), names, dry_run=dry_run, notes=_mended(indexed.broken))
+
+    async def _indexed(self, agent_id: str) -> _Indexed:
+        marks: dict[str, str] = {}
+        names: dict[str, str] = {}
+        broken: dict[Key, str] = {}
+        for key, each in (await self._store.payloads(agent_id)).items():
+            if fault := fault_at(self._store, agent_id, key, each):
+                broken[key] = fault
+            else:
+                marks[each["flow_id"]] = str(each.get(FINGERPRINT))
+                names[each["flow_id"]] = _name_in(each)
+        moved = {
+            each["flow_id"]: _name_in(each)
+            for each in await self._store.elsewhere(agent_id)
+            if not fault_in(each, agent_id) and each["flow_id"] not in names
+        }
+        return _Indexed(marks=marks, names=names, moved=moved, broken=broken)
 
     def _sample(self, cards: Mapping[str, FlowCard]) -> list[FlowCard]:
         return sample(list(cards.values()), SLOW_SAMPLE if self._encoder.embedder.offload else SAMPLE)
@@ -153,15 +210,23 @@ class IndexWriter:
         return made
 
     async def _fit(
-        self, agent_id: str, chosen: Sequence[FlowCard], made: Mapping[str, Vectors], digest: str, cases: Cases
+        self,
+        agent_id: str,
+        chosen: Sequence[FlowCard],
+        made: Mapping[str, Vectors],
+        digest: str,
+        cases: Cases,
+        *,
+        flows: frozenset[str],
     ) -> None:
         note = await self._store.read_note(agent_id)
-        if note is not None and RecallModel.from_note(note).digest == digest:
+        noted = RecallModel.from_note(note, dim=self._encoder.embedder.dim)
+        if note is not None and (noted.digest, noted.flows) == (digest, flows):
             return
         if not chosen and note is None:
             return
         model = await in_thread(self._fitted, chosen, made, digest, cases)
-        await self._store.write_note(agent_id, model.as_note())
+        await self._store.write_note(agent_id, replace(model, flows=flows).as_note())
 
     def _fitted(
         self, chosen: Sequence[FlowCard], made: Mapping[str, Vectors], digest: str, cases: Cases
@@ -174,7 +239,25 @@ class IndexWriter:
             return fit(chosen, rows, self._encoder.lexical, digest=digest, cases=labelled)
 
 
-def _report(plan: SyncPlan, names: Mapping[str, str], *, dry_run: bool) -> SyncReport:
+def _check(cards: Iterable[FlowCard], agent_id: str) -> None:
+    for card in cards:
+        if fault := fault_in(payload(card), agent_id):
+            msg = f"flow {card.name[:80]!r} cannot be indexed: {fault}"
+            raise ConfigError(msg)
+
+
+def _name_in(stored: Mapping[str, Any]) -> str:
+    return stored.get("flow_name") or stored["flow_id"]
+
+
+def _mended(broken: Mapping[Key, str]) -> tuple[str, ...]:
+    if not broken:
+        return ()
+    kinds = "; ".join(sorted(set(broken.values()))[:_KINDS_TOLD])
+    return (f"{len(broken)} entries of the index that cannot be read ({kinds}) are written anew or removed",)
+
+
+def _report(plan: SyncPlan, names: Mapping[str, str], *, dry_run: bool, notes: tuple[str, ...]) -> SyncReport:
     def named(ids: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(names[each] for each in ids)
 
@@ -184,4 +267,5 @@ def _report(plan: SyncPlan, names: Mapping[str, str], *, dry_run: bool) -> SyncR
         deleted=named(plan.delete),
         skipped=named(plan.skip),
         dry_run=dry_run,
+        notes=notes,
     )

@@ -20,12 +20,15 @@ from jazz_select.routing.records import ToolCall as ToolCall
 from jazz_select.routing.records import promotions as promotions
 from jazz_select.routing.run_context import CHOOSE as CHOOSE
 from jazz_select.routing.schemas.assignability import assignable as assignable
+from jazz_select.routing.tools.functions import tool_from_function as tool_from_function
 from jazz_select.routing.tools.loading import load_tools as load_tools
 from jazz_select.routing.tools.retrieval import RecalledTools as RecalledTools
 from jazz_select.routing.tools.retrieval import ToolRecall as ToolRecall
 from jazz_select.routing.tools.retrieval import sync_tools as sync_tools
 from jazz_select.routing.tools.retrieval import tool_card as tool_card
-from jazz_select.routing.tools.sources import tool_from_function as tool_from_function
+from jazz_select.routing.tools.sources import tools_from_mcp as tools_from_mcp
+from jazz_select.routing.tools.sources import tools_from_openai as tools_from_openai
+from jazz_select.routing.tools.sources import tools_from_session as tools_from_session
 from jazz_select.routing.tools.tool import Tool as Tool
 from jazz_select.routing.tools.tool import Toolbox as Toolbox
 

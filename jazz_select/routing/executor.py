@@ -88,7 +88,8 @@ class FlowExecutor:
                 "always" lets nothing pass, "never" all of it.
             approve: Asked before each call of a tool is made, once however often it is tried, whatever the policy.
             claims: Where calls that destroy something are claimed before they are made, for runs that name their calls.
-            max_candidates: The most that one who chooses is shown.
+            max_candidates: The most that one who chooses is shown where nobody named them; those that a decision point
+                names are all shown.
             min_compatibility: How well a tool must fit what is there to be shown.
             on_call: Hears of each call of a tool, before it is made and after.
 
@@ -104,6 +105,7 @@ class FlowExecutor:
             raise ConfigError(msg)
         self._analyzer = ChainAnalyzer(tools)
         self._tools = self._analyzer.toolbox
+        self._callable = frozenset(self._analyzer.callable)
         self._callback = as_callback(decision_callback)
         self._open_router = open_router
         self._decision_timeout_s = decision_timeout_s
@@ -121,7 +123,7 @@ class FlowExecutor:
 
     async def run(  # noqa: PLR0913 - options with a name
         self,
-        steps: Sequence[Step],
+        steps: Sequence[Step | Tool],
         inputs: Mapping[str, Any] | None = None,
         *,
         after: str = "",
@@ -133,7 +135,7 @@ class FlowExecutor:
         """Run the steps in order.
 
         Args:
-            steps: Names of tools, decision points, and `CHOOSE` where the executor is to find out what fits.
+            steps: Tools or their names, decision points, and `CHOOSE` where the executor is to find out what fits.
             inputs: What is there at the beginning.
             after: The tool that ran before them, where they are the rest of a flow: it does not follow itself.
             fixed: Names of inputs that no output takes the place of; all of them where None.
@@ -147,14 +149,15 @@ class FlowExecutor:
             How it ended. Errors of tools and of those who choose are data.
 
         Raises:
-            ConfigError: These are no steps.
+            ConfigError: These are no steps, or one is a tool that is not among this executor's.
             ToolError: A decision point shows a field of the context that nothing before it gives.
         """
         check_run(steps, inputs)
-        self._check(steps, inputs or {})
+        named = [self._named(step) for step in steps]
+        self._check(named, inputs or {})
         run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost)
         return await self._passed(
-            run, steps, _Doorkeeper(approve or self._approve, approve or self._approve_chosen, call_id or _unnamed)
+            run, named, _Doorkeeper(approve or self._approve, approve or self._approve_chosen, call_id or _unnamed)
         )
 
     async def resume(self, result: RunResult, answer: Answer) -> RunResult:
@@ -185,6 +188,15 @@ class FlowExecutor:
         run = RunContext(dict(result.context), last_tool=done[-1].tool if done else "", fixed=result.fixed)
         run.records += done
         return await self._passed(run, result.rest, keeper)
+
+    def _named(self, step: Step | Tool) -> Step:
+        """A step as it is passed: a tool by its name."""
+        if not isinstance(step, Tool):
+            return step
+        if self._tools.get(step.name) is step:
+            return step.name
+        msg = f"the tool {step.name!r:.80} is not among this executor's: give it to FlowExecutor"
+        raise ConfigError(msg)
 
     async def _passed(self, run: RunContext, steps: Sequence[Step], keeper: _Doorkeeper) -> RunResult:
         """Pass these steps, as far as that goes."""
@@ -231,7 +243,7 @@ class FlowExecutor:
                 error="" if known else f"there is no tool {step!r}",
             )
         point = step if isinstance(step, GuidedDecisionPoint) else None
-        candidates = self._candidates(run, point)
+        candidates, dropped = self._candidates(run, point)
         if not candidates:
             told = "none of the tools that may come next fits what is there"
             return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="none", status="open", error=told)
@@ -244,15 +256,13 @@ class FlowExecutor:
                 tier=Tier.DETERMINISTIC,
                 reason="single",
                 candidates=tuple(candidates),
+                dropped=dropped,
             )
-        return await self._guided(run, point, candidates, number)
+        record = StepRecord(step=number, tool="", tier=Tier.GUIDED, reason="callback", dropped=dropped)
+        return await self._guided(run, point, replace(record, candidates=tuple(candidates)))
 
-    async def _guided(
-        self, run: RunContext, point: GuidedDecisionPoint | None, candidates: list[ToolCandidate], number: int
-    ) -> StepRecord:
-        record = StepRecord(
-            step=number, tool="", tier=Tier.GUIDED, reason="callback", candidates=tuple(candidates), status="ok"
-        )
+    async def _guided(self, run: RunContext, point: GuidedDecisionPoint | None, record: StepRecord) -> StepRecord:
+        candidates = list(record.candidates)
         if self._callback is None:
             told = f"nobody chooses between {_listed(candidates)}: there is no decision_callback"
             return replace(record, tier=Tier.OPEN, reason="no_callback", status="open", error=told)
@@ -295,28 +305,28 @@ class FlowExecutor:
             return record
         return replace(record, tool=choice, reason="open_router", status="ok", error="")
 
-    def _candidates(self, run: RunContext, point: GuidedDecisionPoint | None) -> list[ToolCandidate]:
-        """Those that fit what is there: among the named ones, or among all."""
-        found = self._analyzer.candidates(
-            run.fields,
-            without=run.last_tool,
-            max_candidates=len(self._tools),
-            min_compatibility=0.0 if point else self._min_compatibility,
-        )
+    def _candidates(self, run: RunContext, point: GuidedDecisionPoint | None) -> tuple[list[ToolCandidate], int]:
+        """Those that fit what is there: all the named ones, or the best of all and how many more there are."""
+        least = 0.0 if point else self._min_compatibility
+        fitting = self._analyzer.fitting(run.fields, without=run.last_tool, min_compatibility=least)
         if point is None:
-            return found[: self._max_candidates]
-        fitting = {each.name: each for each in found}
-        for name in point.candidate_tools:
-            if name in self._tools and name != run.last_tool and not inputs(self._tools[name]):
-                fitting.setdefault(name, ToolCandidate(name=name, description=self._tools[name].description))
-        return [fitting[name] for name in point.candidate_tools if name in fitting][: self._max_candidates]
+            names, most = list(fitting), self._max_candidates
+        else:
+            named = [name for name in point.candidate_tools if name in self._tools and name != run.last_tool]
+            names = [
+                name for name in named if name in fitting or (name in self._callable and not inputs(self._tools[name]))
+            ]
+            most = len(names)
+        found = [self._analyzer.candidate(name, fitting.get(name, 0.0)) for name in names[:most]]
+        return found, len(names[most:])
 
     def _all(self) -> list[ToolCandidate]:
-        return [ToolCandidate(name=name, description=tool.description) for name, tool in self._tools.items()]
+        found = ((name, tool) for name, tool in self._tools.items() if name in self._callable)
+        return [ToolCandidate(name=name, description=tool.description) for name, tool in found]
 
     async def _called(self, run: RunContext, record: StepRecord, keeper: _Doorkeeper) -> StepRecord:
         tool = self._tools[record.tool]
-        arguments, missing = arguments_of(tool, run.context)
+        arguments, missing = arguments_of(tool, run.context, run.fixed)
         if missing:
             told = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that"
             return replace(
@@ -418,10 +428,9 @@ class FlowExecutor:
                     problem = f"context_fields names {', '.join(missing)}, which nothing before it gives"
                     raise ToolError(step.after_step, problem)
             tool = self._tools.get(step) if isinstance(step, str) else None
-            if tool is None or tool.output_schema is None:
-                certain = False
-            else:
-                there |= {each.name for each in outputs(tool)}
+            given_by_it = outputs(tool) if tool else ()
+            certain = certain and bool(given_by_it)  # one that does not tell its fields may give any
+            there |= {each.name for each in given_by_it}
 
 
 def _listed(candidates: Sequence[ToolCandidate]) -> str:

@@ -141,6 +141,7 @@ class StepRecord:
         tier: deterministic, guided or open.
         reason: Why it came out so: planned, single, callback, fallback, none, no_callback, unknown, open_router.
         candidates: Among what, with scores; empty where the step was planned.
+        dropped: How many more would have fitted, and were left out since there may be no more candidates than that.
         arguments: What the tool was called with, or would have been where the call was refused: a copy, as JSON values
             that can be stored anywhere; of what is none, its text.
         output: What the tool returned.
@@ -159,6 +160,7 @@ class StepRecord:
     tier: Tier
     reason: str
     candidates: tuple[ToolCandidate, ...] = ()
+    dropped: int = 0
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     output: Any = None
     status: StepStatus = "ok"
@@ -205,7 +207,7 @@ class Promotion:
 
 
 def promotions(runs: Iterable[RunResult], *, min_runs: int = 20, min_share: float = 0.95) -> list[Promotion]:
-    """Choices that were so often the same that they might be planned.
+    """Choices that were so often the same that they might be planned. A fallback is nobody's choice.
 
     Args:
         runs: What happened.
@@ -216,7 +218,7 @@ def promotions(runs: Iterable[RunResult], *, min_runs: int = 20, min_share: floa
     for run in runs:
         before = ""
         for record in run.records:
-            if record.tier is Tier.GUIDED and record.status == "ok" and before:
+            if record.reason == "callback" and record.status == "ok" and before:
                 chosen[before][record.tool] += 1
             before = record.tool or before
     found: list[Promotion] = []
@@ -239,6 +241,7 @@ def note_step(span: Span, record: StepRecord) -> None:
             "status": record.status,
             "candidates": {each.name: round(each.compatibility_score, 4) for each in record.candidates},
             "attempts": record.attempts,
+            **({"dropped": record.dropped} if record.dropped else {}),
         }
     )
     if record.error:

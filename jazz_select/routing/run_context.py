@@ -5,13 +5,15 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Protocol, cast
 
-from jazz_select.errors import ConfigError, FlowValidationError
+from jazz_select.errors import ConfigError, FlowValidationError, ToolError
 from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall
 from jazz_select.routing.schemas.compatibility import Field, available_fields, outputs
-from jazz_select.routing.schemas.fields import RESULT, alternatives, fields
+from jazz_select.routing.schemas.fields import RESULT, alternatives, fields, shape
+from jazz_select.routing.schemas.validity import is_valid
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.text import describe_error
 
 
 class Choose:
@@ -20,7 +22,7 @@ class Choose:
 
 CHOOSE = Choose()
 Step = str | GuidedDecisionPoint | Choose
-_STEPS = (str, GuidedDecisionPoint, Choose)
+_STEPS = (str, Tool, GuidedDecisionPoint, Choose)
 
 
 def check_run(steps: object, inputs: object) -> None:
@@ -33,7 +35,7 @@ def check_run(steps: object, inputs: object) -> None:
     if isinstance(steps, Sequence) and not isinstance(steps, str | bytes):
         given = [each for each in cast("Sequence[object]", steps) if not isinstance(each, _STEPS)]
     if given:
-        msg = f"steps are a list of names of tools, GuidedDecisionPoints and CHOOSE, not {given[0]!r:.80}"
+        msg = f"steps are a list of tools or their names, GuidedDecisionPoints and CHOOSE, not {given[0]!r:.80}"
         raise ConfigError(msg)
     if inputs is not None and not isinstance(inputs, Mapping):
         msg = f"inputs are a mapping of names to values, not {inputs!r:.80}"
@@ -73,8 +75,8 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
         chain = ("lookup_order", GuidedDecisionPoint(after_step="lookup_order", candidate_tools=[...]), ...)
     ```
 
-    A step is the name of a tool, a `GuidedDecisionPoint`, or `CHOOSE`. The tools after which points stand are among the
-    flow's as well.
+    A step is the name of a tool, a `GuidedDecisionPoint` or a mapping of its fields, `CHOOSE` or that word, as a file
+    has it. The tools after which points stand are among the flow's as well.
 
     Raises:
         FlowValidationError: An entry is no step, or names a tool that is not among the flow's `tools`.
@@ -82,7 +84,7 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
     given = flow.chain
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise _wrong(flow, f"it is a list of steps, not {given!r:.80}")
-    steps = cast("Sequence[Any]", given)
+    steps = [_as_step(flow, step) for step in cast("Sequence[Any]", given)]
     for step in steps:
         names = [step] if isinstance(step, str) else _names(step)
         if names is None:
@@ -91,6 +93,16 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
         if strange:
             raise _wrong(flow, f"it names {', '.join(strange)}; add that to the flow's tools, or take it out")
     return tuple(steps)
+
+
+def _as_step(flow: HasTools, step: Any) -> Any:
+    """What a file can say of a step, as a step; a tool of that name goes before the word CHOOSE."""
+    if isinstance(step, Mapping):
+        try:
+            return GuidedDecisionPoint(**cast("Mapping[str, Any]", step))
+        except (TypeError, AttributeError, ToolError) as error:
+            raise _wrong(flow, f"{describe_error(error)}, in {dict(cast('Mapping[str, Any]', step))!r:.200}") from error
+    return CHOOSE if step == "CHOOSE" and step not in flow.tools else step
 
 
 def _names(step: object) -> list[str] | None:
@@ -138,6 +150,7 @@ class RunContext:
         declared = {each.name: each for each in outputs(tool)}
         fed = [name for name in given if name not in self.fixed and (not declared or name in declared)]
         self.context.update({name: given[name] for name in fed})
+        self._declared = {name: each for name, each in self._declared.items() if name not in fed}
         self._declared.update({name: replace(declared[name], certain=True) for name in fed if name in declared})
         # A value that is null feeds nothing, whatever was declared.
         self._declared = {name: each for name, each in self._declared.items() if self.context.get(name) is not None}
@@ -181,25 +194,32 @@ def inputs_lost(tool: Tool, lost: Iterable[str], arguments: Mapping[str, Any]) -
     return f"{tool.name} is not run without {', '.join(left_out)}, which was there and could not be kept"
 
 
-def arguments_of(tool: Tool, context: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Arguments from what is there, and the required ones that are not."""
+def arguments_of(
+    tool: Tool, context: Mapping[str, Any], fixed: Collection[str] = ()
+) -> tuple[dict[str, Any], list[str]]:
+    """Arguments from what is there, and the required ones that are not: of the way to call it that lacks least.
+
+    What a tool gave and is not valid for an optional input of the next one is left out. The `fixed` ones, which the
+    caller gave, are not, and a tool that destroys something gets all that is there or fails.
+    """
     alike: dict[str, list[str]] = {}
     for name in context:
         alike.setdefault(folded_name(name), []).append(name)
+    found = shape(tool.input_schema)
+    needed = found.needed if found else (frozenset[str](),)
+    wanted: dict[str, object] = {name: part for name, (part, _) in fields(tool.input_schema).items()}
+    wanted |= {name: True for names in needed for name in sorted(names) if name not in wanted}
     arguments: dict[str, Any] = {}
-    missing: list[str] = []
-    for name, (part, required) in fields(tool.input_schema).items():
+    for name, part in wanted.items():
         same = alike.get(folded_name(name), [])
-        if name in context and context[name] is None and not _takes_null(part, tool):
-            if required:
-                missing.append(name)
-        elif name in context:
-            arguments[name] = context[name]
-        elif len(same) == 1:
-            arguments[name] = context[same[0]]
-        elif required:
-            missing.append(name)
-    return arguments, missing
+        given = name if name in context else same[0] if len(same) == 1 else None
+        if given is None or (context[given] is None and given == name and not _takes_null(part, tool)):
+            continue
+        optional = not tool.destructive and given not in fixed and not all(name in names for names in needed)
+        if not optional or is_valid(context[given], part, tool.input_schema, unread=frozenset()) is not False:
+            arguments[name] = context[given]
+    least = min(needed, key=lambda names: len(names - arguments.keys()))
+    return arguments, [name for name in wanted if name in least and name not in arguments]
 
 
 def _takes_null(part: object, tool: Tool) -> bool:

@@ -6,6 +6,7 @@ The policy of approval has one name and the same three values at every door.
 
 import asyncio
 import inspect
+import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,10 +17,8 @@ from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, cast
 from uuid import uuid4
 
-import orjson
-
-from jazz_select.errors import ConfigError
-from jazz_select.json_values import output_json, plain_bytes
+from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolUnheardError
+from jazz_select.json_values import output_json, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Answer, Approve, Ask, Deny, Verdict
 from jazz_select.routing.names.words import NamedTool
@@ -28,7 +27,7 @@ from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import CALL_ID
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error
-from jazz_select.threads import called, called_within, ends_within, spent_budget
+from jazz_select.threads import Threaded, called, called_within, ends_within, is_async, spent_budget
 from jazz_select.values import Claim
 
 _log = logging.getLogger(__name__)
@@ -85,7 +84,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     """Call a tool once, if that may be.
 
     A plain function runs in a thread of its own and so holds up nobody. Nothing can end it: after the time limit it
-    goes on unheard.
+    goes on unheard. Once several calls of it hang like that, no further one is begun.
 
     A call that destroys something is claimed by its id before it is made, where there is a store of claims: whoever
     comes second, in whatever process, gets what became of it, or hears that nobody knows.
@@ -193,6 +192,8 @@ def _unprepared(tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
     """The outcome of a call whose arguments are not right, or whose tool cannot be called."""
     if tool.function is None:
         return _failed(call, "tool", f"{tool.name} was only described; there is nothing to run")
+    if (refusal := Threaded.refused(tool.function)) and not is_async(tool.function):
+        return _failed(call, "tool", f"{tool.name} was not run: {refusal}")
     try:
         missing = left_out(tool, call.arguments)
         problem = invalid(tool.input_schema, call.arguments)
@@ -296,7 +297,7 @@ def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
     if claim.outcome is None:
         return unknown
     try:
-        kept = orjson.loads(claim.outcome)
+        kept = json.loads(claim.outcome)
         if kept["ok"]:
             return CallOutcome(call=call, status="ok", output=kept["output"], called=True, replayed=True)
         # One that was called off in another process was not called: nothing of it is in doubt.
@@ -318,7 +319,7 @@ async def _settled(claims: ClaimStore | None, outcome: CallOutcome) -> None:
         "error": error.message if error else "",
     }
     try:
-        text = orjson.dumps(kept).decode()
+        text = json.dumps(kept)
         await called_within(claims.settle, outcome.call.id, text, limit_s=_CLAIM_S, name=_CLAIMS)
     except Exception as failure:  # noqa: BLE001 - what was done is done, and is told
         kind = type(failure).__name__
@@ -343,7 +344,16 @@ async def _made(
         if traced is not None:
             traced.note({CALL_ID: call.id, "door": call.door, "status": "unknown"})
             traced.hold({"arguments": dict(arguments)})
-        outcome = await _within(call, partial(function, **given), timeout_s)
+        if is_async(function):
+            outcome = await _within(call, partial(function, **given), timeout_s)
+        elif refusal := Threaded.refused(function):
+            outcome = _failed(call, "tool", f"{tool.name} was not run: {refusal}")
+        else:
+            threaded = Threaded(function, given)
+            try:
+                outcome = await _within(call, threaded, timeout_s)
+            finally:
+                threaded.leave()
         await _settled(claims, outcome)
         if traced is not None:
             traced.note({"status": outcome.status})
@@ -367,18 +377,32 @@ def _wants_id(tool: RunnableTool, function: Callable[..., object]) -> bool:
     return parameter is not None and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
 
 
-async def _within(call: ToolCall, function: "partial[Any]", timeout_s: float | None) -> CallOutcome:
+async def _within(call: ToolCall, function: Callable[[], object], timeout_s: float | None) -> CallOutcome:
     task = asyncio.ensure_future(_called(function))
     if not await ends_within(task, timeout_s, what=call.tool):
         return _failed(call, "timeout", _unheard(call, timeout_s), unknown=True)
     if task.cancelled():
         return _failed(call, "tool", f"{call.tool} was cancelled from within", unknown=True)
     error = task.exception()
-    if error is not None:
-        message = f"{call.tool} failed: {describe_error(error)}"
-        return replace(_failed(call, "tool", message, cause=error), called=True)
+    return _returned(call, task.result()) if error is None else _raised(call, error)
+
+
+def _raised(call: ToolCall, error: BaseException) -> CallOutcome:
+    """What becomes of a call whose function raised."""
+    if isinstance(error, ToolArgumentsError | ToolUnheardError):
+        began = isinstance(error, ToolUnheardError)
+        problem = f"{call.tool}: {error.problem}"
+        return _failed(call, "tool" if began else "arguments", problem, cause=error, unknown=began)
+    said = error.answer if isinstance(error, ToolAnswerError) else describe_error(error)
+    return replace(_failed(call, "tool", f"{call.tool} failed: {said}", cause=error), called=True)
+
+
+def _returned(call: ToolCall, result: object) -> CallOutcome:
+    """What becomes of a call whose function returned."""
     try:
-        return CallOutcome(call=call, status="ok", output=output_json(task.result()), called=True)
+        if large := too_much(result):
+            return replace(_failed(call, "output", f"{call.tool}: it ran, but {large}"), called=True)
+        return CallOutcome(call=call, status="ok", output=output_json(result), called=True)
     except Exception as problem:  # noqa: BLE001 - whatever a value trips over, it is no JSON
         message = f"{call.tool}: it ran, but returned what is no JSON: {describe_error(problem)}"
         return replace(_failed(call, "output", message, cause=problem), called=True)
@@ -391,7 +415,7 @@ def _unheard(call: ToolCall, timeout_s: float | None) -> str:
     return f"{call.tool} was begun, and nobody heard of its end within {limit}: it may have been done"
 
 
-async def _called(function: "partial[Any]") -> object:
+async def _called(function: Callable[[], object]) -> object:
     try:
         return await called(function, name="jazz-select-tool")
     except SystemExit as left:  # it would end the event loop, and everything else that runs in it

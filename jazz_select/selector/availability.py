@@ -11,6 +11,7 @@ from jazz_select.threads import called_within
 
 _log = logging.getLogger(__name__)
 _LATE = "it gave no answer in the time of the turn"
+_NAMED = 5
 
 
 class Unavailable(NamedTuple):
@@ -30,11 +31,27 @@ class Availability:
     def __init__(self, registry: Mapping[str, BaseFlow]) -> None:
         self._registry = registry
         self._seen: tuple[object, tuple[BaseFlow, ...]] = (None, ())
+        self._compared: tuple[object, object, str] = (None, None, "")
 
     async def closed(self, context: Mapping[str, Any], *, only: Collection[str] | None = None) -> Unavailable:
         """The flows that are not available in `context`, and all but those of the ids in `only`, where it is given."""
         closed = await self.closed_among(self._guarded(), context)
         return closed if only is None else Unavailable(closed.ids | (set(self._registry) - set(only)), closed.notes)
+
+    def unindexed(self, indexed: Collection[str] | None) -> str:
+        """A note on the flows that recall cannot find, since they are not among `indexed`; empty where there are none.
+
+        Compared once per version of the registry, for as long as it is the same collection.
+        """
+        if indexed is None:
+            return ""
+        version: object = getattr(self._registry, "version", None)
+        seen, among, note = self._compared
+        if version is None or version != seen or among is not indexed:
+            missing = [flow.name for flow_id, flow in self._registry.items() if flow_id not in indexed]
+            note = _not_synced(missing) if missing else ""
+            self._compared = version, indexed, note
+        return note
 
     @staticmethod
     async def closed_among(flows: Iterable[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
@@ -68,6 +85,15 @@ class Availability:
             flows = tuple(flow for flow in self._registry.values() if flow.has_guard)
             self._seen = version, flows
         return flows
+
+
+def _not_synced(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    are = "is" if len(names) == 1 else "are"
+    return (
+        f"registered, and cannot be found until sync_registry (jazz-select sync) is run, {are} "
+        f"{', '.join(sorted(names)[:_NAMED])}{more}"
+    )
 
 
 def _problem(flow: BaseFlow, context: Mapping[str, Any]) -> str | None:

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.exchange import ChatReply, Question, total_usage, why_unusable
-from jazz_select.selector.prompt import PROMPT_TOKENS, Prompt, build_prompt
+from jazz_select.selector.prompt import PROMPT_TOKENS, REQUEST_LIMIT, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import Request
 from jazz_select.text import cut
@@ -122,7 +122,7 @@ def ordered(candidates: Sequence[Candidate], order: CandidateOrder, request: str
         case "stable":
             return tuple(sorted(candidates, key=lambda each: each.flow_id))
         case "shuffled":
-            return tuple(sorted(candidates, key=lambda each: _mixed(request, each.flow_id)))
+            return tuple(sorted(candidates, key=lambda each: _mixed(request[:REQUEST_LIMIT], each.flow_id)))
 
 
 def _mixed(request: str, flow_id: str) -> bytes:

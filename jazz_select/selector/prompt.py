@@ -8,6 +8,7 @@ providers that cache what prompts begin with.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final, NamedTuple
 from xml.etree import ElementTree as ET
 
@@ -85,27 +86,31 @@ class CandidateCard:
         }
         return ET.Element("flow", {name: clean(text) for name, text in fields.items() if text or name == "id"})
 
-    @property
-    def tokens(self) -> int:
+    def tokens(self, count: "Count") -> int:
         """About how many it takes."""
         texts = (self.id, self.name, self.description, self.condition, *self.effects, *self.examples)
-        return _TAGS + sum(map(estimate_tokens, texts))
+        return _TAGS + sum(map(count, texts))
+
+
+Count = Callable[[str], int]
+"""About how many tokens a text takes."""
 
 
 def fitted(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) -> list[CandidateCard]:
     """The candidates within so many tokens together, as far as that can be done without losing what decides."""
     kept = list(cards)
+    count = cache(estimate_tokens)  # each text once: the same conditions are counted after each step
     for note, step in _STEPS:
-        if _total(kept) <= tokens:
+        if _total(kept, count) <= tokens:
             break
-        before, kept = kept, step(kept, tokens)
+        before, kept = kept, step(kept, tokens, count)
         if note and kept != before:
             notes.append(f"{note}, so that the candidates take about {tokens} tokens in the prompt")
     return kept
 
 
-def _total(cards: Sequence[CandidateCard]) -> int:
-    return sum(card.tokens for card in cards)
+def _total(cards: Sequence[CandidateCard], count: Count) -> int:
+    return sum(card.tokens(count) for card in cards)
 
 
 def _numbered(cards: list[CandidateCard]) -> list[CandidateCard]:
@@ -121,12 +126,13 @@ def _numbered(cards: list[CandidateCard]) -> list[CandidateCard]:
 def _trimmed(
     cards: list[CandidateCard],
     tokens: int,
+    count: Count,
     text_of: Callable[[CandidateCard], str],
     with_text: Callable[[CandidateCard, str], CandidateCard],
 ) -> list[CandidateCard]:
     """The long texts trimmed to one length, so that all fits; the short ones stay."""
-    taken = [estimate_tokens(text_of(card)) for card in cards]
-    room = tokens - (_total(cards) - sum(taken))
+    taken = [count(text_of(card)) for card in cards]
+    room = tokens - (_total(cards, count) - sum(taken))
     most = _common_limit(taken, room)
     return [
         with_text(card, at_word(text_of(card), max(_SHORTEST, (most - _MARK) * len(text_of(card)) // took)))
@@ -155,16 +161,18 @@ def _with_effects(card: CandidateCard, text: str) -> CandidateCard:
     return replace(card, effects=(text,))
 
 
-_STEPS: tuple[tuple[str, Callable[[list[CandidateCard], int], list[CandidateCard]]], ...] = (
-    ("", lambda cards, _: _numbered(cards)),
-    ("examples were left out", lambda cards, _: [replace(card, examples=()) for card in cards]),
+_STEPS: tuple[tuple[str, Callable[[list[CandidateCard], int, Count], list[CandidateCard]]], ...] = (
+    ("", lambda cards, _, __: _numbered(cards)),
+    ("examples were left out", lambda cards, _, __: [replace(card, examples=()) for card in cards]),
     (
         "descriptions were shortened",
-        lambda cards, tokens: _trimmed(cards, tokens, lambda card: card.description, _described),
+        lambda cards, tokens, count: _trimmed(cards, tokens, count, lambda card: card.description, _described),
     ),
     (
         "desired effects were shortened",
-        lambda cards, tokens: _trimmed(cards, tokens, lambda card: "; ".join(card.effects), _with_effects),
+        lambda cards, tokens, count: _trimmed(
+            cards, tokens, count, lambda card: "; ".join(card.effects), _with_effects
+        ),
     ),
 )
 """What gives way, in this order. Ids say nothing, examples are a help, and conditions never give way."""

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
 from typing import Any, Literal, NamedTuple, cast
-from unicodedata import normalize
 
 from jazz_select.chat.json_reader import BROKEN, after_thoughts, before_thoughts, embedded, repaired, unquoted
-from jazz_select.text import beginning, clean
+from jazz_select.text import beginning, clean, nfkc
 from jazz_select.values import Candidate
 
 _ORDINAL = re.compile(r"(?:(?:flow|candidate|option|number|no\.?)\s*)?[#(\[]*([0-9]{1,4})[\s.)\]:]*", re.IGNORECASE)
@@ -24,9 +23,10 @@ _WRAPPING = " \t\r\n`'\"*<>.,;:!“”‘’«»"
 _WORD = re.compile(r"[^\W_]+")
 _LONGEST_MENTION = 120
 # Bounds. An honest reply is a few hundred characters; a reasoning model may put pages before its array.
-_WINDOW = 32_768  # characters read from either end of a reply
+_WINDOW = 16_384  # characters read from either end of a reply
 _ITEMS = 2_000  # values visited inside one JSON value
 _IDS = 64  # ids read
+_LONGEST_FOLDED = 1_000  # characters of what may be a name
 _ID_CHARS = 200  # characters kept of what is no candidate
 _FENCE = re.compile(
     r"```+(?:(?:json5?|jsonc|javascript|js|python|py|text|txt|plaintext|xml|yaml)(?![\w-]))?", re.IGNORECASE
@@ -106,7 +106,7 @@ class Mentions:
 
 def folded_mention(text: str) -> str:
     """`text` without case and separators: RefundOrder and refund_order are one. Numbers alone fold to nothing."""
-    letters = "".join(_WORD.findall(normalize("NFKC", text).casefold()))
+    letters = "".join(_WORD.findall(nfkc(text[:_LONGEST_FOLDED]).casefold()))
     return "" if letters.isdecimal() else letters
 
 
@@ -122,7 +122,8 @@ def _mention_pattern(keys: Iterable[str]) -> re.Pattern[str] | None:
     """Finds any of `keys` as whole words, the longest first, however their words are joined."""
     words = {tuple(_WORD.findall(key)) for key in keys if len(key) <= _LONGEST_MENTION and folded_mention(key)}
     forms = sorted((r"[\s_-]?".join(map(re.escape, parts)) for parts in words), key=len, reverse=True)
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(forms)})(?![\w-])", re.IGNORECASE) if forms else None
+    first = "".join({re.escape(parts[0][0]) for parts in words})  # most places are none, whatever the forms
+    return re.compile(rf"(?<![\w-])(?=[{first}])(?:{'|'.join(forms)})(?![\w-])", re.IGNORECASE) if forms else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

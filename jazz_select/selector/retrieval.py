@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from jazz_select.errors import EmbeddingError, StoreError
@@ -15,6 +16,9 @@ from jazz_select.text import clean
 from jazz_select.values import Candidate
 
 _log = logging.getLogger(__name__)
+_READ = 8_000
+"""Characters of a request that recall and a model's prompt read."""
+_MOST_SUMMARIES = 1_000
 _Metadata = Sequence[Mapping[str, Any]]
 
 
@@ -29,7 +33,8 @@ class Request:
     def of(cls, query: str, summaries: Sequence[str] | None) -> "Request":
         """The request with the summaries that say something; a lone string is one summary."""
         given = (summaries,) if isinstance(summaries, str) else summaries or ()
-        return cls(query=query, summaries=tuple(summary for summary in given if not _blank(summary)))
+        first = islice(given, _MOST_SUMMARIES)
+        return cls(query=query, summaries=tuple(summary for summary in first if not _blank(summary)))
 
     @property
     def blank(self) -> bool:
@@ -39,7 +44,12 @@ class Request:
     @property
     def text(self) -> str:
         """What recall looks for: the query, with the summaries appended so that "help with that" finds its "that"."""
-        return f"{self.query} {' '.join(self.summaries)}" if self.summaries else self.query
+        text, left = self.query, 2 * _READ
+        for summary in self.summaries:
+            if left <= 0:
+                break
+            text, left = f"{text} {summary[:left]}", left - len(summary)
+        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +100,8 @@ def _candidate(metadata: object) -> Candidate | None:
 
 
 def _blank(text: str) -> bool:
-    return not clean(text).strip()
+    """Whether it says nothing, as far as it is read."""
+    return not clean(text.lstrip()[:_READ]).strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +156,13 @@ class CandidateSource:
             note = f"recall failed, so the choice is among the fallback candidates: {error}"
             return [usable_candidates(self.fallback, closed=closed.ids, notes=(*closed.notes, note)) for _ in requests]
         return [
-            usable_candidates(each, closed=closed.ids, notes=(*closed.notes, *getattr(each, "notes", ())))
-            for each in found
+            usable_candidates(each, closed=closed.ids, notes=(*closed.notes, *self._notes_on(each))) for each in found
         ]
+
+    def _notes_on(self, found: _Metadata) -> tuple[str, ...]:
+        """What the memory says of how they were found, and which registered flows it does not have."""
+        unindexed = self.guards.unindexed(getattr(found, "indexed", None))
+        return (*getattr(found, "notes", ()), *([unindexed] if unindexed else []))
 
     async def _ask(self, memory: Any, requests: Sequence[Request], closed: Unavailable) -> Sequence[_Metadata]:
         """Options are passed only where they say something: a memory without them serves all other requests as well."""

@@ -49,7 +49,10 @@ async def check_flow_store(store: FlowStore) -> None:
 
 async def _check_empty(store: FlowStore) -> None:
     assert await store.fingerprints("a") == {}
-    assert await store.payloads("a") == []
+    assert await store.payloads("a") == {}
+    assert await store.count("a") == 0
+    assert await store.elsewhere("a") == []
+    await store.discard("a", [store.key("a", "nothing")])
     legs = await _ask(store, _query(_EAST, _RED))
     assert (legs.dense, legs.bm25) == ({}, {})
     assert await store.search([]) == []
@@ -64,7 +67,9 @@ async def _check_contents(store: FlowStore) -> None:
     flows = ("between", "east", "north", "words only")
     assert await store.fingerprints("a") == {flow: f"mark-{flow}" for flow in flows}
     payloads = await store.payloads("a")
-    assert sorted(payload["flow_name"] for payload in payloads) == [f"name of {flow}" for flow in flows]
+    assert sorted(payload["flow_name"] for payload in payloads.values()) == [f"name of {flow}" for flow in flows]
+    assert sorted(payloads) == sorted(store.key("a", flow) for flow in flows)
+    assert await store.count("a") == len(flows)
     key = store.key("a", "east")
     assert (await store.retrieve([key, store.key("a", "never there")]))[key]["flow_name"] == "name of east"
 
@@ -99,7 +104,11 @@ async def _check_notes(store: FlowStore) -> None:
     assert await store.read_note("b") is None
     await store.write_note("a", {"told": "again"})
     assert await store.read_note("a") == {"told": "again"}
-    assert len(await store.payloads("a")) == 4, "a note is no flow"
+    assert len(await store.payloads("a")) == await store.count("a") == 4, "a note is no flow"
+    await store.write_note("note", {"of": "an agent of an odd name"})
+    await store.upsert([_point("a", _EAST, _RED, agent_id="note")])
+    assert await store.read_note("a") == {"told": "again"}, "no flow takes the place of a note"
+    await store.delete("note", ["a"])
     assert len((await _ask(store, _query(_EAST))).dense) == 3
 
 
@@ -113,7 +122,8 @@ async def _check_agents(store: FlowStore) -> None:
         assert abs(beside.bm25[key] - score) < 1e-5, "another agent's words do not change what is rare"
     assert store.key("a", "east") != store.key("b", "east")
     assert await store.fingerprints("b") == {"east": "mark-east", "only b": "mark-only b"}
-    await store.delete("b", ["east", "only b"])
+    await store.delete("b", ["east"])
+    await store.discard("b", [store.key("b", "only b")])
     assert await store.fingerprints("b") == {}
     assert len(await store.fingerprints("a")) == 4, "one agent's deletes leave another's flows of the same id"
 
@@ -140,6 +150,7 @@ async def check_layouts(open_store: Callable[[str], Awaitable[FlowStore]]) -> No
     assert (await _ask(new, _query(_EAST, _RED))).dense == {}, "flows of another layout never come back"
     assert await new.read_note("a") is None, "nor does its note"
     assert list((await new.other_layouts("a")).values()) == [1]
+    assert [each["flow_id"] for each in await new.elsewhere("a")] == ["east"]
     await new.upsert([_point("east", _NORTH, _BLUE)])
     await new.forget_other_layouts("a")
     assert await new.other_layouts("a") == {}

@@ -23,12 +23,18 @@ PAPERS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "b
 WITH_CODE = [path for path in PAPERS if list(blocks(path.read_text("utf-8"), path.name))]
 
 
+NEEDS = {"docs/mcp.md": "mcp"}
+"""Pages that only run with an extra, and the package that it brings."""
+
+
 def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
 @pytest.mark.parametrize("path", WITH_CODE, ids=name)
 def test_every_python_block_runs(path: Path, tmp_path: Path) -> None:
+    if name(path) in NEEDS:
+        pytest.importorskip(NEEDS[name(path)], reason="its extra is not installed")
     for folder in ("flows", "examples"):  # what a reader has at hand in a clone, to read and to spoil
         if (ROOT / folder).is_dir():
             shutil.copytree(ROOT / folder, tmp_path / folder)
@@ -80,7 +86,7 @@ def test_every_page_is_listed(paper: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["index.md", "tutorial.md", "tools.md", "answers.md", "router.md", "adapters.md", "testing.md"]
+    "page", ["index.md", "tutorial.md", "tools.md", "mcp.md", "answers.md", "router.md", "adapters.md", "testing.md"]
 )
 def test_a_page_that_awaits_says_where_that_works(page: str) -> None:
     text = (ROOT / "docs" / page).read_text("utf-8")

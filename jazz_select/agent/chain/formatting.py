@@ -176,12 +176,14 @@ def _fitted(lines: list[_Line], budget: int) -> list[_Line]:
 def _left_out(lines: list[_Line], passes: Sequence[tuple[Sequence[str], int]], budget: int) -> list[_Line]:
     """Without as many whole lines of these kinds as it takes, the oldest first."""
     fitted = list(lines)
+    left = sum(len(line.text) for line in lines if not line.elided)  # and marks beside them, which take time to count
     for kinds, least in passes:
         for number, line in enumerate(fitted):
-            if _size(fitted) <= budget:
+            if left <= budget and _size(fitted) <= budget:
                 return fitted
             if line.kind in kinds and line.full >= least and not line.elided:
                 fitted[number] = replace(line, elided=True)
+                left -= len(line.text)
     return fitted
 
 

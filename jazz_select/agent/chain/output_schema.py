@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
-from jazz_select.chat.json_reader import BROKEN, LONGEST, decoded, embedded, ends_as_json, repaired
+from jazz_select.chat.json_reader import BROKEN, decoded, embedded, ends_as_json, repaired, too_large
 from jazz_select.errors import ConfigError
 from jazz_select.routing.schemas.validity import MOST_PROBLEMS, Checker, place, problem_of, short
 from jazz_select.text import json_line
@@ -64,8 +64,8 @@ class OutputSchema:
         """
         if text is None or not text.strip():
             return Read(problem="the reply is empty")
-        if len(text) > LONGEST:
-            return Read(problem=f"the reply is longer than {LONGEST} characters")
+        if large := too_large(text):
+            return Read(problem=f"the reply {large}")
         whole = decoded(text.strip())
         if whole is not BROKEN:
             return self.check(whole)

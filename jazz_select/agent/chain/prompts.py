@@ -1,5 +1,6 @@
 """What a model is asked in a chain, and its answer with a record. Faults stay bounded as a selector's do."""
 
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -160,7 +161,7 @@ def _line(result: ToolResult, limit: int) -> str:
     head: dict[str, Any] = {"id": result.id, "tool": result.tool, "ok": result.ok}
     if not result.ok:
         return json_line({**head, "error": result.error, **({"details": result.details} if result.details else {})})
-    text = json_line(result.output)
+    text = json.dumps(result.output, ensure_ascii=False, default=str)
     if len(text) > limit:
         return json_line({**head, "result_cut_short": cut(text, limit)})
     return json_line({**head, "result": result.output})

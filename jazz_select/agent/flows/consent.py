@@ -8,6 +8,7 @@ from unicodedata import normalize
 
 from jazz_select.agent.flows.said import word_list
 from jazz_select.routing.names.words import stem, stems
+from jazz_select.text import nfkc
 
 Consent = Literal["yes", "no", ""]
 """Agreed, called off, or neither: then it is never taken as a yes."""
@@ -110,7 +111,7 @@ def consent(message: str, tool: str = "", arguments: Mapping[str, Any] | None = 
         tool: The tool that was asked about, or whatever name the question has.
         arguments: What it would get.
     """
-    text = _TONES.sub("", normalize("NFKC", message).replace("’", "'").casefold()).strip(" '\t\n")
+    text = _TONES.sub("", nfkc(message).replace("’", "'").casefold()).strip(" '\t\n")
     if len(text) > _LONGEST or _ASKING.intersection(text) or _GIVEN in text:
         return ""
     if text.strip(".!") in _BY_LETTER:
@@ -151,7 +152,7 @@ def _shown(arguments: Mapping[str, Any]) -> list[str]:
     found: list[str] = []
     for name, value in arguments.items():
         if isinstance(value, str | int | float) and not isinstance(value, bool):
-            text = " ".join(normalize("NFKC", str(value)).casefold().split())
+            text = " ".join(nfkc(str(value)).casefold().split())
             found += [text, f"{name.replace('_', ' ').casefold()} {text}"] if 0 < len(text) <= _LONGEST else []
     return found
 

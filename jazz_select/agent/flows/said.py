@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 from unicodedata import category, normalize
 
 from jazz_select.routing.schemas.fields import Schema, alternatives
+from jazz_select.text import nfkc
 
 EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
 """What may stand around a value and is no part of it."""
@@ -87,7 +88,7 @@ _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 def folded(text: str) -> str:
     """A text without case, in one form of each letter, with one blank between words."""
-    return " ".join(normalize("NFKC", text).replace("’", "'").replace("−", "-").casefold().split())
+    return " ".join(nfkc(text).replace("’", "'").replace("−", "-").casefold().split())
 
 
 def folded_message(message: str) -> str:

@@ -5,9 +5,9 @@ By lists of words in seven languages, in doubt for tentative: whoever is misread
 
 import re
 from typing import Final
-from unicodedata import normalize
 
 from jazz_select.agent.flows.said import word_list
+from jazz_select.text import nfkc
 
 _DENYING: Final = word_list(
     """
@@ -75,7 +75,7 @@ def is_tentative(message: str) -> bool:
 
     A wish ("I would like to cancel") and a request in the form of a question ("could you cancel it?") are neither.
     """
-    text = normalize("NFKC", message[:_LONGEST]).replace("’", "'").casefold()
+    text = nfkc(message[:_LONGEST]).replace("’", "'").casefold()
     return any(_is_tentative(sentence.strip()) for sentence in _SENTENCES.findall(text))
 
 

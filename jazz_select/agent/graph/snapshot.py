@@ -1,9 +1,9 @@
 """A turn that was paused, as JSON: whoever has the same router goes on with it, in any process."""
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from jazz_select.agent.graph.state import NodeRecord, StateT, TurnState
@@ -38,7 +38,7 @@ class Snapshot(BaseModel):
 
     node: str
     state: dict[str, Any]
-    trace: tuple[NodeRecord, ...] = ()
+    trace: Annotated[tuple[NodeRecord, ...], FailFast()] = ()
     version: int = VERSION
 
     @classmethod
@@ -127,9 +127,11 @@ def is_same(one: object, other: object) -> bool:
 
 
 def _first(error: ValidationError) -> str:
-    problem = error.errors()[0]
+    problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
     return f"{'.'.join(map(str, problem['loc'])) or 'the text'}: {problem['msg']}"
 
 
 def _missing(error: ValidationError) -> tuple[str, ...]:
-    return tuple(".".join(map(str, each["loc"])) for each in error.errors() if each["type"] == "missing")
+    return tuple(
+        ".".join(map(str, each["loc"])) for each in error.errors(include_url=False) if each["type"] == "missing"
+    )

@@ -1,18 +1,25 @@
 """The folder of an embedded index: who may open it, and where each layout lies in it."""
 
+import errno
 import os
+import shutil
 from pathlib import Path
 
 import orjson
 import portalocker
 
-from jazz_select.errors import IndexLockedError, IndexUnusableError
+from jazz_select.errors import DiskFullError, IndexLockedError, IndexUnusableError
 
 _MARKER = "jazz_index.json"
 _LOCK = "lock"
 _LAYOUTS = "layouts"
 _FORMAT = 1
 _DRAFT = "jazz_index.json.new"
+ROOM_TO_WRITE = 16_000_000
+"""Bytes that have to be free on the disk, beside what is written. The engine writes through a memory map of files with
+holes: where the disk has no block left for one, the operating system ends the process (SIGBUS), and nobody is told."""
+ROOM_TO_OPEN = 8_000_000
+_FULL = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _OURS = frozenset({_MARKER, _LOCK, _LAYOUTS, _DRAFT})
 
 
@@ -36,6 +43,8 @@ class IndexFolder:
             _check_contents(path)
             self._lock = _lock(path)
         except OSError as error:
+            if error.errno in _FULL:
+                raise disk_full(path, ROOM_TO_OPEN) from error
             raise IndexUnusableError(
                 str(path), f"it is not a folder that can be written ({error})", advice="Pass another path."
             ) from error
@@ -43,7 +52,18 @@ class IndexFolder:
             _write_marker(path)
         except OSError as error:
             self.close()
+            if error.errno in _FULL:
+                raise disk_full(path, ROOM_TO_OPEN) from error
             raise IndexUnusableError(str(path), str(error), advice="Pass a path that can be written.") from error
+
+    def require_room(self, wanted: int) -> None:
+        """See that so many bytes are free on its disk.
+
+        Raises:
+            DiskFullError: They are not.
+        """
+        if _free(self.path) < wanted:
+            raise disk_full(self.path, wanted)
 
     def layout(self, key: str) -> Path:
         """Where the layout of this key lies, or will lie."""
@@ -59,6 +79,18 @@ class IndexFolder:
     def close(self) -> None:
         """Let others open it; a second call does nothing."""
         self._lock.release()
+
+
+def disk_full(path: Path, wanted: int) -> DiskFullError:
+    """The error to raise where the disk of this folder lacks room."""
+    return DiskFullError(str(path), wanted=wanted, free=_free(path))
+
+
+def _free(path: Path) -> int:
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:  # a file system that does not say
+        return ROOM_TO_WRITE * 1_000
 
 
 def _check_contents(path: Path) -> None:

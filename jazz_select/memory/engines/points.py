@@ -1,14 +1,15 @@
 """What an engine stores: points, and the layout that says with which embedder they were made."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from uuid import NAMESPACE_URL, uuid5
 
-from jazz_select.ports import Key
+from jazz_select.ports import FlowStore, Key
 
-_FORMAT = 1
+_FORMAT = 2
+"""1 built keys from names with a mark between them, so that one name could imitate another."""
 DENSE = "flow"
 SPARSE = "bm25"
 AGENT = "agent_id"
@@ -16,6 +17,10 @@ FINGERPRINT = "fingerprint"
 LAYOUT = "layout"
 NOTE = "note"
 NOTE_OF = "note_of"
+_TEXTS = ("flow_id", "flow_name", "flow_type", "description", "condition")
+_LONGEST = 1_000_000
+"""Characters of one text of a flow that are read: more was never written by a sync of anything that people wrote."""
+_PRIORITY = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +66,90 @@ def point_key(agent_id: str, flow_id: str) -> Key:
     A number, not a UUID, since a client makes a Python object of each id it returns, and numbers are twenty times
     cheaper. Of 63 bits: two of a million flows share one with a probability of about 5e-8.
     """
-    return uuid5(NAMESPACE_URL, f"{agent_id}\x1f{flow_id}").int >> 65
+    return _key("flow", agent_id, flow_id)
 
 
 def note_key(agent_id: str) -> Key:
     """The point that holds an agent's note."""
-    return uuid5(NAMESPACE_URL, f"note\x1f{agent_id}").int >> 65
+    return _key("note", agent_id)
+
+
+def note_keys(agent_id: str) -> tuple[Key, ...]:
+    """Where a note may lie, that of format 1 included; what lies there may be a flow of somebody else."""
+    return note_key(agent_id), uuid5(NAMESPACE_URL, f"note\x1f{agent_id}").int >> 65
+
+
+def _key(*parts: str) -> Key:
+    """Each part with its length before it, so that no parts can be written as others."""
+    digest = hashlib.sha256()
+    for part in parts:
+        written = part.encode(errors="surrogatepass")
+        digest.update(len(written).to_bytes(8))
+        digest.update(written)
+    return int.from_bytes(digest.digest()[:8]) >> 1
+
+
+def note_in(payload: object, agent_id: str) -> dict[str, Any] | None:
+    """The note of this agent in what is stored where its note lies.
+
+    None where nothing of it is there; empty, as a note of no version, where it is there and cannot be read.
+    """
+    if not isinstance(payload, Mapping):
+        return None
+    found = cast("Mapping[str, Any]", payload)
+    if found.get(NOTE_OF) != agent_id:
+        return None
+    note = found.get(NOTE)
+    return cast("dict[str, Any]", note) if isinstance(note, dict) else {}
+
+
+def fault_in(payload: object, agent_id: str) -> str:
+    """What is wrong with a stored flow of this agent, in words; empty where it can be read.
+
+    An index that others write to may hold anything: what another version wrote, and what is no flow at all.
+    """
+    stored = cast("Mapping[str, Any]", payload) if isinstance(payload, Mapping) else dict[str, Any]()
+    if not stored.get("flow_id"):
+        return "its flow_id is missing"
+    if stored.get(AGENT, agent_id) != agent_id:
+        return "it is another agent's"
+    for field in _TEXTS:
+        if problem := _fault_in_text(stored.get(field, "")):
+            return f"its {field} {problem}"
+    effects = stored.get("desired_effects", ())
+    if not isinstance(effects, Sequence) or isinstance(effects, str):
+        return "its desired_effects are no list"
+    for effect in cast("Sequence[object]", effects):
+        if problem := _fault_in_text(effect):
+            return f"one of its desired_effects {problem}"
+    return "" if _is_priority(stored.get("priority", (0, 0))) else "its priority is not two whole numbers"
+
+
+def fault_at(store: FlowStore, agent_id: str, key: Key, payload: object) -> str:
+    """As `fault_in`, for what lies at this key of a store: a flow lies at its own."""
+    fault = fault_in(payload, agent_id)
+    if fault:
+        return fault
+    own = store.key(agent_id, cast("Mapping[str, str]", payload)["flow_id"])
+    return "" if own == key else "it lies where another flow belongs"
+
+
+def _fault_in_text(text: object) -> str:
+    if not isinstance(text, str):
+        return "is no text"
+    if len(text) > _LONGEST:
+        return f"has more than {_LONGEST:,} characters"
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return "is no valid Unicode"
+    return ""
+
+
+def _is_priority(given: object) -> bool:
+    numbers = cast("Sequence[Any]", given) if isinstance(given, Sequence) else ()
+    return len(numbers) == _PRIORITY and all(type(each) is int for each in numbers)
 
 
 def leg(found: Iterable[Scored]) -> dict[Key, float]:

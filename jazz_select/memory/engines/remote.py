@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
+from uuid import UUID
 
 import httpx
 from qdrant_client import AsyncQdrantClient
@@ -21,8 +22,10 @@ from jazz_select.memory.engines.points import (
     NOTE_OF,
     SPARSE,
     Layout,
-    leg,
+    fault_at,
+    note_in,
     note_key,
+    note_keys,
     point_key,
 )
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
@@ -86,9 +89,18 @@ def to_requests(query: HybridQuery) -> list[qm.QueryRequest]:
 def to_legs(query: HybridQuery, answers: Iterator[QueryResponse]) -> Legs:
     """The answers to `to_requests`, in their order."""
     fused = next(answers).points
-    legs = {arm: leg(next(answers).points) for arm in query.arms}
-    payloads = {int(point.id): point.payload or {} for point in fused}
+    legs = {arm: {_key(point.id): point.score for point in next(answers).points} for arm in query.arms}
+    payloads = {_key(point.id): point.payload or {} for point in fused}
     return Legs(dense=legs.get("dense", {}), bm25=legs.get("bm25", {}), payloads=payloads)
+
+
+def _key(point: object) -> Key:
+    """Ours are numbers; a UUID is somebody else's, and becomes a number that none of ours is."""
+    return point if isinstance(point, int) else -1 - UUID(str(point)).int
+
+
+def _point_id(key: Key) -> int | str:
+    return key if key >= 0 else str(UUID(int=-1 - key))
 
 
 def agent_filter(agent_id: str, exclude: Sequence[str] = ()) -> qm.Filter:
@@ -152,13 +164,26 @@ class RemoteStore:
 
     async def fingerprints(self, agent_id: str) -> dict[str, str]:
         """Flow id to fingerprint."""
-        return {payload["flow_id"]: payload[FINGERPRINT] for payload in await self.payloads(agent_id)}
+        found = (await self.payloads(agent_id)).items()
+        readable = (each for key, each in found if not fault_at(self, agent_id, key, each))
+        return {each["flow_id"]: str(each.get(FINGERPRINT)) for each in readable}
 
-    async def payloads(self, agent_id: str) -> list[dict[str, Any]]:
+    async def payloads(self, agent_id: str) -> dict[Key, dict[str, Any]]:
         """All payloads of this agent."""
         if not await self._has_collection():
-            return []
-        return await self._or_gone(lambda: self._scroll(self._collection, agent_id), gone=list[dict[str, Any]])
+            return {}
+        return await self._or_gone(lambda: self._scroll(self._collection, agent_id), gone=dict[Key, dict[str, Any]])
+
+    async def count(self, agent_id: str) -> int:
+        """How many flows there are."""
+        if not await self._has_collection():
+            return 0
+
+        async def ask() -> int:
+            mine = agent_filter(agent_id)
+            return (await self._client.count(self._collection, count_filter=mine, exact=True)).count
+
+        return await self._or_gone(lambda: self._call(ask), gone=int)
 
     async def upsert(self, points: Sequence[FlowPoint]) -> None:
         """Write and wait until the server has applied it."""
@@ -167,8 +192,12 @@ class RemoteStore:
 
     async def delete(self, agent_id: str, flow_ids: Collection[str]) -> None:
         """Remove and wait until the server has applied it."""
-        if flow_ids and await self._has_collection():
-            ids: list[Any] = [point_key(agent_id, each) for each in flow_ids]
+        await self.discard(agent_id, [point_key(agent_id, each) for each in flow_ids])
+
+    async def discard(self, agent_id: str, keys: Collection[Key]) -> None:  # noqa: ARG002 - keys say whose they are
+        """Remove and wait until the server has applied it."""
+        if keys and await self._has_collection():
+            ids: list[Any] = [_point_id(each) for each in keys]
             await self._delete(self._collection, qm.PointIdsList(points=ids))
 
     async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
@@ -190,18 +219,17 @@ class RemoteStore:
         """Payloads by key."""
         if not keys or not await self._has_collection():
             return {}
-        ids: list[Any] = list(keys)
+        return await self._or_gone(lambda: self._retrieve(self._collection, keys), gone=dict[Key, dict[str, Any]])
 
-        async def ask() -> dict[Key, dict[str, Any]]:
-            found = await self._client.retrieve(self._collection, ids=ids, with_payload=True)
-            return {int(record.id): record.payload or {} for record in found}
-
-        return await self._or_gone(lambda: self._call(ask), gone=dict[Key, dict[str, Any]])
+    async def _retrieve(self, collection: str, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
+        ids: list[Any] = [_point_id(each) for each in keys]
+        found = await self._call(lambda: self._client.retrieve(collection, ids=ids, with_payload=True))
+        return {_key(record.id): record.payload or {} for record in found}
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
         """The agent's note, where there is one."""
         found = await self.retrieve([note_key(agent_id)])
-        return next((payload[NOTE] for payload in found.values()), None)
+        return next((note_in(payload, agent_id) for payload in found.values()), None)
 
     async def write_note(self, agent_id: str, note: Mapping[str, Any]) -> None:
         """Write and wait until the server has applied it."""
@@ -212,17 +240,29 @@ class RemoteStore:
         """Other collections of ours that hold flows of this agent."""
         found: dict[str, int] = {}
         for name in await self._other_collections():
-            payloads = await self._scroll(name, agent_id)
+            payloads = [*(await self._scroll(name, agent_id)).values()]
             if payloads:
-                found[str(payloads[0].get(LAYOUT, "an unknown embedder"))] = len(payloads)
+                layout = str(payloads[0].get(LAYOUT, "an unknown embedder"))
+                found[layout] = found.get(layout, 0) + len(payloads)
         return found
+
+    async def elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
+        """What they hold."""
+        return [
+            payload
+            for name in await self._other_collections()
+            for payload in (await self._scroll(name, agent_id)).values()
+        ]
 
     async def forget_other_layouts(self, agent_id: str) -> None:
         """Remove this agent's flows from them. Empty collections stay: another agent may be about to write."""
         for name in await self._other_collections():
             if await self._scroll(name, agent_id):
                 await self._delete(name, qm.FilterSelector(filter=agent_filter(agent_id)))
-                await self._delete(name, qm.PointIdsList(points=[note_key(agent_id)]))
+                notes = await self._retrieve(name, note_keys(agent_id))
+                own: list[Any] = [key for key, each in notes.items() if note_in(each, agent_id) is not None]
+                if own:
+                    await self._delete(name, qm.PointIdsList(points=own))
 
     async def close(self) -> None:
         """Close the connection; a second call does nothing."""
@@ -270,12 +310,12 @@ class RemoteStore:
         found = (await self._call(self._client.get_collections)).collections
         return sorted(each.name for each in found if each.name.startswith(_PREFIX) and each.name != self._collection)
 
-    async def _scroll(self, collection: str, agent_id: str) -> list[dict[str, Any]]:
-        payloads: list[dict[str, Any]] = []
+    async def _scroll(self, collection: str, agent_id: str) -> dict[Key, dict[str, Any]]:
+        payloads: dict[Key, dict[str, Any]] = {}
         offset: Any = None
         while True:
             records, offset = await self._page(collection, agent_id, offset)
-            payloads += [record.payload or {} for record in records]
+            payloads |= {_key(record.id): record.payload or {} for record in records}
             if offset is None:
                 return payloads
 

@@ -12,10 +12,12 @@ from uuid import uuid4
 import qdrant_edge as qe
 
 from jazz_select.errors import IndexUnusableError, JazzSelectError
+from jazz_select.memory.engines.folder import ROOM_TO_WRITE, disk_full
 from jazz_select.memory.engines.points import AGENT, DENSE, FINGERPRINT, LAYOUT, SPARSE, leg, point_key
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
 
 _PAGE = 1_000
+_FULL = ("No space left", "os error 28", "Disk quota exceeded")
 _REBUILD = "Flows live in your code: delete the folder, then run sync_registry (jazz-select sync)."
 
 
@@ -142,17 +144,22 @@ class Shard:
         legs = self._search(queries, only=only)
         return legs if self._generation == generation else self._search(queries, only=None)
 
-    def scroll(self, agent_id: str) -> list[dict[str, Any]]:
-        """All payloads of this agent."""
-        payloads: list[dict[str, Any]] = []
+    def scroll(self, agent_id: str) -> dict[Key, dict[str, Any]]:
+        """All payloads of this agent, by key."""
+        payloads: dict[Key, dict[str, Any]] = {}
         offset: Any = None
         with self._door, engine_errors(self._path):
             while True:
                 request = qe.ScrollRequest(offset=offset, limit=_PAGE, filter=agent_filter(agent_id), with_payload=True)
                 records, offset = self._shard.scroll(request)
-                payloads += [record.payload or {} for record in records]
+                payloads |= {cast("Key", record.id): record.payload or {} for record in records}
                 if offset is None:
                     return payloads
+
+    def count(self, agent_id: str) -> int:
+        """How many flows of this agent there are."""
+        with self._door, engine_errors(self._path):
+            return self._shard.count(qe.CountRequest(filter=agent_filter(agent_id), exact=True))
 
     def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         """Payloads by key."""
@@ -227,4 +234,6 @@ def engine_errors(path: Path) -> Generator[None]:
         if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         folder = path.parent.parent
+        if any(sign in str(error) for sign in _FULL):
+            raise disk_full(folder, ROOM_TO_WRITE) from error
         raise IndexUnusableError(str(folder), f"the engine says: {error}", advice=_REBUILD) from error

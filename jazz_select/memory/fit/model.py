@@ -1,12 +1,13 @@
 """What recall has learned of a catalogue: scales of its arms, features of a candidate, and P(it is right)."""
 
+import logging
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import islice
-from math import exp, fsum
-from typing import Any
+from math import exp, fsum, isfinite
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from jazz_select.ports import Key, Legs, Vectors
 REFERENCE_K = 10
 """Evidence is weighed with this constant whatever `rrf_k` a caller orders by, so that its meaning never changes."""
 
+_log = logging.getLogger(__name__)
 _SCALE = 100.0
 Matrix = npt.NDArray[np.float64]
 _TINY = 1e-9
@@ -25,7 +27,10 @@ DEFAULT_SCALES: Mapping[str, ArmScale] = {
     "bm25": ArmScale(width=0.135, weight=0.6),
 }
 """For catalogues without examples to learn from: the medians of several tool catalogues, rounded."""
-_VERSION = 2
+_VERSION = 3
+_CANDIDATE, _SCOPE = 5, 3
+"""How many numbers `Evidence.candidate` and `Evidence.scope` give."""
+UNREAD = "what the last sync noted cannot be read, so confidence is not known: run sync_registry (jazz-select sync)"
 
 
 class Evidence:
@@ -145,6 +150,7 @@ class RecallModel:
         confidence: P(a candidate is right) from `features.candidate_features`; None where that is not known.
         scope: P(some flow is right) from `features.scope_features`; None where that is not known.
         names: Folded names and aliases that stand for one flow alone, to its id.
+        flows: The ids of all flows that were written for the agent; None where that is not known.
         caveat: Why confidence is not known, for people; empty where it is.
     """
 
@@ -154,6 +160,7 @@ class RecallModel:
     confidence: Logistic | None = None
     scope: Logistic | None = None
     names: Mapping[str, str] = field(default_factory=dict[str, str])
+    flows: frozenset[str] | None = None
     caveat: str = "the catalogue has not been synced, so confidence is not known"
 
     def aim(self, vector: Vectors) -> list[float]:
@@ -174,21 +181,46 @@ class RecallModel:
             "confidence": _logistic_as_list(self.confidence),
             "scope": _logistic_as_list(self.scope),
             "names": dict(self.names),
+            "flows": None if self.flows is None else sorted(self.flows),
             "caveat": self.caveat,
         }
 
     @classmethod
-    def from_note(cls, note: Mapping[str, Any] | None) -> "RecallModel":
-        """Read it back; what another version wrote is as good as none."""
-        if note is None or note.get("version") != _VERSION:
+    def from_note(cls, note: Mapping[str, Any] | None, *, dim: int | None = None) -> "RecallModel":
+        """Read it back; what another version wrote, or anything that is no such note, is as good as none.
+
+        `dim` is the length of the vectors that it is to aim, where that is known.
+        """
+        if note is None:
             return cls()
+        try:
+            return cls._read(note, dim)
+        except Exception as error:  # noqa: BLE001 - an index that others write to may hold anything
+            _log.warning("error=<%r> | the note of a sync cannot be read", error)
+            return cls(caveat=UNREAD)
+
+    @classmethod
+    def _read(cls, note: Mapping[str, Any], dim: int | None) -> "RecallModel":
+        _must(note["version"] == _VERSION, "version")
+        for field_, kind in (("digest", str), ("caveat", str), ("names", dict), ("scales", dict)):
+            _must(isinstance(note[field_], kind), field_)
+        names = cast("dict[object, object]", note["names"])
+        _must(all(isinstance(each, str) for pair in names.items() for each in pair), "names")
+        scales = {
+            arm: ArmScale(width=_positive(width), weight=_finite(weight))
+            for arm, (width, weight) in note["scales"].items()
+        }
+        _must(scales.keys() == DEFAULT_SCALES.keys(), "scales")
+        flows = cast("list[str] | None", note["flows"])
+        _must(flows is None or (type(flows) is list and all(type(each) is str for each in flows)), "flows")
         return cls(
             digest=note["digest"],
-            scales={arm: ArmScale(width=width, weight=weight) for arm, (width, weight) in note["scales"].items()},
-            transform=None if note["transform"] is None else _unpacked(note["transform"]),
-            confidence=_logistic(note["confidence"]),
-            scope=_logistic(note["scope"]),
+            scales=scales,
+            transform=None if note["transform"] is None else _unpacked(note["transform"], dim),
+            confidence=_logistic(note["confidence"], _CANDIDATE),
+            scope=_logistic(note["scope"], _SCOPE),
             names=note["names"],
+            flows=None if flows is None else frozenset(flows),
             caveat=note["caveat"],
         )
 
@@ -197,14 +229,36 @@ def _packed(matrix: Vectors) -> dict[str, Any]:
     return {"shape": list(matrix.shape), "data": b64encode(matrix.astype("<f4").tobytes()).decode("ascii")}
 
 
-def _unpacked(packed: Mapping[str, Any]) -> Vectors:
+def _unpacked(packed: Mapping[str, Any], dim: int | None) -> Vectors:
+    side = packed["shape"][0]
+    _must(packed["shape"] == [side, side] and dim in {None, side}, "transform")
     flat = np.frombuffer(b64decode(packed["data"]), dtype="<f4")
-    return flat.reshape(packed["shape"]).astype(np.float32)
+    _must(bool(np.isfinite(flat).all()), "transform")
+    return flat.reshape(side, side).astype(np.float32)
+
+
+def _must(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
+    if not right:
+        raise ValueError(what)
+
+
+def _finite(number: Any) -> float:
+    _must(isinstance(number, int | float) and isfinite(number), "a number")
+    return float(number)
+
+
+def _positive(number: Any) -> float:
+    _must(_finite(number) > 0, "a number above 0")
+    return float(number)
 
 
 def _logistic_as_list(model: Logistic | None) -> list[float] | None:
     return None if model is None else [model.bias, *model.weights]
 
 
-def _logistic(numbers: list[float] | None) -> Logistic | None:
-    return None if numbers is None else Logistic(bias=numbers[0], weights=tuple(numbers[1:]))
+def _logistic(numbers: list[float] | None, features: int) -> Logistic | None:
+    if numbers is None:
+        return None
+    _must(len(numbers) == 1 + features, "weights")
+    bias, *weights = map(_finite, numbers)
+    return Logistic(bias=bias, weights=tuple(weights))

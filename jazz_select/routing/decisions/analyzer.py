@@ -7,11 +7,13 @@ from jazz_select.errors import ToolError
 from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Field, outputs
-from jazz_select.routing.schemas.fields import fields, type_text
+from jazz_select.routing.schemas.fields import MOST_PARTS, Reading, fields, type_text
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 
 MIN_COMPATIBILITY = 0.5
+_SLACK = 1e-9
+"""Scores are rounded sums: a bound of 1/3 includes a score of a third."""
 
 
 class ChainAnalyzer:
@@ -26,6 +28,12 @@ class ChainAnalyzer:
         self.toolbox = toolbox_of(tools)
         self._index = CompatibilityIndex(self.toolbox.values())
         self._names = tuple(self.toolbox)
+        self._summaries: dict[str, dict[str, str]] = {}
+
+    @property
+    def callable(self) -> list[str]:
+        """The tools that a valid call can be made of: there are no arguments for the others."""
+        return [name for number, name in enumerate(self._names) if number in self._index.callable]
 
     def candidates(
         self,
@@ -36,13 +44,20 @@ class ChainAnalyzer:
         min_compatibility: float = MIN_COMPATIBILITY,
     ) -> list[ToolCandidate]:
         """The tools that can run on what is there, best first, those of equal score in order of registration."""
+        found = self.fitting(available, without=without, min_compatibility=min_compatibility)
+        return [self.candidate(name, score) for name, score in list(found.items())[:max_candidates]]
+
+    def fitting(
+        self, available: Iterable[Field], *, without: str = "", min_compatibility: float = MIN_COMPATIBILITY
+    ) -> dict[str, float]:
+        """All of them, however many, by name with their scores."""
         scores = self._index.scores(available)
+        least = _least(min_compatibility)
         order = sorted(
-            (number for number in range(len(self._names)) if scores[number] >= max(min_compatibility, 1e-12)),
+            (number for number in range(len(self._names)) if scores[number] >= least),
             key=lambda number: -scores[number],
         )
-        kept = [number for number in order if self._names[number] != without][:max_candidates]
-        return [self._candidate(self._names[number], float(scores[number])) for number in kept]
+        return {self._names[each]: float(scores[each]) for each in order if self._names[each] != without}
 
     def successors(
         self, after_tool: str, *, max_candidates: int = 10, min_compatibility: float = MIN_COMPATIBILITY
@@ -73,7 +88,7 @@ class ChainAnalyzer:
     def edges(self, *, min_compatibility: float = MIN_COMPATIBILITY) -> Iterator[tuple[str, str, float]]:
         """Producer, consumer and score of every pair that fits."""
         table = self._index.graph()
-        for producer, consumer in zip(*(table >= max(min_compatibility, 1e-12)).nonzero(), strict=True):
+        for producer, consumer in zip(*(table >= _least(min_compatibility)).nonzero(), strict=True):
             yield self._names[producer], self._names[consumer], float(table[producer, consumer])
 
     def chains(self, depth: int, *, min_compatibility: float = MIN_COMPATIBILITY) -> Iterator[tuple[str, ...]]:
@@ -117,12 +132,23 @@ class ChainAnalyzer:
             raise ToolError(name, f"there is no such tool; there are {', '.join(self._names[:10]) or 'none'}")
         return self.toolbox[name]
 
-    def _candidate(self, name: str, score: float) -> ToolCandidate:
+    def candidate(self, name: str, score: float = 0.0) -> ToolCandidate:
+        """A tool as one who chooses is shown it."""
         tool = self.toolbox[name]
-        summary = {each: type_text(part, tool.input_schema) for each, (part, _) in fields(tool.input_schema).items()}
+        summary = self._summaries.get(name)
+        if summary is None:
+            root, wanted = tool.input_schema, fields(tool.input_schema)
+            reading = Reading(root, MOST_PARTS + len(wanted))
+            summary = {each: type_text(part, root, reading) for each, (part, _) in wanted.items()}
+            self._summaries[name] = summary
         return ToolCandidate(
             name=name, description=tool.description, input_schema_summary=summary, compatibility_score=min(score, 1.0)
         )
+
+
+def _least(min_compatibility: float) -> float:
+    """The score from which on something fits: by the bound, or any at all."""
+    return max(min_compatibility - _SLACK, 1e-12)
 
 
 def _label(name: str) -> str:

@@ -6,10 +6,14 @@ from typing import Any, Final, Protocol, cast
 from unicodedata import category, normalize
 
 from jazz_select.errors import ConfigError
+from jazz_select.text import nfkc
 
 LONGEST: Final = 200
 """A longer text is no name: only a tool that is called exactly so is found by it."""
 
+_LONGEST_FOLDED: Final = 1_000
+_MOST_READ: Final = 40_000
+"""Characters of any text that are taken for words: a character may stand for eighteen."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS = ("L", "M", "N")
 """Letters, the marks that stand on them, and digits: a name without its marks is another name."""
@@ -87,13 +91,15 @@ def words(text: str) -> tuple[str, ...]:
 
     Characters that nobody sees (zero-width, direction marks) are no part of a name.
     """
-    plain = "".join(char for char in normalize("NFKC", text) if category(char) != "Cf")
+    plain = "".join(char for char in nfkc(text[:_MOST_READ])[:_MOST_READ] if category(char) != "Cf")
     apart = _HUMP.sub(" ", plain).casefold()
     return tuple("".join(char if category(char).startswith(_LETTERS) else " " for char in apart).split())
 
 
 def folded_name(name: str) -> str:
     """What spellings of a name have in common: `orderId`, `order_id` and `Order-ID` are one, `v_1_1` and `v_11` two."""
+    if len(name) > _LONGEST_FOLDED:
+        return name
     return _DIGITS.sub("_", " ".join(words(name))).replace(" ", "") or name.casefold()
 
 
@@ -102,7 +108,7 @@ def skeleton(name: str) -> str:
 
     Two names of one skeleton are not the same name: one may have been written to be taken for the other.
     """
-    plain = "".join(_LOOKING_LIKE.get(char, char) for char in normalize("NFKC", name))
+    plain = "".join(_LOOKING_LIKE.get(char, char) for char in nfkc(name))
     return folded_name("".join(char for char in normalize("NFD", plain) if not category(char).startswith("M")))
 
 

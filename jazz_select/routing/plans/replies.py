@@ -14,12 +14,12 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from jazz_select.chat.json_reader import (
     BROKEN,
-    LONGEST,
     Standing,
     decoded,
     ends_as_json,
     outside_thoughts,
     repaired,
+    too_large,
     unquoted,
     without_first_thought,
 )
@@ -38,6 +38,7 @@ _MEANT_A_CALL = re.compile(
     r"""|["'](?:tool|tool_?name|function|function_?name|function_?call|arguments|parameters|action_?input)["']\s*:""",
     re.IGNORECASE,
 )
+_CALL_WORDS = ("tool", "function", "arguments", "parameters", "action")
 _QUOTED = re.compile(
     r"\b(?:not|never|n['’]t|rather than|instead of|without|example|e\.g\.|such as|would have been|could have been)"
     r"[^.\n{}]{0,40}$",  # the apostrophe that models write
@@ -47,6 +48,7 @@ _REVISED = re.compile(
     r"\b(?:instead|correction|corrected|final|finally|actually|scratch that|revised|wait)\b", re.IGNORECASE
 )
 _TEXT_BESIDE = ("content", "text", "message", "response")
+_MOST_FIELDS = 1_000
 _BEFORE = 200
 _LONGEST_FENCE = 40
 
@@ -57,8 +59,8 @@ def folded_key(key: object) -> str:
 
 
 def folded_fields(item: Mapping[Any, Any]) -> dict[str, Any]:
-    """An object by folded keys; of two that fold to one, the first."""
-    return {folded_key(key): value for key, value in reversed([*item.items()])}
+    """The first fields of an object by folded keys; of two that fold to one, the first."""
+    return {folded_key(key): value for key, value in reversed([*islice(item.items(), _MOST_FIELDS)])}
 
 
 def step_of(call: object) -> PlanStep:
@@ -199,8 +201,8 @@ def read_tool_reply(reply: object) -> ToolReply:
             if said
             else _unreadable(f"a reply is text or one of the three shapes, not {type(reply).__name__}")
         )
-    if len(reply) > LONGEST:
-        return _unreadable(f"the reply is longer than {LONGEST} characters")
+    if large := too_large(reply):
+        return _unreadable(f"the reply {large}")
     text, value = unquoted(reply.strip())
     if value is BROKEN or isinstance(value, str):
         return _in_prose(without_first_thought(text))
@@ -212,22 +214,28 @@ def read_tool_reply(reply: object) -> ToolReply:
     return _unreadable("the reply is JSON, but none of the three shapes")
 
 
+def _means_a_call(text: str) -> bool:
+    """Whether it holds a part of a call; most texts hold none of the words, which is found out sooner."""
+    folded = text.casefold()
+    return any(word in folded for word in _CALL_WORDS) and _MEANT_A_CALL.search(text) is not None
+
+
 def _is_data(text: str, value: object) -> bool:
     """Whether a JSON value may be an answer by itself: it says something, and has nothing of a call that went wrong."""
-    return (value is False or value == 0 or bool(value)) and not _MEANT_A_CALL.search(text)
+    return (value is False or value == 0 or bool(value)) and not _means_a_call(text)
 
 
 def _in_prose(text: str) -> ToolReply:
     """Shapes among prose: every part is kept, what stands between them as text."""
     text, values = outside_thoughts(text)
     shapes = [(each, said) for each in values if (said := _shape(each.value)) is not None]
-    if shapes and not _MEANT_A_CALL.search(_between(text, values)):  # else these are parts of a broken shape
+    if shapes and not _means_a_call(_between(text, values)):  # else these are parts of a broken shape
         return _among(text, shapes)
     said = _shape(repaired(text)) if _seems_finished(text) else None
     if said is not None and (said.calls or said.text):
         begun = min((place for place in map(text.find, "[{") if place >= 0), default=0)
         return replace(_reply(said, note="the JSON was repaired"), alone=not _prose(text[:begun]))
-    if _MEANT_A_CALL.search(text):
+    if _means_a_call(text):
         return _unreadable("the reply begins a call, but its JSON is broken or cut off")
     plain = text.strip()
     return ToolReply(kind="text", text=plain) if plain else _unreadable("the reply is empty")
@@ -245,7 +253,7 @@ def _among(text: str, shapes: list[tuple[Standing, _Said]]) -> ToolReply:
     texts: list[str] = []
     around: list[str] = []
     notes: dict[str, None] = {}
-    seen: list[Any] = []
+    seen: set[bytes] = set()
     end = 0
     for where, said in shapes:
         before, end = text[end : where.start], where.end
@@ -254,13 +262,14 @@ def _among(text: str, shapes: list[tuple[Standing, _Said]]) -> ToolReply:
         if said.calls and _QUOTED.search(before[-_BEFORE:]):
             notes["a call was quoted, not made"] = None
             continue
-        if where.value in seen:
+        own = plain_bytes(where.value)
+        if own in seen:
             notes["a call was repeated"] = None
             continue
         if calls and said.calls and _REVISED.search(before[-_BEFORE:]):
             notes["a call was taken back"] = None
             calls.clear()
-        seen.append(where.value)
+        seen.add(own)
         calls.extend(said.calls)
         texts.append(said.text)
     around.append(_prose(text[end:]))

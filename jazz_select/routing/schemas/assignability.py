@@ -1,33 +1,61 @@
-"""May a value of one JSON Schema go where another is wanted? Surely, perhaps, or never. Pure, bounded, never raises."""
+"""May a value of one JSON Schema go where another is wanted, and is there any? Pure, bounded, never raises."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
-from jazz_select.routing.schemas.fields import Alternative, Schema, alternatives, is_a
+import orjson
+
+from jazz_select.routing.schemas.fields import (
+    Alternative,
+    Reading,
+    Schema,
+    alternatives,
+    declares,
+    impossible,
+    mapping,
+    names,
+)
+from jazz_select.routing.schemas.keywords import is_number, item_at, prefix
+from jazz_select.routing.schemas.validity import is_valid
 
 SURELY, PERHAPS, NEVER = 1.0, 0.5, 0.0
 DEEPEST: Final = 24
-MOST_STEPS: Final = 5_000
+MOST_STEPS: Final = 3_000
+"""Pairs of schemas that are compared, and parts of each that are read, for one question."""
+_LARGEST_COMPARED: Final = 10_000_000
 
-_LOWER, _UPPER = (
-    ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"),
-    (
-        "maximum",
-        "exclusiveMaximum",
-        "maxLength",
-        "maxItems",
-        "maxProperties",
-    ),
-)
-_STRICT: Final = (
-    *("multipleOf", "pattern", "format", "uniqueItems", "contains", "propertyNames", "patternProperties", "not", "if"),
-    *("dependentRequired", "dependentSchemas", "dependencies", "prefixItems", "unevaluatedProperties"),
-    *("unevaluatedItems", "contentEncoding"),
-)
+_COUNTED: Final[Mapping[str, tuple[str, str]]] = {
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+    "object": ("minProperties", "maxProperties"),
+}
+_ABOUT: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("integer", "number"), ("multipleOf",)),
+    "string": ("pattern", "format", "contentEncoding", "contentMediaType", "contentSchema"),
+    "array": ("uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems"),
+    "object": ("propertyNames", "patternProperties", "unevaluatedProperties", "dependentRequired", "dependentSchemas"),
+}
+"""What limits values of a type, and is only known to hold where it is said of both."""
+_ALWAYS: Final = ("not", "if", "then", "else", "allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "$recursiveRef")
+_REFERRING: Final = (b'"$ref"', b'"$dynamicRef"', b'"$recursiveRef"')
+
+
+class Effort:
+    """How much may still be done, by all questions that share it."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
 
 
 def assignable(
-    out_schema: object, in_schema: object, *, out_root: Schema | None = None, in_root: Schema | None = None
+    out_schema: object,
+    in_schema: object,
+    *,
+    out_root: Schema | None = None,
+    in_root: Schema | None = None,
+    effort: Effort | None = None,
 ) -> float:
     """Whether what `out_schema` describes may go where `in_schema` is wanted.
 
@@ -36,16 +64,27 @@ def assignable(
         in_schema: Of the value that is wanted.
         out_root: The schema that `out_schema` is a part of, where its references point; itself by default.
         in_root: Likewise.
+        effort: What may be done for this question and others; by default enough for one.
 
     Returns:
-        1.0 where every value fits; 0.0 where none does; 0.5 where that shows at run time. Objects are taken at
-        their word: a property that is not declared is not there. Where a schema is too deep, too large or not
-        understood, 0.5.
+        1.0 where every value fits; 0.0 where none does; 0.5 where that shows at run time. Objects and arrays are taken
+        at their word: a property that is not declared is not there, and an array holds something. Where a schema is
+        too deep, too large or not understood, 0.5.
     """
+    most = MOST_STEPS if effort is None else min(MOST_STEPS, effort.left)
+    if most <= 0:
+        return PERHAPS
     try:
-        return _Comparison(_root(out_root, out_schema), _root(in_root, in_schema)).score(out_schema, in_schema, 0)
+        question = _Comparison(_root(out_root, out_schema), _root(in_root, in_schema), most)
     except Exception:  # noqa: BLE001 - a schema may be any JSON at all; what cannot be read may fit or not
         return PERHAPS
+    try:
+        return question.score(out_schema, in_schema, 0)
+    except Exception:  # noqa: BLE001
+        return PERHAPS
+    finally:
+        if effort is not None:
+            effort.left -= question.spent
 
 
 def _root(given: Schema | None, schema: object) -> Schema:
@@ -57,148 +96,278 @@ def _root(given: Schema | None, schema: object) -> Schema:
 class _Comparison:
     """One question, with what has been found on the way."""
 
-    def __init__(self, out_root: Schema, in_root: Schema) -> None:
-        self._out_root, self._in_root = out_root, in_root
-        self._known: dict[tuple[int, int], float] = {}
-        self._steps = 0
+    def __init__(self, out_root: Schema, in_root: Schema, steps: int) -> None:
+        self._out, self._in = Reading(out_root, steps), Reading(in_root, steps)
+        self._steps, self._left = steps, steps
+        # The schemas are kept beside what is known of them: another one might get the identity of one that is gone.
+        self._known: dict[tuple[int, int], tuple[object, object, float]] = {}
+        self._spread: dict[tuple[int, bool], tuple[object, list[Alternative]]] = {}
+        self._open: set[tuple[int, int]] = set()
+        self._assumed: set[tuple[int, int]] = set()
+        self._compared = 0
+        self._roots_alike: bool | None = None
+
+    @property
+    def spent(self) -> int:
+        """How much was done."""
+        return sum(self._steps - max(left, 0) for left in (self._left, self._out.left, self._in.left))
 
     def score(self, out: object, wanted: object, depth: int) -> float:
-        self._steps += 1
-        if depth > DEEPEST or self._steps > MOST_STEPS:
+        self._left -= 1
+        if depth > DEEPEST or self._left < 0:
             return PERHAPS
         pair = (id(out), id(wanted))
-        if pair not in self._known:
-            self._known[pair] = SURELY  # a circle of references holds if nothing in it fails
-            self._known[pair] = self._fresh(out, wanted, depth)
-        return self._known[pair]
+        if pair in self._known:
+            return self._known[pair][2]
+        if pair in self._open:
+            # A circle of references holds if nothing in it fails; what rests on that is not kept before it is shown.
+            self._assumed.add(pair)
+            return SURELY
+        self._open.add(pair)
+        found = self._fresh(out, wanted, depth)
+        self._open.discard(pair)
+        self._assumed.discard(pair)
+        if found != SURELY or not self._assumed:
+            self._known[pair] = (out, wanted, found)
+        return found
 
     def _fresh(self, out: object, wanted: object, depth: int) -> float:
-        theirs = alternatives(wanted, self._in_root)
-        ours = alternatives(out, self._out_root)
+        ours, theirs = self._alternatives(out, self._out), self._alternatives(wanted, self._in)
         if not ours or not theirs:
             return NEVER
-        if any(other.type == "" and other.certain and not _limits(other.schema) for other in theirs):
+        if any(other.type == "" and other.certain and not other.schema for other in theirs):
             return SURELY
-        return _all_of([max(self._one(own, other, depth) for other in theirs) for own in ours])
+        found = _together(self._own(own, theirs, wanted, depth) for own in ours)
+        return SURELY if found == PERHAPS and self._same(out, wanted) else found
+
+    def _alternatives(self, schema: object, reading: Reading) -> list[Alternative]:
+        key = (id(schema), reading is self._out)
+        if key not in self._spread:
+            self._spread[key] = (schema, alternatives(schema, reading.root, reading))
+        return self._spread[key][1]
+
+    def _same(self, out: object, wanted: object) -> bool:
+        """Whether both are the same schema, and mean the same where they stand."""
+        if self._compared > _LARGEST_COMPARED:
+            return False
+        ours, theirs = _text(out), _text(wanted)
+        self._compared += len(ours) + len(theirs)
+        if not ours or ours != theirs:
+            return False
+        if self._out.root is self._in.root or not any(each in ours for each in _REFERRING):
+            return True
+        if self._roots_alike is None:
+            self._roots_alike = _text(self._out.root) == _text(self._in.root) != b""
+        return self._roots_alike
+
+    def _own(self, own: Alternative, theirs: Sequence[Alternative], wanted: object, depth: int) -> float:
+        """One alternative of what is there, by the values that it lists or else by its type."""
+        values = own.schema.get("enum")
+        if not isinstance(values, list):
+            return max(self._one(own, other, depth) for other in theirs)
+        kept = [
+            each
+            for each in cast("list[Any]", values)
+            if is_valid(each, own.schema, self._out.root, reading=self._out) is not False
+        ]
+        held = [is_valid(each, wanted, self._in.root, reading=self._in) for each in kept]
+        return _together(PERHAPS if each is None else float(each) for each in held) if held else NEVER
 
     def _one(self, own: Alternative, other: Alternative, depth: int) -> float:
-        self._steps += 1
-        values = own.schema.get("enum")
-        if isinstance(values, list) and own.certain:
-            return _all_of([self._value(value, other) for value in cast("list[Any]", values)])
-        if own.type == "" or other.type == "":
+        self._left -= 1
+        kind, wanted = own.sure_type, other.sure_type
+        if not kind:
             return PERHAPS
-        found = _by_type(own.type, other.type)
-        if found == NEVER:
-            return NEVER
-        if isinstance(other.schema.get("enum"), list) or not (own.certain and other.certain):
-            found = min(found, PERHAPS)
-        found = min(found, _by_limits(own.schema, other.schema))
-        if found > NEVER and own.type == "array" == other.type:
+        if wanted not in ("", kind) and (kind, wanted) != ("integer", "number"):
+            return PERHAPS if (kind, wanted) == ("number", "integer") else NEVER
+        found = SURELY if other.certain else PERHAPS
+        allowed = other.schema.get("enum")
+        if isinstance(allowed, list):
+            possible = cast("list[Any]", allowed)
+            if all(is_valid(each, own.schema, self._out.root, reading=self._out) is False for each in possible):
+                return NEVER
+            found = PERHAPS
+        found = min(found, self._limits(own, other, kind))
+        for keyword in (*_ALWAYS, *_ABOUT.get(kind, ())):
+            if keyword in other.schema and not self._says(own.schema, other.schema, keyword):
+                found = min(found, PERHAPS)
+        if found > NEVER and kind == "array":
             found = min(found, self._items(own.schema, other.schema, depth))
-        elif found > NEVER and own.type == "object" == other.type:
+        elif found > NEVER and kind == "object":
             found = min(found, self._properties(own.schema, other.schema, depth))
         return found
 
-    def _value(self, value: object, other: Alternative) -> float:
-        """One value that is known, where the other is wanted."""
-        if other.type and not is_a(value, other.type):
-            return NEVER
-        allowed = other.schema.get("enum")
-        if isinstance(allowed, list):
-            fits = any(value == each and type(value) is type(each) for each in cast("list[Any]", allowed))
-            return SURELY if fits else NEVER
-        if isinstance(value, list | dict) or not other.certain or not other.type:
-            return PERHAPS
-        return PERHAPS if _limits(other.schema) else SURELY
+    def _says(self, own: Schema, other: Schema, keyword: str) -> bool:
+        """Whether one schema limits values by a keyword just as the other does."""
+        said = other[keyword]
+        if said is False and keyword == "uniqueItems":
+            return True
+        if keyword.startswith("unevaluated"):
+            return False  # it says nothing without all that stands beside it
+        beside = next((group for group in _TOGETHER if keyword in group), (keyword,))
+        return keyword in own and all(self._same(own.get(each), other.get(each)) for each in beside)
+
+    def _limits(self, own: Alternative, other: Alternative, kind: str) -> float:
+        """By the least and the most that both allow, of a number, or in number."""
+        if kind in ("integer", "number"):
+            ours, theirs = _range(own.schema), _range(other.schema)
+        elif kind in _COUNTED:
+            ours, theirs = _count(own.schema, kind), _count(other.schema, kind, at_word=False)
+        else:
+            return SURELY
+        return _within(*ours, *theirs)
 
     def _items(self, own: Schema, other: Schema, depth: int) -> float:
-        if "items" not in other:
-            return SURELY
-        return self.score(own.get("items", True), other["items"], depth + 1)
-
-    def _properties(self, own: Schema, other: Schema, depth: int) -> float:
-        ours, theirs = _mapping(own.get("properties")), _mapping(other.get("properties"))
-        given, needed = _names(own.get("required")), _names(other.get("required"))
-        open_ended = not ours and own.get("additionalProperties") is not False
+        low, high = _count(own, "array")
+        least, _ = _count(other, "array")
+        first = max(len(prefix(own)), len(prefix(other)))
         found = [SURELY]
-        for name in needed - ours.keys():
-            if not open_ended:
-                return NEVER
-            found.append(self._extra(own, theirs.get(name, True), depth))
-        for name, wanted in theirs.items():
-            if name not in ours:
-                if open_ended and name not in needed:
-                    found.append(PERHAPS if own.get("additionalProperties", True) is not False else SURELY)
-                continue
-            score = self.score(ours[name], wanted, depth + 1)
-            certain = name in given
-            if score == NEVER and (name in needed or certain):
-                return NEVER
-            found.append(score if certain or (score == SURELY and name not in needed) else PERHAPS)
-        found += self._surplus(own, other, depth)
+        for place in range(first + 1):
+            if high <= place:
+                break
+            score = self.score(item_at(own, place), item_at(other, place), depth + 1)
+            is_there = first == 0 or max(low, least) > place
+            found.append(score if is_there else max(score, PERHAPS))
         return min(found)
 
-    def _extra(self, own: Schema, wanted: object, depth: int) -> float:
-        """A property that an open-ended object may have."""
-        return min(PERHAPS, self.score(own.get("additionalProperties", True), wanted, depth + 1))
+    def _properties(self, own: Schema, other: Schema, depth: int) -> float:
+        ours, theirs = mapping(own.get("properties")), mapping(other.get("properties"))
+        given, needed = names(own.get("required")), names(other.get("required"))
+        if len(ours) + len(theirs) > self._left:
+            return PERHAPS
+        more = _more(own)
+        found = [SURELY]
+        for name in dict.fromkeys((*ours, *theirs, *given, *needed)):
+            part = ours.get(name, more)
+            if part is False:
+                if name in needed:
+                    return NEVER
+                continue
+            score = self.score(part, _allowed(other, name, theirs), depth + 1)
+            if score == NEVER and (name in given or name in needed):
+                return NEVER
+            certain = name in given or (score == SURELY and name not in needed)
+            found.append(score if certain else PERHAPS)
+        if more is not False and (rest := _allowed(other, None, theirs)) is not True:
+            found.append(max(self.score(more, rest, depth + 1), PERHAPS))
+        return min(found)
 
-    def _surplus(self, own: Schema, other: Schema, depth: int) -> list[float]:
-        """Properties that the other does not name, where it says what those may be."""
-        allowed = other.get("additionalProperties", True)
-        if allowed is True or allowed == {}:
-            return []
-        ours, theirs = _mapping(own.get("properties")), _mapping(other.get("properties"))
-        given = _names(own.get("required"))
-        found: list[float] = []
-        for name in ours.keys() - theirs.keys():
-            score = self.score(ours[name], allowed, depth + 1)
-            found.append(score if name in given else max(score, PERHAPS))
-        more = own.get("additionalProperties", bool(not ours))
-        if more is not False:
-            found.append(max(self.score(more, allowed, depth + 1), PERHAPS))
+
+_TOGETHER: Final = (("if", "then", "else"), ("contains", "minContains", "maxContains"))
+
+
+def _more(own: Schema) -> object:
+    """What properties that an object does not name may be: by its word, or none where it names some."""
+    if "patternProperties" in own or "dependentSchemas" in own or "if" in own:
+        return True
+    for keyword in ("additionalProperties", "unevaluatedProperties"):
+        if keyword in own:
+            return own[keyword]
+    return not declares(own)
+
+
+def _allowed(other: Schema, name: str | None, properties: Mapping[str, object]) -> object:
+    """What a property may be, whether it is named or not."""
+    if name is not None and name in properties:
+        return properties[name]
+    return True if "patternProperties" in other else other.get("additionalProperties", True)
+
+
+def _range(schema: Schema) -> tuple[tuple[float, int], tuple[float, int]]:
+    """The least and the most that a number may be, each with whether it is excluded: then a bit more, or less."""
+    low = max(_bound(schema, "minimum", -math.inf, 0), _bound(schema, "exclusiveMinimum", -math.inf, 1))
+    high = min(_bound(schema, "maximum", math.inf, 0), _bound(schema, "exclusiveMaximum", math.inf, -1))
+    return low, high
+
+
+def _bound(schema: Schema, keyword: str, otherwise: float, excluded: int) -> tuple[float, int]:
+    limit: Any = schema.get(keyword)
+    return (limit, excluded) if is_number(limit) else (otherwise, 0)
+
+
+def _count(schema: Schema, kind: str, *, at_word: bool = True) -> tuple[float, float]:
+    """How many characters, items or properties there are at least and at most."""
+    least, most = (schema.get(keyword) for keyword in _COUNTED[kind])
+    low, high = float(cast("float", least)) if is_number(least) else 0.0, math.inf
+    if is_number(most):
+        high = float(cast("float", most))
+    if kind == "array":
+        ends = (place for place in range(len(prefix(schema)) + 1) if item_at(schema, place) is False)
+        high = min(high, next(ends, math.inf))
+    if kind == "object":
+        properties = mapping(schema.get("properties"))
+        low = max(low, len(names(schema.get("required"))))
+        closed = _more(schema) is False if at_word else _allowed(schema, None, {}) is False
+        if closed:
+            high = min(high, sum(part is not False for part in properties.values()))
+    return low, high
+
+
+def _within(low: Any, high: Any, least: Any, most: Any) -> float:
+    """Whether what lies between the first two lies between the others."""
+    if low > most or high < least:
+        return NEVER
+    return SURELY if low >= least and high <= most else PERHAPS
+
+
+def _together(scores: Iterable[float]) -> float:
+    """All fit, none does, or that depends."""
+    found = set(scores)
+    return found.pop() if len(found) == 1 else PERHAPS
+
+
+def _text(value: object) -> bytes:
+    """The same for values that are the same, each number as it is written; nothing of what is no JSON."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except (TypeError, orjson.JSONEncodeError):
+        return b""
+
+
+# --- whether there is any value ------------------------------------------------
+
+
+def is_possible(schema: object, root: Schema | None = None, *, kind: str = "") -> bool:
+    """Whether there may be a value that is valid by a schema; False only where there surely is none.
+
+    Args:
+        schema: The schema.
+        root: Where its references point; itself by default.
+        kind: The type that the value has; any where empty.
+    """
+    return _Search(Reading(_root(root, schema))).finds(schema, 0, kind)
+
+
+class _Search:
+    """Looks for something finite that a schema admits."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._found: list[object] = []
+        self._begun: list[object] = []
+
+    def finds(self, schema: object, depth: int, kind: str = "") -> bool:
+        if depth > DEEPEST or self._reading.left < 0 or any(schema is each for each in self._found):
+            return True
+        if any(schema is each for each in self._begun):
+            return False  # it would have to hold itself
+        self._begun.append(schema)
+        some = alternatives(schema, self._reading.root, self._reading)
+        if kind:
+            typed = (replace(each, type=each.sure_type or kind, guessed=False) for each in some)
+            some = [each for each in typed if each.type == kind and not impossible(each)]
+        found = any(self._has(each, depth) for each in some)
+        self._begun.pop()
+        if found:
+            self._found.append(schema)
         return found
 
-
-def _by_type(own: str, other: str) -> float:
-    if own == other or (own, other) == ("integer", "number"):
-        return SURELY
-    return PERHAPS if (own, other) == ("number", "integer") else NEVER
-
-
-def _by_limits(own: Schema, other: Schema) -> float:
-    for keyword in _STRICT:
-        if keyword in other and other[keyword] is not False and own.get(keyword) != other[keyword]:
-            return PERHAPS
-    for keywords, tighter in ((_LOWER, 1), (_UPPER, -1)):
-        for keyword in keywords:
-            limit, ours = other.get(keyword), own.get(keyword)
-            if limit is None:
-                continue
-            if not _number(limit) or not _number(ours) or (ours - limit) * tighter < 0:
-                return PERHAPS
-    return SURELY
-
-
-def _limits(schema: Schema) -> bool:
-    limited = (*_STRICT, *_LOWER, *_UPPER, "enum", "properties", "required", "items", "additionalProperties")
-    return any(keyword in schema for keyword in limited)
-
-
-def _all_of(scores: Sequence[float]) -> float:
-    """All fit, none does, or that depends."""
-    if all(score == SURELY for score in scores):
-        return SURELY
-    return NEVER if all(score == NEVER for score in scores) else PERHAPS
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
-
-
-def _names(value: object) -> set[str]:
-    return {each for each in cast("list[Any]", value) if isinstance(each, str)} if isinstance(value, list) else set()
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    def _has(self, each: Alternative, depth: int) -> bool:
+        own = each.schema
+        if each.sure_type == "object" and "enum" not in own:
+            properties, needed = mapping(own.get("properties")), names(own.get("required"))
+            return all(self.finds(properties[name], depth + 1) for name in needed if name in properties)
+        least = own.get("minItems")
+        if each.sure_type == "array" and "enum" not in own and isinstance(least, int):
+            return all(self.finds(item_at(own, place), depth + 1) for place in range(min(least, len(prefix(own)) + 1)))
+        return True

@@ -2,17 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import blake2b
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, cast
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
 from jazz_select.routing.names.words import folded_name
-from jazz_select.routing.schemas.assignability import assignable
-from jazz_select.routing.schemas.fields import Schema, fields
+from jazz_select.routing.schemas.assignability import Effort, assignable, is_possible
+from jazz_select.routing.schemas.fields import RESULT, Schema, fields, shape
 from jazz_select.routing.tools.tool import Tool
 
 FOLDED: Final = 0.9
@@ -20,6 +23,14 @@ FOLDED: Final = 0.9
 OPTIONAL: Final = 0.5
 """What a field is worth that may be missing."""
 _DIGITS: Final = 12
+_PLAIN: Final = frozenset(("type", "title", "description", "default", "format", "examples"))
+MOST_AT_ONCE: Final = 3_000
+_MOST_AT_LEISURE: Final = 200_000
+"""Steps of comparing that are made for one set of fields: while a loop waits, and when a catalogue is analysed."""
+_MOST_CELLS: Final = 500_000
+_MOST_FITS: Final = 10_000
+_LONGEST_KEY, _LONGEST_SAID = 200, 40
+"""What is kept to be found again: scores in all, pairs of fields, and characters of a schema and of a text in one."""
 
 Scores = npt.NDArray[np.float64]
 
@@ -41,14 +52,49 @@ class Field:
 
 
 def outputs(tool: Tool) -> tuple[Field, ...]:
-    """What a tool gives, as far as it says."""
-    return () if tool.output_schema is None else _fields(tool.output_schema)
+    """What a tool gives, as far as it says: nothing where it may give fields that it does not name."""
+    schema = tool.output_schema
+    if schema is None:
+        return ()
+    found = shape(schema)
+    if found is None or not found.told:
+        return _fields(schema) if found is None else ()
+    others = [each for each in found.others if each.type != "null"]
+    given = [Field(name, part, schema, certain and not found.others) for name, (part, certain) in found.fields.items()]
+    if others:
+        given.append(
+            Field(RESULT, {"anyOf": [{**each.schema, "type": each.type} for each in others]}, schema, certain=False)
+        )
+    return tuple(given)
 
 
 def inputs(tool: Tool) -> tuple[Field, ...]:
     """What decides whether a tool can run: its required arguments, or all of them where none is required."""
     wanted = _fields(tool.input_schema)
     return tuple(each for each in wanted if each.certain) or wanted
+
+
+def ways(tool: Tool) -> tuple[tuple[Field, ...], ...]:
+    """Each way to call a tool: what it requires, or all that it takes where it requires nothing.
+
+    None at all where no arguments are valid.
+    """
+    found = shape(tool.input_schema)
+    if found is None:
+        return ()
+    # Most tools take texts and numbers, which there are.
+    plain = all(_is_plain(found.fields.get(name, (False, True))[0]) for each in found.needed for name in each)
+    if not plain and not is_possible(tool.input_schema, kind="object"):
+        return ()
+    every = {name: Field(name, part, tool.input_schema, certain) for name, (part, certain) in found.fields.items()}
+    sets = [[replace(every[name], certain=True) for name in every if name in needed] for needed in found.needed]
+    if not any(sets):
+        return (tuple(every.values()),)
+    return tuple(tuple(each) for each in sets if each)
+
+
+def _is_plain(part: object) -> bool:
+    return isinstance(part, Mapping) and _PLAIN.issuperset(cast("Schema", part))
 
 
 def _fields(schema: Schema) -> tuple[Field, ...]:
@@ -60,13 +106,10 @@ def compatibility_score(available: Iterable[Field], consumer: Tool) -> float:
 
     The mean over its required fields (over the optional ones where none is required; 0 where it has none) of
     name × type × availability: 1 for the same name and .9 for one that differs in case and separators alone, if only
-    one does; `assignable`; and .5 for a field that may be missing.
+    one does; `assignable`; and .5 for a field that may be missing. Of several ways to call it, the best counts.
     """
-    wanted = inputs(consumer)
-    if not wanted:
-        return 0.0
     there = list(available)
-    return fmean(field_score(there, each) for each in wanted)
+    return max((fmean(field_score(there, each) for each in way) for way in ways(consumer) if way), default=0.0)
 
 
 def _fit(there: Field, wanted: Field) -> float:
@@ -101,65 +144,118 @@ class CompatibilityIndex:
     def __init__(self, tools: Iterable[Tool]) -> None:
         """Index what these tools want."""
         self.tools = tuple(tools)
+        self._roots = _Roots()
         groups: dict[str, dict[tuple[str, str], _Wanted]] = defaultdict(dict)
+        owners: list[int] = []
         for number, tool in enumerate(self.tools):
-            wanted = inputs(tool)
-            for each in wanted:
-                asked = groups[each.folded].setdefault((each.name, _key(each)), _Wanted(each))
-                asked.consumers.append(number)
-                asked.shares.append(1.0 / len(wanted))
+            for wanted in ways(tool):
+                for each in wanted:
+                    kept = groups[each.folded].setdefault((each.name, self._roots.key(each)), _Wanted(each))
+                    kept.consumers.append(len(owners))
+                    kept.shares.append(1.0 / len(wanted))
+                owners.append(number)
+        self.callable = frozenset(owners)
+        """Those that some call can be made of, by their places: the others never fit."""
+        self._owners = np.array(owners, dtype=np.intp)
         self._wanted = {
             name: [(each.what, np.array(each.consumers), np.array(each.shares)) for each in group.values()]
             for name, group in groups.items()
         }
         self._fits: dict[tuple[str, str], float] = {}
         self._rows: dict[tuple[tuple[str, str, bool], ...], Scores] = {}
+        self._most_rows = max(_MOST_CELLS // max(len(owners), 1), 1)
 
-    def scores(self, available: Iterable[Field]) -> Scores:
-        """`compatibility_score` with each tool, in the order in which they were given; shape (tools,)."""
+    def scores(self, available: Iterable[Field], effort: Effort | None = None) -> Scores:
+        """`compatibility_score` with each tool, in the order in which they were given; shape (tools,).
+
+        What is compared anew is limited by `effort`, by default to what takes some hundredths of a second: beyond that,
+        whether something fits shows at run time.
+        """
+        effort = effort or Effort(MOST_AT_ONCE)
         groups: dict[str, list[Field]] = defaultdict(list)
         for each in available:
             groups[each.folded].append(each)
-        total = np.zeros(len(self.tools))
+        total = np.zeros(len(self._owners))
         for name, group in groups.items():
             if name in self._wanted:
-                total += self._row(name, group)
+                total += self._row(name, group, effort)
+        best = np.zeros(len(self.tools))
+        np.maximum.at(best, self._owners, total)
         # A sum of shares may miss a round number by a last digit, and with it a bound that includes it.
-        return np.minimum(np.round(total, _DIGITS), 1.0)
+        return np.minimum(np.round(best, _DIGITS), 1.0)
 
-    def _row(self, name: str, group: Sequence[Field]) -> Scores:
-        """What fields of one folded name give to each tool."""
-        key = tuple((each.name, _key(each), each.certain) for each in group)
+    def _row(self, name: str, group: Sequence[Field], effort: Effort) -> Scores:
+        """What fields of one folded name give to each way to call each tool."""
+        key = tuple((each.name, self._roots.key(each), each.certain) for each in group)
         row = self._rows.get(key)
         if row is None:
-            row = np.zeros(len(self.tools))
+            row = np.zeros(len(self._owners))
             for wanted, consumers, shares in self._wanted[name]:
-                score = field_score(group, wanted, self._fit)
+                score = field_score(group, wanted, partial(self._fit, effort))
                 if score:
-                    row[consumers] += score * shares  # no tool wants two fields of one name
-            self._rows[key] = row
+                    row[consumers] += score * shares  # no way to call a tool wants two fields of one name
+            if effort.left > 0 and all(map(_may_come_again, group)):
+                if len(self._rows) >= self._most_rows:
+                    self._rows.clear()
+                self._rows[key] = row
         return row
 
-    def _fit(self, there: Field, wanted: Field) -> float:
-        pair = (_key(there), _key(wanted))
-        if pair not in self._fits:
-            self._fits[pair] = _fit(there, wanted)
-        return self._fits[pair]
+    def _fit(self, effort: Effort, there: Field, wanted: Field) -> float:
+        pair = (self._roots.key(there), self._roots.key(wanted))
+        found = self._fits.get(pair)
+        if found is None:
+            found = assignable(there.schema, wanted.schema, out_root=there.root, in_root=wanted.root, effort=effort)
+            if effort.left > 0 and _may_come_again(there):
+                if len(self._fits) >= _MOST_FITS:
+                    self._fits.clear()
+                self._fits[pair] = found
+        return found
 
     def graph(self) -> Scores:
         """Every tool's outputs against every tool, shape (producers, consumers); a tool does not follow itself."""
-        table = np.stack([self.scores(outputs(tool)) for tool in self.tools]) if self.tools else np.zeros((0, 0))
+        rows = [self.scores(outputs(tool), Effort(_MOST_AT_LEISURE)) for tool in self.tools]
+        table = np.stack(rows) if rows else np.zeros((0, 0))
         np.fill_diagonal(table, 0.0)
         return table
 
 
-def _key(each: Field) -> str:
-    """The same for fields of the same schema; one with references is alike only within its own root."""
+def _may_come_again(each: Field) -> bool:
+    """False for the schema of one text that somebody said: it is long, and hardly ever said again."""
+    schema: object = each.schema
+    said = cast("Mapping[str, object]", schema).get("const") if isinstance(schema, Mapping) else None
+    return not isinstance(said, str) or len(said) <= _LONGEST_SAID
+
+
+class _Roots:
+    """The same key for fields of the same schema, by what they say; one with references counts with its whole root.
+
+    Nothing is known by its identity: another schema may get that of one that is gone.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[object, str] = (None, "")
+
+    def key(self, each: Field) -> str:
+        own = _text(each.schema)
+        if not own:
+            return f"#{uuid4().hex}"  # no JSON: like nothing else
+        if b'"$ref"' not in own and b'"$dynamicRef"' not in own and b'"$recursiveRef"' not in own:
+            dialect = each.root.get("$schema", "")
+            return f"{_short(own)}#{dialect}" if dialect else _short(own)
+        if self._last[0] is not each.root:
+            self._last = (each.root, _short(_text(each.root)))
+        return f"{_short(own)}#{self._last[1]}"
+
+
+def _text(value: object) -> bytes:
     try:
-        own = orjson.dumps(each.schema, option=orjson.OPT_SORT_KEYS).decode()
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except (TypeError, orjson.JSONEncodeError):
-        return f"#{id(each.schema)}"
-    return f"{own}#{id(each.root)}" if '"$ref"' in own else own
+        return b""
+
+
+def _short(text: bytes) -> str:
+    return text.decode() if len(text) <= _LONGEST_KEY else blake2b(text, digest_size=20).hexdigest()
 
 
 def available_fields(values: Mapping[str, object], known: Mapping[str, Field] | None = None) -> tuple[Field, ...]:

@@ -1,17 +1,35 @@
 """JSON Schema, as far as it says what a value may be: references followed, alternatives spread out. Pure, bounded."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations, product
 from typing import Any, Final, cast
+
+from jazz_select.routing.schemas.keywords import (
+    ANNOTATIONS,
+    both,
+    equal,
+    inner,
+    is_number,
+    items_of_both,
+    node_in_todays_words,
+    prefix,
+    referred,
+    refers_alone,
+)
 
 Schema = Mapping[str, Any]
 
 TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 MOST_ALTERNATIVES: Final = 64
-_MOST_HOPS: Final = 32
-_MOST_PARTS: Final = 2_000
+MOST_PARTS: Final = 2_000
 """References and alternatives that are followed for one question: circles of alternatives grow without end."""
+_MOST_HOPS: Final = 32
+_MOST_SETS: Final = 8
 _ELSEWHERE: Final = frozenset(("$dynamicRef", "$recursiveRef"))
+_OLD: Final = frozenset(("nullable", "additionalItems", "dependencies", "divisibleBy", "extends", "disallow"))
+_ITEMS: Final = frozenset(("items", "prefixItems"))
+_UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _SPREADING: Final = ("anyOf", "oneOf")
 
 
@@ -19,150 +37,344 @@ _SPREADING: Final = ("anyOf", "oneOf")
 class Alternative:
     """One of the kinds of value that a schema admits.
 
+    Every value that the schema admits is one of an alternative's, whether that is certain or not.
+
     Attributes:
         type: A JSON type, or "" for any.
-        schema: The keywords that hold for it.
-        certain: False where the schema says more than is understood here.
+        schema: The keywords that hold for it, in those of today's draft; `const` as an `enum` of one.
+        certain: False where it may admit more than the schema does: that says more than is understood here.
+        guessed: True where the schema names no type, and only its keywords look like this one.
     """
 
     type: str
     schema: Schema
     certain: bool = True
+    guessed: bool = False
+
+    @property
+    def sure_type(self) -> str:
+        """The type that the schema names; "" where a value of another one is admitted, too."""
+        return "" if self.guessed else self.type
 
 
 ANYTHING: Final = Alternative("", {})
+_WHO_KNOWS: Final = Alternative("", {}, certain=False)
 
 
-def alternatives(schema: object, root: Schema) -> list[Alternative]:
+class Reading:
+    """A schema being read: where its references point, and how much of it may still be looked at."""
+
+    __slots__ = ("left", "nullable", "refers_alone", "root")
+
+    def __init__(self, root: Schema, left: int = MOST_PARTS) -> None:
+        said = root.get("$schema")
+        dialect = said if isinstance(said, str) else ""
+        self.root = root
+        self.left = left
+        self.nullable = not dialect
+        """OpenAPI's `nullable` is a keyword of no draft."""
+        self.refers_alone = bool(dialect) and refers_alone(dialect)
+
+    def node(self, schema: Schema) -> Schema:
+        """One schema, without what is in its parts, in the keywords of today's draft."""
+        if self.refers_alone and "$ref" in schema:
+            return {"$ref": schema["$ref"]}
+        return node_in_todays_words(schema, nullable=self.nullable) if _is_old(schema) else schema
+
+    def is_elsewhere(self, schema: Schema) -> bool:
+        """Whether it is a document in the document, with references of its own: those are not followed."""
+        own = schema.get("$id", schema.get("id"))
+        if schema is self.root or not isinstance(own, str) or own.startswith("#"):
+            return False
+        return next((True for each in inner(schema) if "$ref" in each), False)
+
+
+def alternatives(schema: object, root: Schema, reading: Reading | None = None) -> list[Alternative]:
     """The kinds of value that a schema admits; none for `false`. What is no schema admits who knows what."""
+    reading = reading or Reading(root)
     found: list[Alternative] = []
-    for alternative in _spread(schema, _Root(root), 0):
-        found.append(alternative)
-        if len(found) > MOST_ALTERNATIVES:
-            return [Alternative("", {}, certain=False)]
-    return found
+    try:
+        for alternative in _spread(schema, reading, 0):
+            if len(found) >= MOST_ALTERNATIVES or reading.left < 0:
+                return [_WHO_KNOWS]
+            found.append(alternative)
+    except (TypeError, ValueError, ArithmeticError, RecursionError):  # a schema may be any JSON at all
+        return [_WHO_KNOWS]
+    return [_WHO_KNOWS] if reading.left < 0 else found
 
 
-@dataclass(slots=True)
-class _Root:
-    """Where references point, and how many parts may still be looked at."""
+def _is_old(schema: Schema) -> bool:
+    if not _OLD.isdisjoint(schema) or isinstance(schema.get("items"), list):
+        return True
+    if isinstance(schema.get("exclusiveMinimum"), bool) or isinstance(schema.get("exclusiveMaximum"), bool):
+        return True
+    if "required" in schema and not isinstance(schema["required"], list):
+        return True
+    types = schema.get("type")
+    if isinstance(types, list) and any(isinstance(each, Mapping) for each in cast("list[Any]", types)):
+        return True
+    properties = schema.get("properties")
+    return isinstance(properties, Mapping) and any(
+        isinstance(part, Mapping) and cast("Schema", part).get("required") is True
+        for part in cast("Schema", properties).values()
+    )
 
-    schema: Schema
-    left: int = _MOST_PARTS
+
+# --- spreading -----------------------------------------------------------------
 
 
-def _spread(schema: object, root: _Root, hops: int) -> Iterator[Alternative]:
+def _spread(schema: object, reading: Reading, hops: int) -> Iterator[Alternative]:
     if schema is True or schema == {}:
         yield ANYTHING
         return
     if schema is False:
         return
-    root.left -= 1
-    if not isinstance(schema, Mapping) or hops > _MOST_HOPS or root.left < 0:
-        yield Alternative("", {}, certain=False)
+    reading.left -= 1
+    unread = not isinstance(schema, Mapping) or hops > _MOST_HOPS or reading.left < 0
+    if unread or reading.is_elsewhere(cast("Schema", schema)):
+        yield _WHO_KNOWS
         return
-    known = cast("Schema", schema)
-    if "$ref" in known:
-        target = referred(known["$ref"], root.schema)
-        rest = {key: value for key, value in known.items() if key != "$ref"}
-        yield from _merged([target, rest] if _says_more(rest) else [target], root, hops)
+    known = reading.node(cast("Schema", schema))
+    if known.get("nullable") is True:
+        # Without a type beside it: its standard says that this means nothing, who writes it means null.
+        yield from _spread(_without(known, "nullable"), reading, hops + 1)
+        yield Alternative("null", {}, certain=False)
+    elif "$ref" in known:
+        target = referred(known["$ref"], reading.root)
+        yield from _merged([target, _without(known, "$ref")], reading, hops)
+    elif isinstance(known.get("allOf"), list):
+        yield from _merged([*known["allOf"], _without(known, "allOf")], reading, hops)
+    elif keyword := next((each for each in _SPREADING if isinstance(known.get(each), list) and known[each]), ""):
+        yield from _either(known, keyword, reading, hops)
+    elif "if" in known:
+        yield from _conditional(known, reading, hops)
+    elif keyword := next((each for each in _DEPENDENT if isinstance(known.get(each), Mapping)), ""):
+        yield from _dependent(known, keyword, reading, hops)
+    else:
+        yield from (each for each in _typed(known) if not impossible(each))
+
+
+_DEPENDENT: Final = ("dependentSchemas", "dependentRequired")
+
+
+def _without(schema: Schema, *keywords: str) -> Schema:
+    """The rest of a schema, as a part beside what was taken out; annotations are nobody's part."""
+    return {key: value for key, value in schema.items() if key not in keywords and key not in ANNOTATIONS}
+
+
+def _either(schema: Schema, keyword: str, reading: Reading, hops: int) -> Iterator[Alternative]:
+    """Any of several; of exactly one of several only that is certain which no other of them admits."""
+    rest = _without(schema, keyword)
+    options = cast("list[object]", schema[keyword])
+    if keyword == "anyOf" or len(options) == 1:
+        for option in options:
+            yield from _merged([option, rest], reading, hops)
         return
-    if isinstance(known.get("allOf"), Sequence):
-        rest = {key: value for key, value in known.items() if key != "allOf"}
-        yield from _merged([*known["allOf"], rest], root, hops)
+    spread = [list(_merged([option, rest], reading, hops)) for option in options]
+    if sum(map(len, spread)) > MOST_ALTERNATIVES:
+        yield _WHO_KNOWS
         return
-    for keyword in _SPREADING:
-        if isinstance(known.get(keyword), Sequence) and known[keyword]:
-            rest = {key: value for key, value in known.items() if key != keyword}
-            for option in known[keyword]:
-                yield from _merged([option, rest] if _says_more(rest) else [option], root, hops)
-            return
-    yield from _typed(known)
+    reading.left -= sum(map(len, spread)) ** 2 // 2
+    pairs = (pair for mine, others in combinations(spread, 2) for pair in product(mine, others))
+    alone = reading.left >= 0 and all(_apart(*pair) for pair in pairs)
+    for each in (one for group in spread for one in group):
+        yield each if alone else replace(each, certain=False)
+
+
+def _conditional(schema: Schema, reading: Reading, hops: int) -> Iterator[Alternative]:
+    rest = _without(schema, "if", "then", "else")
+    if "then" not in schema and "else" not in schema:
+        # It admits all that the rest does, and still names what may be there.
+        yield from _merged([rest], reading, hops)
+        yield from _merged([rest, schema["if"]], reading, hops)
+        return
+    yield from _merged([rest, schema["if"], schema.get("then", True)], reading, hops)
+    yield from _merged([rest, schema.get("else", True), {"not": schema["if"]}], reading, hops)
+
+
+def _dependent(schema: Schema, keyword: str, reading: Reading, hops: int) -> Iterator[Alternative]:
+    """With the first of the names and what it brings, and without that name; then the next."""
+    given = dict(cast("Schema", schema[keyword]))
+    rest = _without(schema, keyword)
+    if not given:
+        yield from _merged([rest], reading, hops)
+        return
+    name = next(iter(given))
+    needed = given.pop(name)
+    brought = {"required": needed} if keyword == "dependentRequired" else needed
+    rest = {**rest, keyword: given} if given else rest
+    yield from _merged([rest, {"type": "object", "required": [name]}, brought], reading, hops)
+    yield from _merged([rest, {"properties": {name: False}}], reading, hops)
 
 
 def _typed(schema: Schema) -> Iterator[Alternative]:
     """By the types it names, or by the values it lists."""
-    values = schema["enum"] if isinstance(schema.get("enum"), list) else None
+    values = cast("list[Any] | None", schema["enum"] if isinstance(schema.get("enum"), list) else None)
     if "const" in schema:
-        values = [schema["const"]]
+        const = schema["const"]
+        values = [const] if values is None or any(equal(const, each) for each in values) else []
+        schema = {key: value for key, value in schema.items() if key != "const"}
     said = schema.get("type")
     named = [said] if isinstance(said, str) else list(cast("Sequence[Any]", said)) if isinstance(said, list) else []
-    types = [each for each in named if each in TYPES]
+    types = [each for each in named if isinstance(each, str) and each in TYPES]
+    if len(types) < len(named) or (said is not None and not named):
+        # A type that no draft knows: it may be any.
+        yield Alternative("object" if "properties" in schema else "", schema, certain=False, guessed=True)
+        return
     if values is not None and not types:
         types = list(dict.fromkeys(map(type_of, values)))
-    if schema.get("nullable") is True and types:
-        types.append("null")
-    if not types:
-        guessed = "object" if "properties" in schema else "array" if "items" in schema else ""
-        yield Alternative(guessed, schema, certain=said is None and not _ELSEWHERE & schema.keys())
+    elif not types:
+        guessed = "object" if "properties" in schema else "array" if not _ITEMS.isdisjoint(schema) else ""
+        yield Alternative(guessed, schema, certain=_ELSEWHERE.isdisjoint(schema), guessed=bool(guessed))
     for each in types:
         if values is None:
-            yield Alternative(each, schema)
+            yield Alternative(each, schema, certain=_ELSEWHERE.isdisjoint(schema))
         elif fitting := [value for value in values if is_a(value, each)]:
-            yield Alternative(each, {**schema, "enum": fitting})
+            yield Alternative(each, {**schema, "enum": fitting}, certain=_ELSEWHERE.isdisjoint(schema))
 
 
-def _merged(parts: Sequence[object], root: _Root, hops: int) -> Iterator[Alternative]:
-    """What all parts admit together: keywords joined, where that is plain; else the first part, not for certain."""
-    spread = [list(_spread(part, root, hops + 1)) for part in parts]
-    if any(not part for part in spread):
+# --- joining -------------------------------------------------------------------
+
+
+def _merged(parts: Sequence[object], reading: Reading, hops: int) -> Iterator[Alternative]:
+    """What all parts admit together: each alternative of the one with each of the others."""
+    told = [part for part in parts if part is not True and part != {}]
+    if len(told) < 2:  # noqa: PLR2004 - with one part there is nothing to join
+        yield from _spread(told[0] if told else True, reading, hops + 1)
         return
-    if all(len(part) == 1 for part in spread):
-        types = {part[0].type for part in spread} - {""}
-        if len(types) > 1:
-            types -= {"number"} if types == {"number", "integer"} else set()
-        if len(types) > 1:
+    whole = [ANYTHING]
+    for part in told:
+        spread = list(_spread(part, reading, hops + 1))
+        if len(whole) * len(spread) > MOST_ALTERNATIVES:
+            yield _WHO_KNOWS
             return
-        yield Alternative(next(iter(types), ""), _joined([part[0].schema for part in spread]), _all_certain(spread))
-        return
-    several = max(spread, key=len)
-    for alternative in several:
-        others = [part[0] for part in spread if part is not several and len(part) == 1]
-        fitting = all(other.type in ("", alternative.type) for other in others)
-        if fitting:
-            joined = _joined([alternative.schema, *(other.schema for other in others)])
-            certain = alternative.certain and len(others) == len(spread) - 1 and all(each.certain for each in others)
-            yield Alternative(alternative.type, joined, certain)
+        reading.left -= len(whole) * len(spread)
+        pairs = [_joined(one, other) for one in whole for other in spread]
+        whole = [each for each in pairs if each is not None and not impossible(each)]
+    yield from whole
 
 
-def _all_certain(spread: Sequence[Sequence[Alternative]]) -> bool:
-    return all(each.certain for part in spread for each in part)
-
-
-def _joined(schemas: Sequence[Schema]) -> Schema:
-    whole: dict[str, Any] = {}
-    for schema in schemas:
-        for key, value in schema.items():
-            if key == "properties" and isinstance(value, Mapping):
-                whole[key] = {**whole.get(key, {}), **cast("Schema", value)}
-            elif key == "required" and isinstance(value, list):
-                whole[key] = [*whole.get(key, []), *cast("list[Any]", value)]
-            else:
-                whole[key] = value
-    return whole
-
-
-_ANNOTATIONS: Final = frozenset(
-    ("title", "description", "default", "examples", "$defs", "definitions", "$schema", "$id", "$comment", "deprecated")
-)
-
-
-def _says_more(schema: Schema) -> bool:
-    return not schema.keys() <= _ANNOTATIONS
-
-
-def referred(reference: object, root: Schema) -> object:
-    """What a local reference points at; something of which nothing is known where it points nowhere."""
-    if not isinstance(reference, str) or not reference.startswith("#"):
+def _joined(one: Alternative, other: Alternative) -> Alternative | None:
+    """What both admit; None where that is nothing."""
+    if one is ANYTHING or other is ANYTHING:
+        return other if one is ANYTHING else one
+    types = {one.sure_type, other.sure_type} - {""}
+    if types == {"number", "integer"}:
+        types = {"integer"}
+    if len(types) > 1:
         return None
-    here: object = root
-    for part in reference[1:].split("/")[1:]:
-        here = _inside(here, part.replace("~1", "/").replace("~0", "~"))
-    return here
+    guess = "" if types else one.type or other.type
+    a, b = _adjusted(one.schema, other.schema), _adjusted(other.schema, one.schema)
+    exact = a is not None and b is not None
+    whole: dict[str, Any] = {}
+    for keyword in dict.fromkeys((*one.schema, *other.schema)):
+        left, right = (a or one.schema).get(keyword, _NONE), (b or other.schema).get(keyword, _NONE)
+        if keyword in _UNEVALUATED or (keyword == "additionalProperties" and not exact):
+            # What it says depends on the part that it stands in: it is left out, and an object is as open as it was.
+            exact = exact and keyword not in _UNEVALUATED
+            if False not in (left, right):
+                whole.setdefault("patternProperties", {})
+        elif left is _NONE or right is _NONE:
+            whole[keyword] = right if left is _NONE else left
+        else:
+            whole[keyword], same = both(keyword, left, right)
+            exact = exact and same
+    if not _ITEMS.isdisjoint(one.schema) and not _ITEMS.isdisjoint(other.schema):
+        whole |= items_of_both(one.schema, other.schema)
+    return Alternative(
+        next(iter(types), guess), whole, certain=exact and one.certain and other.certain, guessed=bool(guess)
+    )
 
 
-def _inside(schema: object, step: str) -> object:
-    return cast("Mapping[str, object]", schema).get(step) if isinstance(schema, Mapping) else None
+_NONE: Final = object()
+
+
+def _adjusted(own: Schema, other: Schema) -> Schema | None:
+    """With what it says of the other's properties said of each of them; None where patterns say that."""
+    if "additionalProperties" not in own and "patternProperties" not in own:
+        return own
+    if "patternProperties" in own or "patternProperties" in other:
+        return own if own.get("patternProperties") == other.get("patternProperties") is None else None
+    properties = mapping(own.get("properties"))
+    more = own["additionalProperties"]
+    strange = {name: more for name in mapping(other.get("properties")) if name not in properties}
+    return {**own, "properties": {**properties, **strange}} if strange else own
+
+
+def _apart(one: Alternative, other: Alternative) -> bool:
+    """Whether surely no value is of both: by type, by listed values, or by those of a property that one requires."""
+    types = {one.sure_type, other.sure_type}
+    if "" not in types and len(types) == 2 and types != {"number", "integer"}:  # noqa: PLR2004 - both, and not the same
+        return True
+    if _lists_apart(one.schema, other.schema):
+        return True
+    if types != {"object"}:
+        return False
+    ours, theirs = mapping(one.schema.get("properties")), mapping(other.schema.get("properties"))
+    needed = names(one.schema.get("required")) | names(other.schema.get("required"))
+    return any(
+        isinstance(ours[name], Mapping)
+        and isinstance(theirs[name], Mapping)
+        and _lists_apart(cast("Schema", ours[name]), cast("Schema", theirs[name]))
+        for name in needed & ours.keys() & theirs.keys()
+    )
+
+
+def _lists_apart(one: Schema, other: Schema) -> bool:
+    ours, theirs = _listed(one), _listed(other)
+    if ours is None or theirs is None or len(ours) * len(theirs) > MOST_PARTS:
+        return False
+    return not any(equal(a, b) for a in ours for b in theirs)
+
+
+def _listed(schema: Schema) -> list[Any] | None:
+    if "const" in schema:
+        return [schema["const"]]
+    return cast("list[Any]", schema["enum"]) if isinstance(schema.get("enum"), list) else None
+
+
+def impossible(each: Alternative) -> bool:
+    """Whether surely no value is one of this alternative, as far as that shows without looking into its parts."""
+    own = each.schema
+    if own.get("enum") == [] or own.get("not") in (True, {}):
+        return True
+    refused = own.get("not")
+    if isinstance(refused, Mapping) and [*cast("Schema", refused)] == ["type"] and each.sure_type:
+        kinds: Any = cast("Schema", refused)["type"]
+        if each.sure_type in ([kinds] if isinstance(kinds, str) else kinds):
+            return True
+    if any(_crossed(own, *limits) for limits in _LIMITS.get(each.sure_type, ())):
+        return True
+    if each.sure_type == "array":
+        least = own.get("minItems") or 0
+        return own.get("items") is False and is_number(least) and least > len(prefix(own))
+    if each.sure_type != "object":
+        return False
+    properties = mapping(own.get("properties"))
+    more = own.get("additionalProperties", True) if "patternProperties" not in own else True
+    return any(properties.get(name, more) is False for name in names(own.get("required")))
+
+
+def _crossed(schema: Schema, least: str, most: str, strict: bool) -> bool:  # noqa: FBT001 - a row of a table
+    low, high = schema.get(least), schema.get(most)
+    if low is None or high is None or not is_number(low) or not is_number(high):
+        return False
+    return cast("float", low) >= cast("float", high) if strict else cast("float", low) > cast("float", high)
+
+
+_NUMERIC: Final = (
+    ("minimum", "maximum", False),
+    ("exclusiveMinimum", "maximum", True),
+    ("minimum", "exclusiveMaximum", True),
+    ("exclusiveMinimum", "exclusiveMaximum", True),
+)
+_LIMITS: Final[Mapping[str, tuple[tuple[str, str, bool], ...]]] = {
+    "number": _NUMERIC,
+    "integer": _NUMERIC,
+    "string": (("minLength", "maxLength", False),),
+    "array": (("minItems", "maxItems", False),),
+    "object": (("minProperties", "maxProperties", False),),
+}
 
 
 def type_of(value: object) -> str:
@@ -189,34 +401,81 @@ def is_a(value: object, kind: str) -> bool:
     )
 
 
+def mapping(value: object) -> Mapping[str, object]:
+    """A mapping as it is, and an empty one of what is none."""
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+
+def declares(schema: Schema) -> bool:
+    """Whether an object's properties are told: one that names none may have any."""
+    return any(part is not False for part in mapping(schema.get("properties")).values())
+
+
+def names(value: object) -> set[str]:
+    """The texts in a list; none in what is no list."""
+    return {each for each in cast("list[Any]", value) if isinstance(each, str)} if isinstance(value, list) else set()
+
+
+# --- fields --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The objects that a schema admits.
+
+    Attributes:
+        fields: Their properties, with whether each of these objects has it.
+        needed: What an object must have at least, one set for each way to be one.
+        others: What else the schema admits.
+        told: Whether the names of all of its fields are told.
+    """
+
+    fields: Mapping[str, tuple[object, bool]]
+    needed: tuple[frozenset[str], ...] = (frozenset(),)
+    others: tuple[Alternative, ...] = ()
+    told: bool = True
+
+
+def shape(schema: object) -> Shape | None:
+    """The objects that a schema admits; None where it admits none."""
+    if not isinstance(schema, Mapping):
+        return Shape({}, told=False)
+    found = alternatives(cast("Schema", schema), cast("Schema", schema))
+    objects = [each.schema for each in found if each.type in ("object", "")]
+    if not objects:
+        return None
+    parts: dict[str, list[object]] = {}
+    for each in objects:
+        for name, part in mapping(each.get("properties")).items():
+            if part is not False and not any(part is one or equal(part, one) for one in parts.get(name, ())):
+                parts.setdefault(str(name), []).append(part)
+    needed = [frozenset(names(each.get("required"))) for each in objects]
+    always = frozenset[str].intersection(*needed)
+    least = [each for each in dict.fromkeys(needed) if not any(other < each for other in needed)]
+    return Shape(
+        {name: (some[0] if len(some) == 1 else {"anyOf": some}, name in always) for name, some in parts.items()},
+        tuple(least) if len(least) <= _MOST_SETS else (always,),
+        tuple(each for each in found if each.type not in ("object", "")),
+        all(declares(each) for each in objects),
+    )
+
+
 def fields(schema: object) -> dict[str, tuple[object, bool]]:
     """An object's properties with whether each is required; what is no object is one field, `result`."""
-    if not isinstance(schema, Mapping):
-        return {}
-    known = cast("Schema", schema)
-    found = alternatives(known, known)
-    if len(found) != 1 or found[0].type not in ("object", ""):
-        return {RESULT: (known, True)} if found else {}
-    own = found[0].schema
-    properties = own.get("properties")
-    if not isinstance(properties, Mapping):
-        return {}  # an object of fields that are not told: what it holds is known when it is there
-    required = own.get("required")
-    needed = (
-        {each for each in cast("list[Any]", required) if isinstance(each, str)}
-        if isinstance(required, list)
-        else set[str]()
-    )
-    return {str(name): (part, name in needed) for name, part in cast("Mapping[Any, object]", properties).items()}
+    found = shape(schema)
+    if found is None:
+        known = cast("Schema", schema)
+        return {RESULT: (known, True)} if alternatives(known, known) else {}
+    return dict(found.fields)
 
 
 RESULT: Final = "result"
 """What a value that is no object is called among the fields of a context."""
 
 
-def type_text(schema: object, root: Schema) -> str:
+def type_text(schema: object, root: Schema, reading: Reading | None = None) -> str:
     """A type in a few words, for people and models: `string`, `integer or null`, `array of string`, `"a" or "b"`."""
-    found = alternatives(schema, root)[:4]
+    found = alternatives(schema, root, reading)[:4]
     return " or ".join(dict.fromkeys(map(_in_words, found))) or "nothing"
 
 

@@ -1,25 +1,40 @@
-"""Loading tools: from the `TOOLS` of Python modules, or from a JSON listing."""
+"""Loading tools: from the `TOOLS` of Python modules, from YAML, or from a JSON listing."""
 
 import inspect
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from difflib import get_close_matches
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, cast
 
 import orjson
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
-from jazz_select.errors import ToolError
+from jazz_select.errors import ConfigError, FlowLoadError, ToolError
 from jazz_select.flow.base import FlowRegistry
+from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, yaml_documents
 from jazz_select.flow.imports import import_file, import_folder, import_name, is_package
+from jazz_select.flow.origin import short_path
 from jazz_select.routing.decisions.points import DecisionCallback
-from jazz_select.routing.tools.sources import tool_from_function, tools_from_mcp, tools_from_openai
+from jazz_select.routing.schemas.validity import Checker
+from jazz_select.routing.tools.functions import tool_from_function
+from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai
 from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.text import describe_error
 
 NAME: Final = "TOOLS"
 """What a module calls its tools: a list of `Tool`s, or of functions to make them from; or a function that gives one."""
 
 
+LARGEST: Final = 16 << 20
+"""Bytes of a listing that is read."""
+_YAML: Final = (".yaml", ".yml")
 POLICY: Final = "POLICY"
 """What a module calls the `DecisionCallback` that chooses where no model is configured."""
 
@@ -28,11 +43,13 @@ def load_tools(source: str | Path) -> Toolbox:
     """The tools of a source, in the order of their definition, file by file in alphabetical order.
 
     Args:
-        source: The name of an importable package or module, a folder, a .py file with a list named `TOOLS`, or a .json
-            file with what an MCP server answers to `tools/list`, or with OpenAI-style function declarations.
+        source: The name of an importable package or module, a folder, a .py file with a list named `TOOLS`, or a .json,
+            .yaml or .yml file with what an MCP server answers to `tools/list`, or with OpenAI-style function
+            declarations. In YAML, tools may also be told field by field, as `Tool` has them; `function: module:name` is
+            what runs one.
 
     Raises:
-        ToolError: There are none, a file cannot be read, or an entry is no tool.
+        ToolError: There are none, a file cannot be read, or an entry is no tool; of YAML it names file and line.
         FlowLoadError: A module cannot be imported.
         DuplicateToolError: Two different tools have one name.
     """
@@ -66,8 +83,8 @@ def _flows_aside() -> Generator[None]:
 
 def _found(source: str | Path) -> Iterator[Tool]:
     path = Path(source)
-    if path.suffix.lower() == ".json" and path.is_file():
-        yield from _listed(path)
+    if path.suffix.lower() in {".json", *_YAML} and path.is_file():
+        yield from (_listed(path) if path.suffix.lower() == ".json" else _told(path))
         return
     for name in _modules(source):
         yield from _in_module(name)
@@ -79,15 +96,23 @@ def _modules(source: str | Path) -> list[str]:
     if str(source).strip() and path.is_dir():
         folder = path.resolve()
         return (
-            import_folder(folder) if is_package(folder) else [import_file(each) for each in sorted(folder.glob("*.py"))]
+            import_folder(folder)
+            if is_package(folder)
+            else [import_file(_plain(each)) for each in sorted(folder.glob("*.py"))]
         )
     if path.is_file():
         if path.suffix.lower() != ".py":
-            raise ToolError(path.name, "tools are read from .py and .json files")
+            raise ToolError(path.name, "tools are read from .py, .yaml and .json files")
         return [import_file(path.resolve())]
     if isinstance(source, str) and source and all(part.isidentifier() for part in source.split(".")):
         return import_name(source)
     raise ToolError(str(source), f"there is no such package, folder or file, seen from {Path.cwd()}")
+
+
+def _plain(file: Path) -> Path:
+    if not file.is_file():
+        raise ToolError(file.name, "it is no plain file, so reading it might never end")
+    return file
 
 
 def _in_module(name: str) -> Iterator[Tool]:
@@ -107,11 +132,142 @@ def _in_module(name: str) -> Iterator[Tool]:
 
 def _listed(file: Path) -> list[Tool]:
     try:
+        if file.stat().st_size > LARGEST:
+            raise ToolError(file.name, f"it is larger than {LARGEST >> 20} MiB; split it into several files")
         listing: Any = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
         raise ToolError(file.name, f"it cannot be read as JSON: {error}") from error
+    return _read(listing)
+
+
+def _read(listing: Any) -> list[Tool]:
+    """The tools of a listing, by whose it is."""
+    entries: object = _unwrapped(listing)
+    several = cast("list[object]", entries) if isinstance(entries, list) else []
+    read = tools_from_mcp if any(map(_is_mcp, several)) else tools_from_openai
+    return read(cast("object", entries))
+
+
+def _unwrapped(listing: Any) -> Any:
     for wrapping in ("result", "tools"):  # the whole JSON-RPC answer, or what is in it
         listing = cast("dict[str, Any]", listing).get(wrapping, listing) if isinstance(listing, dict) else listing
-    entries = cast("list[object]", listing) if isinstance(listing, list) else []
-    is_mcp = any("inputSchema" in cast("dict[str, Any]", each) for each in entries if isinstance(each, dict))
-    return tools_from_mcp(cast("object", listing)) if is_mcp else tools_from_openai(cast("object", listing))
+    return listing
+
+
+def _is_mcp(entry: object) -> bool:
+    return isinstance(entry, dict) and not {"inputSchema", "annotations"}.isdisjoint(cast("dict[str, object]", entry))
+
+
+def _is_openai(entry: object) -> bool:
+    own = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    return isinstance(own.get("function"), dict) or "parameters" in own
+
+
+# --- YAML ------------------------------------------------------------------------
+
+
+class ToolData(BaseModel):
+    """One tool of a YAML file: what a `Tool` has, and where the function is that runs it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    name: str = ""
+    description: str = ""
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+    function: str = ""
+    provider: str = ""
+    operation: str = ""
+    capabilities: list[str] = []
+    destructive: bool = False
+    id: str = ""
+    idempotent: bool = False
+
+
+def _told(file: Path) -> Iterator[Tool]:
+    place = short_path(str(file))
+    try:
+        documents = yaml_documents(read_text(file))
+    except FlowLoadError as error:
+        raise ToolError(place, error.problem) from error
+    except SYNTAX_ERRORS as error:
+        raise ToolError(place, syntax_problem(error)) from error
+    for content, root in documents:
+        entries: Any = _unwrapped(content)
+        node: Any = root if entries is content else _value(root, "tools") or root
+        if entries is None:
+            continue
+        if not isinstance(entries, list | dict):
+            problem = f"{place}:{_line(node)}: it holds a list of tools, or `tools:` with one, not {entries!r:.60}"
+            raise ToolError(place, problem)
+        several = cast("list[object]", entries if isinstance(entries, list) else [entries])
+        if any(_is_mcp(each) or _is_openai(each) for each in several):
+            yield from _read(several)
+            continue
+        for entry, own in zip(several, node.value if isinstance(entries, list) else [node], strict=True):
+            yield _from_data(place, entry, own)
+
+
+def _from_data(place: str, entry: object, node: yaml.Node) -> Tool:
+    given = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    label = given.get("name") or given.get("function") or "?"
+
+    def wrong(field: str, problem: str) -> ToolError:
+        line = _line(_value(node, field) or node)
+        return ToolError(str(label), f"{place}:{line}: {f'{field}: ' if field else ''}{problem}")
+
+    if not isinstance(entry, dict):
+        raise wrong("", f"a tool is a mapping with name:, description:, …, not {entry!r:.60}")
+    try:
+        data = ToolData.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise wrong(str(first["loc"][0]), _problem(first)) from error
+    fields: dict[str, Any] = {"id": "", **data.model_dump(include=data.model_fields_set - {"function", "name"})}
+    for field in ("input_schema", "output_schema"):
+        if (schema := fields.get(field)) is not None:
+            try:
+                fields[field] = Checker(schema).schema
+            except ConfigError as error:
+                raise wrong(field, str(error)) from error
+    try:
+        return _built(data, fields, run=given.get("function", ""))
+    except (ToolError, ImportError, AttributeError, ValueError) as error:
+        said = error.problem if isinstance(error, ToolError) else describe_error(error)
+        raise wrong("function" if given.get("function") else "name", said) from error
+
+
+def _built(data: ToolData, fields: dict[str, Any], *, run: str) -> Tool:
+    """The tool. What the file does not say, its function does."""
+    if not run:
+        return replace(Tool(name=data.name), **fields)
+    module, colon, qualified = run.partition(":")
+    if not colon or not qualified:
+        msg = "it is told as `module:name`, such as shop.orders:lookup_order"
+        raise ValueError(msg)
+    function = attrgetter(qualified)(import_module(module))
+    if isinstance(function, Tool):
+        return replace(function, name=data.name or function.name, **fields)
+    if data.input_schema is not None:
+        return replace(Tool(name=data.name or qualified.rpartition(".")[2], function=function), **fields)
+    told = tool_from_function(function, name=data.name, description=data.description)
+    return replace(told, **fields)
+
+
+def _value(node: Any, field: str) -> yaml.Node | None:
+    """What stands under a key."""
+    pairs: list[Any] = node.value if isinstance(node, yaml.MappingNode) else []
+    return next((value for key, value in pairs if key.value == field), None)
+
+
+def _line(node: yaml.Node) -> int:
+    return node.start_mark.line + 1
+
+
+def _problem(error: ErrorDetails) -> str:
+    if error["type"] == "extra_forbidden":
+        known = list(ToolData.model_fields)
+        close = get_close_matches(str(error["loc"][0]), known, n=1)
+        return f"is no field of a tool; {f'did you mean {close[0]!r}?' if close else 'there are ' + ', '.join(known)}"
+    quotes = "; put quotes around it" if error["type"] == "string_type" and error["input"] is not None else ""
+    return f"{error['msg'][:1].lower()}{error['msg'][1:]}, not {error['input']!r:.60}{quotes}"

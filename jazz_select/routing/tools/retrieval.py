@@ -11,7 +11,7 @@ from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import at_word, cut
-from jazz_select.values import FlowCard
+from jazz_select.values import AgentScope, FlowCard
 
 if TYPE_CHECKING:
     from jazz_select.memory.procedural import ProceduralMemory
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 TOOLS: Final = uuid5(NAMESPACE_DNS, "tools.jazz-select")
 """The namespace of tools' ids: no flow has one of them, whatever it is called."""
-_SCOPE: Final = "#tools"
+_SCOPE: Final = "tools"
 _PARAMETER, _TEXT = 300, 8_000
 """Characters kept of what a listing says of one parameter, and of all of it: a server may send a book."""
 _STALE_ROUNDS: Final = 3
@@ -121,7 +121,7 @@ class ToolRecall:
         return found, notes
 
 
-async def sync_tools(
+async def sync_tools(  # noqa: PLR0913 - options with a name
     memory: "ProceduralMemory",
     agent_id: str,
     tools: ToolsLike,
@@ -129,6 +129,7 @@ async def sync_tools(
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
     allow_empty: bool = False,
+    allow_delete: bool = False,
 ) -> "SyncReport":
     """Bring the index to these tools: create, update, delete or skip each.
 
@@ -142,10 +143,12 @@ async def sync_tools(
         dry_run: Only say what would happen.
         progress: Called with (tools written, tools to write) after each batch.
         allow_empty: Forget all tools of the agent where none are given; mostly that means that a server did not answer.
+        allow_delete: Also where more than 5 tools, and more than half of the agent's, are not there any more.
 
     Raises:
         ConfigError: There are no tools, or there is no agent.
         DuplicateToolError: Two have one name.
+        SyncDeletesError: It would forget most of the tools, and may not; nothing was written.
         EmbeddingError: The embedder failed; what was written before stays.
         StoreUnavailableError: The server did not answer.
     """
@@ -157,7 +160,13 @@ async def sync_tools(
             "connect the tools first, or say allow_empty=True"
         )
         raise ConfigError(msg)
-    return await memory.sync(scope, map(tool_card, toolbox.values()), dry_run=dry_run, progress=progress)
+    return await memory.sync(
+        scope,
+        map(tool_card, toolbox.values()),
+        dry_run=dry_run,
+        progress=progress,
+        allow_delete=allow_delete or (allow_empty and not toolbox),
+    )
 
 
 def tool_card(tool: Tool) -> FlowCard:
@@ -181,8 +190,8 @@ def tool_id(name: str) -> str:
     return str(uuid5(TOOLS, name.encode(errors="replace").decode()))
 
 
-def tools_scope(agent_id: str) -> str:
-    """The scope in which an agent's tools are indexed, beside that of its flows.
+def tools_scope(agent_id: str) -> AgentScope:
+    """The scope in which an agent's tools are indexed, beside that of its flows: no agent can be called so.
 
     Raises:
         ConfigError: It is no name of an agent.
@@ -190,11 +199,11 @@ def tools_scope(agent_id: str) -> str:
     if not _is_name(agent_id):
         msg = f"agent_id must be a name such as 'support', not {agent_id!r:.80}"
         raise ConfigError(msg)
-    return f"{agent_id}{_SCOPE}"
+    return AgentScope.of(agent_id, _SCOPE)
 
 
 def _is_name(agent_id: object) -> bool:
-    return isinstance(agent_id, str) and bool(agent_id.strip())
+    return isinstance(agent_id, str) and bool(agent_id.strip()) and AgentScope.MARK not in agent_id
 
 
 def _details(tool: Tool) -> Iterable[str]:

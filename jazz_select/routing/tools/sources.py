@@ -1,23 +1,56 @@
-"""Tools from what people have: functions, pydantic models, and the listings of MCP servers and OpenAI-style APIs."""
+"""Tools from what people have: functions, MCP servers and their listings, and declarations in OpenAI's form."""
 
+import asyncio
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast, get_type_hints
+from importlib import import_module
+from operator import methodcaller
+from typing import Any, Final, cast
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+import orjson
 
-from jazz_select.errors import ConfigError, ToolError
+from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
+from jazz_select.json_values import as_json, storable_text
 from jazz_select.routing.names.words import check_named
-from jazz_select.routing.tools.tool import CALL_ID, Tool, Toolbox
+from jazz_select.routing.schemas.fields import alternatives
+from jazz_select.routing.tools.functions import tool_from_function
+from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.text import cut, describe_error
 
 Calling = Callable[[str, dict[str, Any]], object]
 """Runs a tool by name, with its arguments; sync or async."""
+Destroys = bool | Callable[[str, Mapping[str, bool]], bool]
+"""Whether tools destroy something: those without hints, or by name and hints each."""
 ToolLike = Tool | Callable[..., object]
 """A tool, or a function of which one is made."""
 ToolsLike = Mapping[str, ToolLike] | Iterable[ToolLike]
 """Tools as every door takes them: a list of tools and functions, mixed, or a mapping of names to them, such as what
 `load_tools` returns."""
+
+
+_HINTS: Final = (
+    ("readOnlyHint", "read_only_hint", False),
+    ("destructiveHint", "destructive_hint", True),
+    ("idempotentHint", "idempotent_hint", False),
+)
+"""Hints in both spellings, and what each is where two differ."""
+_RESULT: Final = frozenset({"isError", "is_error", "structuredContent", "structured_content"})
+_NAMED: Final = (
+    ("uri", "uri"),
+    ("name", "name"),
+    ("title", "title"),
+    ("description", "description"),
+    ("mimeType", "mime_type"),
+    ("size", "size"),
+)
+_UNHEARD: Final = frozenset({-32000, -32001, 408})
+"""What clients answer themselves: that the connection broke, or that time ran out."""
+_MOST_PAGES, _MOST_TOOLS = 1_000, 10_000
+_LONGEST_NAME, _LONGEST_DESCRIPTION, _LARGEST_SCHEMA = 500, 20_000, 500_000
+_MOST_PARTS, _LONGEST_WORD, _LONGEST_ERROR = 100, 500, 500
+_LONGEST_TEXT, _LARGEST_STRUCTURE = 100_000, 1_000_000
 
 
 def tools_of(given: object) -> tuple[Tool, ...]:
@@ -70,79 +103,28 @@ def _called_as(name: object, given: object) -> Tool:
     return tool
 
 
-def tool_from_function(  # noqa: PLR0913 - what a tool is made of
-    function: Callable[..., object],
+def tools_from_mcp(
+    listing: object,
     *,
-    name: str = "",
     provider: str = "",
-    capabilities: Sequence[str] = (),
-    destructive: bool = False,
-    idempotent: bool = False,
-    read_only: bool | None = None,
-) -> Tool:
-    """A tool from a function: its signature gives the arguments, its docstring the description.
+    prefix: str = "",
+    call: Calling | None = None,
+    destructive: Destroys = True,
+    trusted: bool = True,
+) -> list[Tool]:
+    """Tools from what an MCP server answers to `tools/list`, or from the list in it: objects of the SDK, or mappings.
 
-    A parameter `call_id` is no argument: it gets the id of the call.
+    A tool without hints counts as destructive, as one that says that it is not read-only and nothing else: such is the
+    default of the protocol. A hint that it destroys something is always believed.
 
-    Raises:
-        ToolError: Its signature cannot be put as a JSON Schema.
-    """
-    own = name or str(getattr(function, "__name__", "")).strip("<>")
-    try:
-        hints = get_type_hints(function, include_extras=True)
-        parameters = _by_name(function)
-        wanted: dict[str, Any] = {
-            each.name: (hints.get(each.name, Any), ... if each.default is each.empty else each.default)
-            for each in parameters
-        }
-        config = ConfigDict(arbitrary_types_allowed=False)
-        schema = create_model(own or "arguments", __config__=config, **wanted).model_json_schema()
-        given = _returned(hints["return"]) if "return" in hints else None
-    except Exception as error:
-        raise ToolError(own, f"its signature cannot be put as a JSON Schema: {error}") from error
-    return Tool(
-        name=own,
-        description=inspect.getdoc(function) or "",
-        input_schema=_plain(schema),
-        output_schema=given,
-        function=function,
-        provider=provider,
-        capabilities=tuple(capabilities),
-        destructive=destructive,
-        idempotent=idempotent,
-        read_only=read_only,
-    )
-
-
-def tool_from_models(  # noqa: PLR0913 - what a tool is made of
-    name: str,
-    takes: type[BaseModel],
-    gives: type[BaseModel] | None,
-    function: Callable[..., object] | None = None,
-    *,
-    description: str = "",
-    capabilities: Sequence[str] = (),
-    destructive: bool = False,
-    idempotent: bool = False,
-) -> Tool:
-    """A tool from a pair of pydantic models; the function takes the fields of the first by name."""
-    return Tool(
-        name=name,
-        description=description or inspect.getdoc(takes) or "",
-        input_schema=_plain(takes.model_json_schema()),
-        output_schema=None if gives is None else _plain(gives.model_json_schema(mode="serialization")),
-        function=function,
-        capabilities=tuple(capabilities),
-        destructive=destructive,
-        idempotent=idempotent,
-    )
-
-
-def tools_from_mcp(listing: object, *, provider: str = "", call: Calling | None = None) -> list[Tool]:
-    """Tools from what an MCP server answers to `tools/list`, or from the list inside it.
-
-    A tool counts as destructive where its annotations say so, or say that it is not read-only and nothing else: such
-    is the default of the protocol. One without annotations does not, since most servers write none.
+    Args:
+        listing: The answer, or the tools in it, in either spelling (`inputSchema`, `input_schema`).
+        provider: Whose tools they are.
+        prefix: Put before each name, where two servers have tools of one name. The server is asked for its own name.
+        call: Runs a tool by the server's name for it. Its answer is read as an MCP result where it is one.
+        destructive: Whether a tool without hints destroys something; or a function that decides about each tool, by the
+            server's name for it and its hints (`readOnlyHint`, `destructiveHint`, `idempotentHint`).
+        trusted: Whether hints are believed that a tool is harmless or may be called twice.
 
     Raises:
         ToolError: An entry has no name, or a schema that is none.
@@ -150,23 +132,70 @@ def tools_from_mcp(listing: object, *, provider: str = "", call: Calling | None 
     found: list[Tool] = []
     for number, entry in enumerate(_entries(listing, "tools")):
         name = _name(entry, number)
-        hints = entry.get("annotations")
-        said: Mapping[str, Any] = cast("Mapping[str, Any]", hints) if isinstance(hints, Mapping) else {}
-        output = entry.get("outputSchema")
+        hints = _hints(_said(entry, "annotations"))
+        output = _said(entry, "outputSchema", "output_schema")
+        given = None if output is None else _schema(name, output, "outputSchema")
+        about = [
+            _text(_said(entry, "description")),
+            _text(_said(entry, "title")),
+            _text(_said(entry, "annotations.title")),
+        ]
         found.append(
             Tool(
-                name=name,
-                description=_text(entry.get("description")) or _text(entry.get("title")) or _text(said.get("title")),
-                input_schema=_schema(name, entry.get("inputSchema", {}), "inputSchema"),
-                output_schema=None if output is None else _schema(name, output, "outputSchema"),
-                function=None if call is None else _bound(call, name),
+                name=f"{prefix}{name}",
+                description=cut(next(filter(None, about), ""), _LONGEST_DESCRIPTION),
+                input_schema=_schema(name, _said(entry, "inputSchema", "input_schema") or {}, "inputSchema"),
+                output_schema=given,
+                function=None if call is None else _bound(call, name, given),
                 provider=provider,
                 operation=name,
-                destructive=_destructive(said),
-                read_only=said["readOnlyHint"] if isinstance(said.get("readOnlyHint"), bool) else None,
+                destructive=_destroys(name, hints, destructive, trusted=trusted),
+                idempotent=trusted and True in (hints.get("idempotentHint"), hints.get("readOnlyHint")),
+                read_only=hints.get("readOnlyHint") if trusted else None,
             )
         )
     return found
+
+
+async def tools_from_session(
+    session: object,
+    *,
+    provider: str = "",
+    prefix: str = "",
+    timeout_s: float = 60.0,
+    destructive: Destroys = True,
+    trusted: bool = True,
+) -> list[Tool]:
+    """The tools of a live MCP server, each of which calls it: over stdio, streamable HTTP or whatever the session uses.
+
+    They work as long as the session is open, and from other event loops than its own as long as that one runs. What a
+    server answers is bounded: a text, the fields of `structuredContent`, or a list in which pictures and files are
+    named and not kept. An answer with `isError` is a failed step; a connection that breaks leaves a call unknown.
+
+    Args:
+        session: An initialised `ClientSession`, or a `Client`, of the package `mcp`; or whatever has `list_tools()` and
+            `call_tool(name, arguments)` like them.
+        provider: Whose tools they are.
+        prefix: Put before each name, where two servers have tools of one name.
+        timeout_s: The most that a page of the listing, and a call, may take. The limit of a step holds beside it.
+        destructive: As of `tools_from_mcp`.
+        trusted: As of `tools_from_mcp`.
+
+    Raises:
+        ConfigError: It is no session, or the limit is none.
+        ToolError: The server cannot list its tools, or one of them is none.
+    """
+    if not callable(getattr(session, "list_tools", None)) or not callable(getattr(session, "call_tool", None)):
+        msg = f"a session has list_tools() and call_tool(name, arguments), as mcp's ClientSession, not {session!r:.80}"
+        raise ConfigError(msg)
+    if not timeout_s > 0:
+        msg = f"timeout_s is a number of seconds above 0, not {timeout_s!r:.80}"
+        raise ConfigError(msg)
+    live = _Live(session, asyncio.get_running_loop(), timeout_s)
+    listed = await live.listed(provider or "?")
+    return tools_from_mcp(
+        listed, provider=provider, prefix=prefix, call=live.call, destructive=destructive, trusted=trusted
+    )
 
 
 def tools_from_openai(
@@ -179,14 +208,13 @@ def tools_from_openai(
     """
     found: list[Tool] = []
     for number, entry in enumerate(_entries(listing, "tools")):
-        inner = entry.get("function")
-        own = cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else entry
+        own = _said(entry, "function") or entry
         name = _name(own, number)
         found.append(
             Tool(
                 name=name,
-                description=_text(own.get("description")),
-                input_schema=_schema(name, own.get("parameters") or {}, "parameters"),
+                description=_text(_said(own, "description")),
+                input_schema=_schema(name, _said(own, "parameters") or {}, "parameters"),
                 function=(functions or {}).get(name),
                 provider=provider,
                 operation=name,
@@ -195,63 +223,233 @@ def tools_from_openai(
     return found
 
 
-def _entries(listing: object, key: str) -> Iterable[Mapping[str, Any]]:
-    entries: object = cast("Mapping[str, object]", listing).get(key) if isinstance(listing, Mapping) else listing
+def _entries(listing: object, key: str) -> Iterable[object]:
+    entries: object = cast("object", listing) if isinstance(listing, Sequence) else _said(listing, key, f"result.{key}")
     if not isinstance(entries, Sequence) or isinstance(entries, str | bytes):
         raise ToolError("?", f"a listing is a list of tools, or a mapping with one under {key!r}, not {listing!r:.60}")
     for number, entry in enumerate(cast("Sequence[object]", entries)):
-        if not isinstance(entry, Mapping):
+        if not isinstance(entry, Mapping) and not isinstance(getattr(entry, "name", None), str):
             place = f"#{number}"
             raise ToolError(place, f"an entry of a listing is a mapping, not {entry!r:.60}")
-        yield cast("Mapping[str, Any]", entry)
+        yield entry
 
 
-def _name(entry: Mapping[str, Any], number: int) -> str:
-    name = _text(entry.get("name"))
-    if not name.strip():
+def _said(given: object, *names: str) -> Any:
+    """The first of these that a mapping or an object of the SDK has, None aside; `a.b` is what its part says."""
+    for name in names:
+        outer, _, inner = name.partition(".")
+        is_mapping = isinstance(given, Mapping)
+        value: Any = cast("Any", given).get(outer) if is_mapping else getattr(cast("Any", given), outer, None)
+        value = _said(value, inner) if inner else value
+        if value is not None and (is_mapping or not callable(value)):
+            return value
+    return None
+
+
+def _name(entry: object, number: int) -> str:
+    name = _text(_said(entry, "name"))
+    if not name.strip() or len(name) > _LONGEST_NAME:
         place = f"#{number}"
-        raise ToolError(place, "it has no name")
+        raise ToolError(place, f"its name has {len(name)} characters" if name.strip() else "it has no name")
     return name
 
 
 def _schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise ToolError(tool, f"{field} is a JSON Schema as a mapping, not {given!r:.60}")
-    return cast("Mapping[str, Any]", given)
+    schema = cast("Mapping[str, Any]", given)
+    try:
+        size = len(orjson.dumps(dict(schema)))
+    except TypeError as error:
+        raise ToolError(tool, f"{field} is no JSON: {describe_error(error)}") from error
+    if size > _LARGEST_SCHEMA:
+        raise ToolError(tool, f"{field} has {size} bytes, and no more than {_LARGEST_SCHEMA} are taken")
+    return schema
 
 
-def _destructive(said: Mapping[str, Any]) -> bool:
-    if isinstance(said.get("destructiveHint"), bool):
-        return said["destructiveHint"]
-    return bool(said) and said.get("readOnlyHint") is False
+# --- hints -----------------------------------------------------------------------
 
 
-def _bound(call: Calling, name: str) -> Callable[..., object]:
-    return partial(_called, call, name)
+def _hints(annotations: object) -> dict[str, bool]:
+    """What annotations say in earnest, in the protocol's own spelling. Where two spellings differ, the careful one."""
+    found: dict[str, bool] = {}
+    for name, other, careful in _HINTS:
+        said = [each for each in (_said(annotations, name), _said(annotations, other)) if isinstance(each, bool)]
+        if said:
+            found[name] = careful if careful in said else said[0]
+    return found
 
 
-def _called(call: Calling, name: str, /, **arguments: Any) -> object:
-    return call(name, arguments)
+def _destroys(name: str, hints: Mapping[str, bool], destructive: Destroys, *, trusted: bool) -> bool:
+    if callable(destructive):
+        return destructive(name, dict(hints)) is not False  # whatever else it says is no clear no
+    if hints.get("destructiveHint") is True:
+        return True
+    if trusted and (hints.get("readOnlyHint") is True or hints.get("destructiveHint") is False):
+        return False
+    return destructive or hints.get("readOnlyHint") is False
 
 
-def _by_name(function: Callable[..., object]) -> list[inspect.Parameter]:
-    parameters = list(inspect.signature(function).parameters.values())
-    if any(each.kind in (each.VAR_POSITIONAL, each.POSITIONAL_ONLY) for each in parameters):
-        msg = "arguments are given by name, so there can be no *args and no positional-only ones"
-        raise ValueError(msg)
-    return [each for each in parameters if each.kind is not each.VAR_KEYWORD and each.name != CALL_ID]
+# --- calls -----------------------------------------------------------------------
 
 
-def _returned(annotation: Any) -> Mapping[str, Any] | None:
-    if annotation is None or annotation is type(None):
-        return {"type": "null"}
-    if annotation is Any:
+def _bound(call: Calling, name: str, schema: Mapping[str, Any] | None) -> Callable[..., object]:
+    is_object = schema is not None and any(each.type == "object" for each in alternatives(schema, schema))
+    return partial(_called, call, name, is_object)
+
+
+def _called(call: Calling, name: str, is_object: bool, /, **arguments: Any) -> object:  # noqa: FBT001 - of a partial
+    answer = call(name, arguments)
+
+    async def later(pending: Awaitable[object]) -> object:
+        return _output(name, await pending, is_object=is_object)
+
+    return later(answer) if inspect.isawaitable(answer) else _output(name, answer, is_object=is_object)
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """A session, the event loop that it lives on, and its limit."""
+
+    session: Any
+    loop: asyncio.AbstractEventLoop
+    timeout_s: float
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> object:
+        try:
+            sent = as_json(arguments)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ToolArgumentsError(name, f"they are no JSON: {describe_error(error)}") from error
+        try:
+            return await self._within(lambda: methodcaller("call_tool", name, sent)(self.session), name)
+        except ToolError:
+            raise
+        except TimeoutError as error:
+            raise ToolUnheardError(name, f"its server gave no answer within {self.timeout_s:g} s") from error
+        except Exception as error:
+            raise _fault(name, error) from error
+
+    async def listed(self, server: str) -> list[object]:
+        """All pages of the listing. A server that never comes to an end is refused."""
+        found: list[object] = []
+        cursors: list[str] = []
+        while len(cursors) < _MOST_PAGES and len(found) <= _MOST_TOOLS:
+            try:
+                page = await self._within(partial(self._page, cursors[-1] if cursors else None), server)
+                found += _entries(page, "tools")
+            except Exception as error:
+                raise ToolError(server, f"its server could not list its tools: {describe_error(error)}") from error
+            cursor = _text(_said(page, "nextCursor", "next_cursor"))
+            if not cursor:
+                return found
+            if cursor in cursors:
+                raise ToolError(server, "the pages of its server's listing go round in a circle")
+            cursors.append(cursor)
+        raise ToolError(server, f"its server lists more than {_MOST_TOOLS} tools, or {_MOST_PAGES} pages of them")
+
+    def _page(self, cursor: str | None) -> Awaitable[object]:
+        wanted = inspect.signature(self.session.list_tools).parameters
+        options: dict[str, Any] = {"cache_mode": "refresh"} if "cache_mode" in wanted else {}
+        if cursor is not None and "params" in wanted:
+            types: Any = import_module("mcp.types")
+            options["params"] = types.PaginatedRequestParams(cursor=cursor)
+        elif cursor is not None:
+            options["cursor"] = cursor
+        return self.session.list_tools(**options)
+
+    async def _within(self, ask: Callable[[], Awaitable[object]], name: str) -> object:
+        async def asked() -> object:
+            return await ask()
+
+        async with asyncio.timeout(self.timeout_s):
+            if asyncio.get_running_loop() is self.loop:
+                return await asked()
+            if not self.loop.is_running():
+                raise ToolError(name, "the event loop of its session has ended; open one in this loop")
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked(), self.loop))
+
+
+def _fault(name: str, error: Exception) -> ToolError:
+    """What an error of a session means: an answer of the server, a call never sent, or one whose end nobody heard."""
+    answered: object = getattr(getattr(error, "error", None), "code", None)
+    if type(error).__name__ == "ClosedResourceError":
+        return ToolError(name, "its session is closed; keep it open as long as its tools are in use")
+    if isinstance(answered, int) and answered not in _UNHEARD:
+        return ToolAnswerError(name, cut(" ".join(str(error).split()), _LONGEST_ERROR))
+    return ToolUnheardError(name, describe_error(error))
+
+
+# --- what a server answers -------------------------------------------------------
+
+
+def _output(name: str, answer: object, *, is_object: bool) -> object:
+    """The output of a call: structured content as it is, text as text, anything else named. A failure is raised."""
+    if not _is_result(answer):
+        return answer
+    content: object = _said(answer, "content")
+    parts = list(cast("Sequence[object]", content)[: _MOST_PARTS + 1]) if isinstance(content, list | tuple) else []
+    if True in (_said(answer, "isError"), _said(answer, "is_error")):
+        texts = [text for part in parts if (text := _text(_said(part, "text")))]
+        said = " ".join(" ".join(texts).split())
+        raise ToolAnswerError(name, cut(said, _LONGEST_ERROR) or "it said that it failed, and not why")
+    structured = _said(answer, "structuredContent", "structured_content")
+    if structured is not None:
+        size = len(storable_text(structured))
+        if size > _LARGEST_STRUCTURE:
+            raise ToolUnheardError(name, f"it answered with {size} characters, and {_LARGEST_STRUCTURE} are taken")
+        return structured
+    if is_object and len(parts) == 1 and (found := _object(_text(_said(parts[0], "text")))) is not None:
+        return found
+    left = _LONGEST_TEXT
+    shown: list[object] = []
+    for part in parts[:_MOST_PARTS]:
+        shown.append(_part(part, left))
+        left -= len(_text(shown[-1]) or _text(_said(shown[-1], "text")))
+    if len(parts) > _MOST_PARTS:
+        shown.append(f"[… more than {_MOST_PARTS} parts …]")
+    if all(isinstance(each, str) for each in shown):
+        return "\n".join(cast("list[str]", shown)) if shown else None
+    return shown[0] if len(shown) == 1 else shown
+
+
+def _is_result(answer: object) -> bool:
+    """Whether it is what a server answers, and not what a function of the caller's made of that."""
+    if isinstance(answer, Mapping):
+        content = cast("Mapping[str, object]", answer).get("content")
+        blocks = cast("Sequence[object]", content) if isinstance(content, list | tuple) else [content]
+        marked = not cast("Mapping[str, object]", answer).keys().isdisjoint(_RESULT)
+        return marked or all(not isinstance(each, str) and isinstance(_said(each, "type"), str) for each in blocks)
+    return any(hasattr(answer, name) for name in _RESULT)
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    if len(text) > _LARGEST_STRUCTURE:
         return None
-    return _plain(TypeAdapter(annotation).json_schema(mode="serialization"))
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
-def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in schema.items() if key != "title"}
+def _part(part: object, room: int) -> object:
+    """One part of an answer: its text; or what it is, where it is a picture, a sound or a file."""
+    text = _said(part, "text")
+    kind = _text(_said(part, "type"))
+    if kind == "text":
+        return cut(_text(text), max(room, 0))
+    inner = _said(part, "resource") or part
+    data = _text(_said(inner, "data", "blob"))
+    named: dict[str, Any] = {"type": cut(kind, _LONGEST_WORD)}
+    for field, other in _NAMED:
+        value = _said(inner, field, other)
+        if value is not None:
+            named[field] = value if isinstance(value, int) else cut(str(value), _LONGEST_WORD)
+    if data:
+        named["bytes"] = len(data) * 3 // 4
+    if inner is not part and isinstance(text := _said(inner, "text"), str):
+        named["text"] = cut(text, max(room, 0))
+    return named
 
 
 def _text(value: object) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from textwrap import dedent
 from typing import Any, Final
 
 from jazz_select.errors import DuplicateToolError, ToolError
@@ -15,6 +16,15 @@ ALIASES: Mapping[str, str] = {"mail": "email", "cal": "calendar", "msg": "messag
 """Words of capabilities that mean the same."""
 _JOINING: Final = frozenset({"and", "or", "then", "in", "out", "off", "on"})
 """With one of these a name has two verbs, or another one: `find_or_create`, `check_in`."""
+_SECTION = re.compile(
+    r"^(?:Args|Arguments|Parameters|Params):[ \t]*\n((?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)+)", re.MULTILINE
+)
+_ENTRY = re.compile(r"^(\*{0,2}\w+)[ \t]*(?:\(.*?\))?:(.*(?:\n[ \t]+.*|\n(?=\n))*)", re.MULTILINE)
+_RULED = re.compile(r"^Parameters[ \t]*\n-{3,}[ \t]*\n((?:(?!.*\n-{3,}).*(?:\n|\Z))*)", re.MULTILINE)
+_RULED_ENTRY = re.compile(r"^(\*{0,2}\w+)[ \t]*(?::.*)?((?:\n[ \t]+.*|\n(?=\n))+)", re.MULTILINE)
+_FIELDS = re.compile(r"^(:param[ \t].*(?:\n[ \t]+\S.*)*(?:\n|\Z))", re.MULTILINE)
+_FIELD = re.compile(r"^:param[ \t]+(?:[^:\n]*[ \t])?(\*{0,2}\w+):(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
+_TYPE_FIELD = re.compile(r"^:type[ \t].*(?:\n|\Z)", re.MULTILINE)
 _EMAIL = re.compile(r"\be-mail\b", re.IGNORECASE)
 
 
@@ -117,3 +127,21 @@ def capability(text: str) -> str:
     """One form for all spellings: `Calendar:listEvents`, `cal/list-events` and `calendar.list_events` are one."""
     found = words(_EMAIL.sub("email", text))
     return ".".join(ALIASES.get(word, word) for word in found)
+
+
+def documented(docstring: str) -> tuple[str, Mapping[str, str]]:
+    """What a docstring says of a function, and of its parameters by name: in Google's, NumPy's or Sphinx's form.
+
+    The parameters are taken out of the text, since they are told beside it.
+    """
+    found: dict[str, str] = {}
+
+    def take(entries: re.Match[str], entry: re.Pattern[str]) -> str:
+        named = {match[1].lstrip("*"): " ".join(match[2].split()) for match in entry.finditer(dedent(entries[1]))}
+        found.update({name: text for name, text in named.items() if text})
+        return "" if named else entries[0]
+
+    rest = _SECTION.sub(lambda section: take(section, _ENTRY), docstring)
+    rest = _RULED.sub(lambda section: take(section, _RULED_ENTRY), rest)
+    rest = _TYPE_FIELD.sub("", _FIELDS.sub(lambda field: take(field, _FIELD), rest))
+    return re.sub(r"\n{3,}", "\n\n", rest).strip(), found

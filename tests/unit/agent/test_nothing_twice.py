@@ -8,7 +8,7 @@ from jazz_select import ParallelFlow
 from jazz_select.agent import Conversation
 from jazz_select.errors import ModelError
 from jazz_select.routing import CHOOSE, GuidedDecisionPoint, Tool
-from jazz_select.routing.tools.sources import tool_from_function
+from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.testing import ScriptedModel
 from tests.unit.agent.turns import ADA, BEN, REFUND, Made, agent_of, destroyer, obj, shop_of
 

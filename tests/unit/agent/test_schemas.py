@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from jazz_select.agent.chain.output_schema import LONGEST, OutputSchema
+from jazz_select.agent.chain.output_schema import OutputSchema
+from jazz_select.chat.json_reader import LONGEST
 from jazz_select.errors import ConfigError
 
 NAMED = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}

@@ -1,6 +1,9 @@
 """`jazz-select sync`: what changes is said by name."""
 
+import os
+import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
@@ -104,3 +107,72 @@ def test_a_package_is_found_in_the_working_directory(jazz: Jazz, monkeypatch: py
     (package / "flows" / "account.py").write_text((jazz.flows / "account.py").read_text("utf-8"), encoding="utf-8")
     monkeypatch.chdir(jazz.folder)
     assert jazz.json(wire.Sync, "sync", "--flows", f"shop_of_the_test.{where}")["created"] == ["close_account"]
+
+
+def many(number: int) -> list[str]:
+    return [TRACK.replace("track_order", f"track_{each}") for each in range(number)]
+
+
+@pytest.fixture
+def another_catalogue(jazz: Jazz) -> Jazz:
+    """Twelve flows are synced, and the folder has two others now."""
+    write_flows(jazz.flows, *many(12))
+    jazz("sync")
+    write_flows(jazz.flows, REFUND)
+    return jazz
+
+
+@pytest.mark.spec("005.17")
+def test_without_a_terminal_most_flows_are_not_deleted_unless_told_so(another_catalogue: Jazz) -> None:
+    jazz = another_catalogue
+    assert len(jazz.json(wire.Sync, "sync", "--dry-run")["deleted"]) == 12, "the plan can be seen first"
+    for more in ((), ("--json",)):
+        result = jazz("sync", *more, stdin="y\n", code=2)
+        assert "would delete 12 of the 13 flows of agent 'support': track_0, track_1, track_10, " in result.stderr
+        assert "jazz-select sync --yes" in result.stderr
+        assert len(jazz.json(wire.Listing, "list")["flows"]) == 13
+    report = jazz.json(wire.Sync, "sync", "--yes")
+    assert (len(report["deleted"]), report["created"]) == (12, ["refund_order"])
+
+
+def _at_a_terminal(jazz: Jazz, answer: str, arguments: Sequence[str]) -> int:
+    """The exit code of the command, with a terminal at which somebody types."""
+    import pty  # not on Windows
+
+    ours, theirs = pty.openpty()
+    where = ["--index", str(jazz.index), "--flows", str(jazz.flows)]
+    command = [sys.executable, "-c", "from jazz_select.cli import app; app()", *arguments, *where]
+    process = subprocess.Popen(command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    said = b""
+    while b"[y/N]" not in said:  # an OSError where the process ends without asking
+        said += os.read(ours, 1_000)
+    os.write(ours, answer.encode() + b"\n")
+    code = process.wait()
+    os.close(ours)
+    return code
+
+
+ANSWERS = {"yes": ("Yes", 0, 2), "no": ("n", 2, 13), "nothing": ("", 2, 13)}
+
+
+@pytest.mark.spec("005.17")
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
+@pytest.mark.parametrize(("answer", "code", "left"), ANSWERS.values(), ids=ANSWERS)
+def test_at_a_terminal_it_asks(another_catalogue: Jazz, answer: str, code: int, left: int) -> None:
+    jazz = another_catalogue
+    assert _at_a_terminal(jazz, answer, ["sync"]) == code
+    assert len(jazz.json(wire.Listing, "list")["flows"]) == left
+
+
+@pytest.mark.spec("005.17")
+def test_tools_that_do_not_exist_are_found(jazz: Jazz) -> None:
+    write_flows(jazz.flows, REFUND.rstrip() + "\n    tools: [look_up, issue_refund]\n    chain: [look_up]\n")
+    (jazz.folder / "tools.py").write_text("def look_up(): ...\n\n\nTOOLS = [look_up]\n", encoding="utf-8")
+    assert "whether the tools that a flow names exist was not checked" in jazz("sync", "--dry-run").stderr
+    assert len(jazz.json(wire.Sync, "sync", "--dry-run")["notes"]) == 1
+    result = jazz("sync", "--tools", str(jazz.folder / "tools.py"), code=2)
+    assert "names tools that do not exist: issue_refund" in result.stderr
+    both = "def look_up(): ...\ndef issue_refund(): ...\nTOOLS = [look_up, issue_refund]\n"
+    (jazz.folder / "both.py").write_text(both, encoding="utf-8")
+    assert jazz.json(wire.Sync, "sync", "--tools", str(jazz.folder / "both.py"))["notes"] == []

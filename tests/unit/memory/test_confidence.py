@@ -171,5 +171,6 @@ def test_more_evidence_is_never_less_belief(rows: list[tuple[float, float, float
 
 
 def test_a_model_survives_its_note() -> None:
-    model = RecallModel(digest="d", confidence=Logistic(weights=(1.0, 2.0), bias=-1.0), names={"a": "b"}, caveat="")
+    confidence = Logistic(weights=(1.0, 2.0, 0.0, 0.5, 3.0), bias=-1.0)
+    model = RecallModel(digest="d", confidence=confidence, names={"a": "b"}, flows=frozenset("b"), caveat="")
     assert RecallModel.from_note(model.as_note()) == model

@@ -13,7 +13,7 @@ from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandid
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.records import promotions
 from jazz_select.routing.run_context import CHOOSE
-from jazz_select.routing.tools.sources import tool_from_function
+from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Tier

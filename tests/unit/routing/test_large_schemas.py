@@ -38,9 +38,9 @@ def nested(depth: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("alternatives", [1, 2, 3, 50])
 def test_circles_of_references_are_given_up_on(alternatives: int) -> None:
-    schema = circle(alternatives)
-    assert assignable(schema, schema) == 0.5
-    tools = [Tool(name=name, input_schema=schema, output_schema=schema) for name in ("one", "two")]
+    schema, other = circle(alternatives), circle(alternatives) | {"title": "another"}
+    assert assignable(schema, other) == 0.5
+    tools = [Tool(name=name, input_schema=each, output_schema=each) for name, each in (("one", schema), ("two", other))]
     assert [score for _, _, score in ChainAnalyzer(tools).edges()] == [0.5, 0.5]
 
 

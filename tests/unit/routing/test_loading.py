@@ -1,7 +1,11 @@
 """Tools and policies from modules, folders and listings."""
 
 import json
+import sys
+from collections.abc import Generator
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +77,7 @@ def test_a_listing_is_told_by_what_it_holds(tmp_path: Path, listing: object) -> 
         ("a.json", "{", "cannot be read as JSON"),
         ("a.json", "3", "a listing is a list"),
         ("a.json", "[]", "there are no tools"),
-        ("a.txt", "", ".py and .json"),
+        ("a.txt", "", ".py, .yaml and .json"),
         ("missing/a.py", None, "no such package, folder or file"),
     ],
 )
@@ -95,3 +99,144 @@ def test_two_tools_of_one_name_are_an_error(tmp_path: Path) -> None:
         (tmp_path / name).write_text(TOOLS, "utf-8")
     with pytest.raises(DuplicateToolError, match="add"):
         load_tools(tmp_path)
+
+
+# --- YAML --------------------------------------------------------------------------
+
+SHOP = '''
+from datetime import date
+
+from jazz_select.routing import Tool
+
+def add(left: int, right: int) -> int:
+    """Add two numbers."""
+    return left + right
+
+class Desk:
+    def book(self, when: date, seats: int = 1) -> date:
+        """Book a seat."""
+        return when
+
+    nothing = None
+
+DESK = Desk()
+READY = Tool(name="ready", destructive=True)
+'''
+TOLD = """
+tools:
+  - name: lookup_order
+    description: Find the latest order.
+    input_schema: {type: object, properties: {email: {type: string}, since: {default: 2026-01-02}}, required: [email]}
+    output_schema:
+      type: object
+    provider: shop
+    operation: lookupOrder
+    capabilities: [Order:read]
+    destructive: true
+    idempotent: true
+    id: shop#1
+  - function: yaml_shop:add
+    provider: shop
+  - name: reserve
+    function: yaml_shop:DESK.book
+    description: Reserve.
+    destructive: true
+  - name: raw
+    function: yaml_shop:add
+    input_schema: {type: object}
+  - {function: "yaml_shop:READY", idempotent: true}
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
+    (tmp_path / "yaml_shop.py").write_text(SHOP, "utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield tmp_path
+    sys.modules.pop("yaml_shop", None)
+
+
+def test_yaml_says_whatever_a_tool_has(shop: Path) -> None:
+    file = shop / "tools.yaml"
+    file.write_text(TOLD, "utf-8")
+    tools = load_tools(file)
+    assert list(tools) == ["lookup_order", "add", "reserve", "raw", "ready"]
+    told = tools["lookup_order"]
+    assert {field.name: getattr(told, field.name) for field in fields(told)} == {
+        "name": "lookup_order",
+        "description": "Find the latest order.",
+        "input_schema": {
+            "type": "object",
+            "properties": {"email": {"type": "string"}, "since": {"default": "2026-01-02"}},
+            "required": ["email"],
+        },
+        "output_schema": {"type": "object"},
+        "function": None,
+        "provider": "shop",
+        "operation": "lookupOrder",
+        "capabilities": ("order.read",),
+        "destructive": True,
+        "id": "shop#1",
+        "idempotent": True,
+    }
+    assert (tools["add"].id, tools["add"].description) == ("shop.add", "Add two numbers.")
+    assert tools["add"].input_schema["required"] == ["left", "right"]
+    assert (tools["reserve"].description, tools["reserve"].destructive) == ("Reserve.", True)
+    run: Any = tools["reserve"].function
+    assert run(when="2026-05-01") == "2026-05-01"
+    assert tools["raw"].input_schema == {"type": "object"}
+    assert (tools["ready"].destructive, tools["ready"].idempotent) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("name: one", ["one"]),
+        ("- name: one\n- name: two", ["one", "two"]),
+        ("name: one\n---\ntools:\n- name: two", ["one", "two"]),
+        ("tools:\n- {name: one, inputSchema: {type: object}, annotations: {readOnlyHint: true}}", ["one"]),
+        ("- {type: function, function: {name: one, parameters: {type: object}}}", ["one"]),
+    ],
+    ids=["one", "a list", "documents", "mcp", "openai"],
+)
+def test_yaml_may_hold_one_tool_or_many_or_a_listing(tmp_path: Path, text: str, names: list[str]) -> None:
+    file = tmp_path / "tools.yml"
+    file.write_text(text, "utf-8")
+    tools = load_tools(file)
+    assert list(tools) == names
+    assert not tools["one"].destructive
+
+
+WRONG = {
+    "a kind": (
+        "tools:\n- name: a\n  destructive: maybe",
+        "tool 'a': .*:3: destructive: input should be a valid boolean",
+    ),
+    "a number for a text": ("tools:\n- name: a\n  provider: 5", ":3: provider: .*, not 5; put quotes around it"),
+    "yes for a name": ("- name: yes", ":1: name: .*, not True; put quotes"),
+    "a text for a list": ("- name: a\n\n  capabilities: read", ":3: capabilities: input should be a valid list"),
+    "a list for a schema": ("- name: a\n  input_schema: [a]", ":2: input_schema: input should be a valid dict"),
+    "no schema": ("- name: a\n  input_schema:\n    type: strnig", ":3: input_schema: .*strnig"),
+    "a misspelt field": ("- name: a\n  destuctive: true", ":2: destuctive: is no field .*; did you mean 'destructive'"),
+    "an unknown field": ("- name: a\n  colour: red", ":2: colour: is no field of a tool; there are name, "),
+    "no name": ("- description: a\n- name: b", ":1: name: its name is blank"),
+    "no mapping": ("tools:\n- name: a\n- b", ":3: a tool is a mapping"),
+    "no list": ("tools: 5", ":1: it holds a list of tools"),
+    "bad syntax": ("tools:\n- name: a\n  - b", "line 3: "),
+    "twice": ("- name: a\n  name: b", "'name' stands twice"),
+    "too deep": ("- " * 200 + "a", "100 deep"),
+    "no module": ("- name: a\n  function: no_such_module:add", ":2: function: ModuleNotFoundError"),
+    "no such function": ("- name: a\n  function: yaml_shop:subtract", ":2: function: AttributeError"),
+    "no colon": ("- name: a\n  function: yaml_shop.add", ":2: function: ValueError: it is told as `module:name`"),
+    "no function": ("- name: a\n  function: yaml_shop:DESK.nothing", ":2: function: a tool is made of a function"),
+    "nothing": ("", "there are no tools in it"),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_in_yaml_is_told_with_its_file_and_line(shop: Path, text: str, told: str) -> None:
+    file = shop / "tools.yaml"
+    file.write_text(text, "utf-8")
+    with pytest.raises(ToolError, match=told) as caught:
+        load_tools(file)
+    assert "tools.yaml" in str(caught.value)

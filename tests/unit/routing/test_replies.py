@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from jazz_select.chat.json_reader import LONGEST
 from jazz_select.routing.plans.plan import PlanStep
-from jazz_select.routing.plans.replies import LONGEST, ToolReply, read_tool_reply
+from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
 
 SEARCH = {"tool": "web_search", "arguments": {"query": "Gibby"}}
 MAIL = {"id": "m", "tool": "send_mail", "arguments": {"body": "```\n</think> {x}"}}

@@ -18,7 +18,7 @@ from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, PlanStep, 
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.tool_call import CallOutcome, call_tool, may_repeat
-from jazz_select.routing.tools.sources import tool_from_function, tool_from_models
+from jazz_select.routing.tools.functions import tool_from_function, tool_from_models
 from jazz_select.telemetry import Trace
 
 TWICE = AsyncRetrying(stop=stop_after_attempt(2), wait=wait_none())

@@ -10,7 +10,8 @@ from pydantic import BaseModel
 from jazz_select.errors import ConfigError, ToolError
 from jazz_select.routing import FlowExecutor, ToolAsker, Toolbox
 from jazz_select.routing.names.resolution import NameIndex
-from jazz_select.routing.tools.sources import tool_from_function, tool_from_models, tools_from_mcp, tools_from_openai
+from jazz_select.routing.tools.functions import tool_from_function, tool_from_models
+from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel
 
@@ -34,7 +35,7 @@ def test_from_a_function() -> None:
     assert tool.input_schema["properties"]["reason"]["enum"] == ["broken", "late"]
     assert tool.output_schema is not None
     assert set(tool.output_schema["properties"]) == {"order_id", "amount"}
-    assert (tool.capabilities, tool.destructive, tool.function) == (("order.refund",), True, refund)
+    assert (tool.capabilities, tool.destructive) == (("order.refund",), True)
 
 
 @pytest.mark.parametrize("given", [Tool, "refund"], ids=["the class", "a name"])
@@ -101,7 +102,7 @@ async def test_from_a_server() -> None:
         return "done"
 
     delete, read, plain = tools_from_mcp(LISTING, provider="files", call=call)
-    assert (delete.destructive, read.destructive, plain.destructive) == (True, False, False)
+    assert (delete.destructive, read.destructive, plain.destructive) == (True, False, True)
     assert (delete.id, read.description, plain.output_schema) == ("files.delete_file", "Read a file", None)
     assert delete.function is not None
     pending: Any = delete.function(path="x")

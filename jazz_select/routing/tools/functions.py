@@ -1,0 +1,491 @@
+"""A tool from a Python function: typed arguments in, JSON out; or a refusal while it is made, never after it ran."""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial, wraps
+from typing import Annotated, Any, Final, Never, NoReturn, Optional, cast, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticUndefined, to_json, to_jsonable_python
+
+from jazz_select.errors import ToolArgumentsError, ToolError
+from jazz_select.json_values import as_json
+from jazz_select.routing.tools.tool import CALL_ID, Tool, documented
+from jazz_select.text import beginning, describe_error
+from jazz_select.threads import is_async
+
+_AS_THEY_ARE: Final = (Any, object, str, bool)
+"""What is the same in JSON and in Python, so that nothing is to be converted."""
+_GIVEN_AS_THEY_ARE: Final = (*_AS_THEY_ARE, int, float, None, type(None), Never, NoReturn)
+_ONLY_PYTHON: Final = ("callable", "is-instance", "is-subclass")
+_UNHASHABLE: Final = ("list", "set", "dict", "typed-dict")
+_OTHER_BRANCH: Final = frozenset({"python_schema", "strict_schema", "metadata", "serialization", "cls", "config"})
+"""The parts of a pydantic schema that are not met on the way from JSON."""
+_LONGEST_CAUSE: Final = 200
+_MOST_PROBLEMS: Final = 5
+_RETURNED: Final = "what it returns"
+_ANYTHING: Final = TypeAdapter[Any](Any)
+_MISSING: Final = inspect.Parameter.empty
+
+
+def tool_from_function(  # noqa: PLR0913 - what a tool is made of
+    function: Callable[..., object],
+    *,
+    name: str = "",
+    description: str = "",
+    provider: str = "",
+    capabilities: Sequence[str] = (),
+    destructive: bool = False,
+    idempotent: bool = False,
+    read_only: bool | None = None,
+) -> Tool:
+    """A tool from a function: its signature gives the arguments, its docstring the descriptions.
+
+    Arguments come as what they are annotated with, and what the function returns becomes JSON, both as pydantic reads
+    and writes them: models, dataclasses, enums, dates, named tuples, sets, paths, and lists, dicts and unions of them.
+    Bytes are text, or all Base64 where some of them are not UTF-8. What is not annotated comes as it was sent.
+
+    A parameter `call_id` is no argument: it gets the id of the call. Nor is what a `functools.partial` gives by name,
+    which is the way to hand a function something that no model can send, such as a client.
+
+    Args:
+        function: Plain or async; a method of an object, a partial or an object that can be called, too.
+        name: What to call it, other than the function's name.
+        description: What it does, other than the first part of its docstring.
+        provider: Whose tool it is.
+        capabilities: What it can do, as dotted words.
+        destructive: Whether it destroys something.
+        idempotent: Whether calling it twice does no more than calling it once.
+        read_only: Whether it changes nothing; None where nobody says.
+
+    Raises:
+        ToolError: Its signature cannot be put as a JSON Schema; it says which parameter, and what to do about it.
+    """
+    own = name or _name(function)
+    _check_kind(own, function, named=bool(name))
+    hints, signature = _hints(own, function)
+    about, of_parameters = documented(_docstring(function))
+    parameters = [_parameter(own, each, hints) for each in _wanted(own, function, signature)]
+    returned = hints.get("return", signature.return_annotation)
+    schema, give = _output(own, returned)
+    adapters = {each.name: each.adapter for each in parameters if each.annotation not in _AS_THEY_ARE}
+    filled = {each.name: each.filled for each in parameters if each.filled is not _MISSING}
+    run = function
+    if adapters or filled or give is not None:
+        run = _typed(function, partial(_taken, own, adapters, filled), give)
+    return Tool(
+        name=own,
+        description=description or about,
+        input_schema=_input_schema(parameters, of_parameters),
+        output_schema=schema,
+        function=run,
+        provider=provider,
+        capabilities=tuple(capabilities),
+        destructive=destructive,
+        idempotent=idempotent,
+        read_only=read_only,
+    )
+
+
+def tool_from_models(  # noqa: PLR0913 - what a tool is made of
+    name: str,
+    takes: type[BaseModel],
+    gives: type[BaseModel] | None,
+    function: Callable[..., object] | None = None,
+    *,
+    description: str = "",
+    capabilities: Sequence[str] = (),
+    destructive: bool = False,
+    idempotent: bool = False,
+) -> Tool:
+    """A tool from a pair of pydantic models; the function takes the fields of the first by name, as the model has them.
+
+    Raises:
+        ToolError: One of the models cannot be put as a JSON Schema.
+    """
+    adapter: TypeAdapter[BaseModel] = TypeAdapter(takes)
+    schema, give = _output(name, _MISSING if gives is None else gives)
+
+    def take(arguments: dict[str, Any]) -> dict[str, Any]:
+        beside = {CALL_ID: arguments.pop(CALL_ID)} if CALL_ID in arguments and CALL_ID not in takes.model_fields else {}
+        return {**dict(_converted(name, "", adapter, arguments)), **beside}
+
+    return Tool(
+        name=name,
+        description=description or inspect.getdoc(takes) or "",
+        input_schema=_schema_of(name, "what it takes", adapter, "validation"),
+        output_schema=schema,
+        function=None if function is None else _typed(function, take, give),
+        capabilities=tuple(capabilities),
+        destructive=destructive,
+        idempotent=idempotent,
+    )
+
+
+# --- the call --------------------------------------------------------------------
+
+
+def _typed(
+    function: Callable[..., object],
+    take: Callable[[dict[str, Any]], dict[str, Any]],
+    give: Callable[[Any], Any] | None,
+) -> Callable[..., object]:
+    """The function as JSON calls it. It looks as the function does: async or not, and with its signature."""
+
+    async def later(result: Awaitable[object]) -> object:
+        return given(await result)
+
+    def given(result: object) -> object:
+        if inspect.isawaitable(result):
+            return later(result)
+        return result if give is None else give(result)
+
+    if is_async(function):
+
+        @wraps(function)
+        async def call_async(**arguments: Any) -> object:
+            result = function(**take(arguments))
+            return given(await result if inspect.isawaitable(result) else result)
+
+        return call_async
+
+    @wraps(function)
+    def call(**arguments: Any) -> object:
+        return given(function(**take(arguments)))
+
+    return call
+
+
+def _taken(
+    tool: str, adapters: Mapping[str, "TypeAdapter[Any]"], filled: Mapping[str, Any], given: dict[str, Any]
+) -> dict[str, Any]:
+    """Arguments as the function takes them; those of which it says nothing as they are."""
+    taken = {name: fill() for name, fill in filled.items() if name not in given}
+    for name, value in given.items():
+        taken[name] = _converted(tool, name, adapters[name], value) if name in adapters else value
+    return taken
+
+
+def _converted(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object) -> Any:
+    """A value as what it is annotated with. JSON is read as JSON; what is of that type already stays as it is."""
+    try:
+        if _is_json(value):
+            return adapter.validate_json(to_json(value))
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]
+        said = ((".".join(map(str, (*([name] if name else []), *each["loc"]))), each["msg"]) for each in found)
+        problem = "; ".join(f"{beginning(place, 80)}: {beginning(text, _LONGEST_CAUSE)}" for place, text in said)
+        raise ToolArgumentsError(tool, problem) from error
+    except Exception as error:  # what a validator of somebody else's raises
+        problem = f"{name}: {describe_error(error)}" if name else describe_error(error)
+        raise ToolArgumentsError(tool, problem) from error
+
+
+def _is_json(value: object) -> bool:
+    """Whether a value is JSON through and through, and nothing that JSON could only describe."""
+    left, seen = [value], set[int]()
+    while left:
+        each = left.pop()
+        kind = type(each)
+        if kind in {dict, list}:
+            if id(each) in seen:  # one may be in itself
+                continue
+            seen.add(id(each))
+            left.extend(cast("Iterable[object]", each))
+            if isinstance(each, dict):
+                values = cast("dict[object, object]", each)
+                left.extend(values.values())
+                if not all(isinstance(key, str) for key in values):
+                    return False
+        elif (each is not None and kind not in {str, int, float, bool}) or (
+            isinstance(each, str) and each.encode(errors="replace").decode() != each
+        ):
+            return False
+    return True
+
+
+def _given(adapter: "TypeAdapter[Any]", result: object) -> object:
+    """What was returned, as pydantic writes it.
+
+    Where that fails it stays as it is, for whoever records the call to say so: an error from here would look as if the
+    function itself had failed.
+    """
+    if adapter is _ANYTHING and inspect.isgenerator(result):  # nobody said so, and it may never end
+        return cast("object", result)
+    try:
+        try:
+            return adapter.dump_python(result, mode="json", by_alias=True, warnings=False)
+        except ValueError:  # bytes that are no text
+            return to_jsonable_python(adapter.dump_python(result, by_alias=True, warnings=False), bytes_mode="base64")
+    except Exception:  # noqa: BLE001 - whatever a value trips over
+        return result
+
+
+# --- what a function is ------------------------------------------------------------
+
+
+def _inner(function: Callable[..., object]) -> Callable[..., object]:
+    """The function or method that is called in the end: of a partial, and of an object that can be called."""
+    inner = cast("Callable[..., object]", _unbound(function))
+    return inner if inspect.isroutine(inner) else cast("Callable[..., object]", getattr(type(inner), "__call__", inner))  # noqa: B004
+
+
+def _unbound(function: object) -> object:
+    """What a partial is of."""
+    return _unbound(cast("object", function.func)) if isinstance(function, partial) else function
+
+
+def _name(function: object) -> str:
+    inner = _unbound(function)
+    return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def _docstring(function: Callable[..., object]) -> str:
+    """Its own, and of an object that can be called what its class says."""
+    inner = _unbound(function)
+    if inspect.isroutine(inner):
+        return inspect.getdoc(inner) or ""
+    own: object = _inner(function).__doc__  # as it is: without one, `getdoc` has that of the builtin
+    return inspect.cleandoc(own) if isinstance(own, str) else inspect.getdoc(type(inner)) or ""
+
+
+def _check_kind(tool: str, function: object, *, named: bool) -> None:
+    """Refuse what is no function, or can be no tool whatever its parameters are."""
+    if not callable(function):
+        raise ToolError(tool, f"a tool is made of a function, not of {function!r:.60}")
+    if isinstance(function, type):
+        raise ToolError(tool, "a class makes objects; give a function that returns one, or a method of an object")
+    if tool == "<lambda>" and not named:
+        raise ToolError("lambda", "a lambda has no name that could be called; give it one with name=, or write a def")
+    inner = _inner(function)
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise ToolError(tool, "it yields, and a call has one result; return a list of what it yields")
+
+
+def _hints(tool: str, function: Callable[..., object]) -> tuple[dict[str, Any], inspect.Signature]:
+    """What its parameters and its result are annotated with, resolved, and its signature."""
+    inner = _inner(function)
+    try:
+        hints = get_type_hints(inner, localns=cast("Any", _around(inner)), include_extras=True)
+        return hints, inspect.signature(function)
+    except NameError as error:
+        unknown = error.name or str(error)
+        where = next(_annotated_with(inner, unknown), "")
+        problem = (
+            f"{unknown!r}, which its annotation names, cannot be found; define or import it at the top of the module"
+        )
+        raise ToolError(tool, f"{where}{problem}, not under `if TYPE_CHECKING:`") from error
+    except Exception as error:
+        problem = f"its signature cannot be read: {_cause(error)}; write a function around it, with annotations"
+        raise ToolError(tool, problem) from error
+
+
+def _around(function: Callable[..., object]) -> Mapping[str, Any] | None:
+    """The names that a function within a function sees there: annotations as text may name them."""
+    try:
+        return inspect.getclosurevars(inspect.unwrap(function)).nonlocals
+    except (TypeError, ValueError):  # it is built in, or one of them is not yet bound
+        return None
+
+
+def _annotated_with(function: Callable[..., object], name: str) -> Iterator[str]:
+    """Where in its annotations, as they are written, a name stands."""
+    try:
+        written: object = getattr(function, "__annotations__", None)
+    except NameError:  # a Python that reads annotations as late as this
+        return
+    if isinstance(written, Mapping):
+        for parameter, annotation in cast("Mapping[str, object]", written).items():
+            if re.search(rf"\b{re.escape(name)}\b", str(annotation)):
+                yield f"{_RETURNED if parameter == 'return' else f'parameter {parameter!r}'}: "
+
+
+# --- what it takes -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parameter:
+    """One argument: its type, and what is said of it in the schema beside that.
+
+    Attributes:
+        filled: Gives its value where it is left out and the function's own default is none, but pydantic's `Field(…)`.
+    """
+
+    name: str
+    annotation: Any
+    adapter: "TypeAdapter[Any]"
+    required: bool
+    said: Mapping[str, Any]
+    filled: Any = _MISSING
+
+
+def _wanted(tool: str, function: Callable[..., object], signature: inspect.Signature) -> Iterator[inspect.Parameter]:
+    """The parameters that are arguments; those that nobody could give by name are refused."""
+    bound = function.keywords if isinstance(function, partial) else {}
+    for number, each in enumerate(signature.parameters.values()):
+        if each.kind is each.VAR_POSITIONAL:
+            raise _refused(tool, f"*{each.name}", f"arguments are given by name; take a list, `{each.name}: list[str]`")
+        if each.kind is each.VAR_KEYWORD:
+            problem = f"no schema could say what it takes; name each, or take a dict, `{each.name}: dict[str, str]`"
+            raise _refused(tool, f"**{each.name}", problem)
+        if each.kind is each.POSITIONAL_ONLY:
+            raise _refused(tool, each.name, "arguments are given by name, and it has none: take out the `/` after it")
+        if not number and each.name in {"self", "cls"} and each.annotation is _MISSING:
+            raise _refused(tool, each.name, "it is a method without its object; give the method of an object")
+        if each.name not in bound and each.name != CALL_ID:
+            yield each
+
+
+def _parameter(tool: str, given: inspect.Parameter, hints: Mapping[str, Any]) -> _Parameter:
+    annotation, default = hints.get(given.name, given.annotation), given.default
+    said: dict[str, Any] = {}
+    filled: Any = _MISSING
+    if isinstance(default, FieldInfo):
+        annotation = Annotated[Any if annotation is _MISSING else annotation, default]
+        field, default = default, default.get_default(call_default_factory=False)
+        default = _MISSING if default is PydanticUndefined else default
+        if not field.is_required():
+            filled = partial(field.get_default, call_default_factory=True)
+    if (about := _about(annotation)) is not None:
+        said["description"] = about
+    annotated = annotation is not _MISSING
+    annotation = annotation if annotated else Any
+    if default is None and annotated and annotation not in _AS_THEY_ARE[:2]:
+        annotation = Optional[annotation]  # noqa: UP045 - the annotation may be a text, which knows no |
+    adapter = _adapter(tool, f"parameter {given.name!r}", annotation)
+    _schema_of(tool, f"parameter {given.name!r}", adapter, "validation")
+    _check_from_json(tool, given.name, adapter.core_schema)
+    if default is not _MISSING:
+        shown = _shown(adapter, default)
+        if shown is not _MISSING:
+            said["default"] = shown
+        elif annotation is Any:
+            raise _refused(tool, given.name, f"its default is no JSON, and it is not annotated; {_BIND}")
+    required = default is _MISSING and filled is _MISSING
+    return _Parameter(
+        name=given.name, annotation=annotation, adapter=adapter, required=required, said=said, filled=filled
+    )
+
+
+_BIND: Final = "annotate it with what JSON can hold, or give it beforehand: functools.partial(function, name=value)"
+
+
+def _refused(tool: str, parameter: str, problem: str) -> ToolError:
+    return ToolError(tool, f"parameter {parameter!r}: {problem}")
+
+
+def _adapter(tool: str, what: str, annotation: Any) -> "TypeAdapter[Any]":
+    origin = get_origin(annotation)
+    if origin in (Iterable, Iterator):  # pydantic would look at each only while the function runs
+        annotation = list[get_args(annotation)]  # type: ignore[misc]
+    try:
+        return TypeAdapter(annotation)
+    except Exception as error:
+        raise ToolError(tool, f"{what}: {_cause(error)}; {_RETURN if what == _RETURNED else _BIND}") from error
+
+
+_RETURN: Final = "return what JSON can hold, such as a model or a dict, or leave the annotation out"
+
+
+def _shown(adapter: "TypeAdapter[Any]", default: object) -> Any:
+    """A default as JSON, for the schema; `_MISSING` where it is none: the function still has it."""
+    try:
+        return as_json(adapter.dump_python(default, mode="json", warnings="error"))
+    except Exception:  # noqa: BLE001 - whatever a value trips over
+        return _MISSING
+
+
+def _about(annotation: object) -> str | None:
+    """What is said of a parameter in its annotation: `Annotated[str, "the city"]`, with a `Doc` or a `Field`."""
+    if get_origin(annotation) is not Annotated:
+        return None
+    said = (getattr(each, "documentation", getattr(each, "description", each)) for each in get_args(annotation)[1:])
+    return next((text for text in said if isinstance(text, str)), None)
+
+
+def _check_from_json(tool: str, name: str, schema: object) -> None:
+    """Refuse a type of which there is a schema and yet no value that JSON could hold."""
+    left = [schema]
+    while left:
+        each = left.pop()
+        if isinstance(each, list | tuple):
+            left.extend(cast("Sequence[object]", each))
+        if not isinstance(each, Mapping):
+            continue
+        known = cast("Mapping[str, Any]", each)
+        kind = known.get("type")
+        if kind in _ONLY_PYTHON:
+            raise _refused(tool, name, f"no JSON can be what it is annotated with; {_BIND}")
+        if any(isinstance(value, Enum) and not isinstance(value, str | int) for value in known.get("expected", ())):
+            raise _refused(tool, name, "a Literal of an enum's members is not read from JSON; name the enum, or values")
+        if kind == "generator":
+            raise _refused(tool, name, "it would be read only while the function runs; say list[…] or Sequence[…]")
+        if kind in {"set", "frozenset"} and _is_unhashable(known.get("items_schema", {})):
+            raise _refused(tool, name, "a set cannot hold what has no hash; say list[…], or freeze the model")
+        if kind == "dict" and not _is_key(known.get("keys_schema", {})):
+            raise _refused(tool, name, "the keys of a JSON object are texts; say list[tuple[…, …]], or take other keys")
+        left.extend(value for key, value in known.items() if key not in _OTHER_BRANCH)
+
+
+def _is_unhashable(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") in _UNHASHABLE or getattr(schema.get("cls"), "__hash__", id) is None
+
+
+def _is_key(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") not in {"tuple", "named-tuple", "model", "dataclass", "frozenset", *_UNHASHABLE}
+
+
+class _Schemas(GenerateJsonSchema):
+    """A default that is no JSON is left out in silence: the function has it all the same."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as pydantic has it
+
+
+def _input_schema(parameters: Sequence[_Parameter], about: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    inputs: list[Any] = [(each.name, "validation", each.adapter) for each in parameters]
+    schemas, shared = TypeAdapter.json_schemas(inputs, schema_generator=_Schemas) if inputs else ({}, {})
+    for each in parameters:
+        schema: dict[str, Any] = dict(cast("Any", schemas)[each.name, "validation"])
+        described = {"description": about[each.name]} if each.name in about else {}
+        found[each.name] = {**described, **schema, **each.said}
+    required = [each.name for each in parameters if each.required]
+    rest = {key: value for key, value in shared.items() if key == "$defs"}
+    needed = {"required": required} if required else {}
+    return {"type": "object", "properties": found, **needed, "additionalProperties": False, **rest}
+
+
+# --- what it gives -----------------------------------------------------------------
+
+
+def _output(tool: str, annotation: Any) -> tuple[Mapping[str, Any] | None, Callable[[object], object] | None]:
+    """The schema of what it returns, and what makes JSON of that; None where nothing is said, or nothing is to do."""
+    if get_origin(annotation) in (Awaitable, Coroutine):
+        annotation = get_args(annotation)[-1]
+    if annotation in (Never, NoReturn):
+        return None, None
+    if annotation in (_MISSING, *_AS_THEY_ARE[:2]):
+        return None, partial(_given, _ANYTHING)
+    adapter = _adapter(tool, _RETURNED, annotation)
+    schema = _schema_of(tool, _RETURNED, adapter, "serialization")
+    return schema, None if annotation in _GIVEN_AS_THEY_ARE else partial(_given, adapter)
+
+
+def _schema_of(tool: str, what: str, adapter: "TypeAdapter[Any]", mode: Any) -> dict[str, Any]:
+    try:
+        schema = adapter.json_schema(mode=mode, schema_generator=_Schemas)
+    except Exception as error:
+        raise ToolError(tool, f"{what}: {_cause(error)}; {_RETURN if what == _RETURNED else _BIND}") from error
+    return {key: value for key, value in schema.items() if key != "title"}
+
+
+def _cause(error: Exception) -> str:
+    """The first sentence of an error: pydantic goes on with what would help its own users."""
+    said = str(error).strip().split("\n", 1)[0].partition(". Set `")[0]
+    return f"no JSON Schema can be made of it ({beginning(said, _LONGEST_CAUSE)})"
