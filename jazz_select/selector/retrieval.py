@@ -183,3 +183,29 @@ class CandidateSource:
         if len(requests) == 1:
             return [await one(requests[0], focuses[0])]
         return await asyncio.gather(*(one(*each) for each in zip(requests, focuses, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class SelectRequest:
+    """One request among many: what `FlowSelector.select` takes for one."""
+
+    enhanced_query: str
+    candidates: Sequence[Mapping[str, Any]] | None = None
+    episode_summaries: Sequence[str] | None = None
+
+
+async def candidate_sets(
+    asked: Sequence[SelectRequest], requests: Sequence[Request], narrower: CandidateSource, context: Mapping[str, Any]
+) -> list[CandidateSet | None]:
+    """The candidates of each request, recalled in one go where they are not given; None where nothing is asked."""
+    found: dict[int, CandidateSet] = {}
+    recalled: list[int] = []
+    for number, (each, request) in enumerate(zip(asked, requests, strict=True)):
+        if each.candidates is not None:
+            found[number] = await narrower.given(each.candidates, context)
+        elif not request.blank:
+            recalled.append(number)
+    if recalled:
+        results = await narrower.recalled([requests[number] for number in recalled], context)
+        found.update(zip(recalled, results, strict=True))
+    return [found.get(number) for number in range(len(asked))]

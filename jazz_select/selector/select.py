@@ -1,7 +1,8 @@
 """`FlowSelector`: narrow what there is, decide among what is left, record how."""
 
+import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Self
@@ -11,7 +12,6 @@ from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory
 from jazz_select.selector.availability import Availability
-from jazz_select.selector.batch import SelectRequest, candidate_sets, choose_all
 from jazz_select.selector.choice import (
     CandidateOrder,
     Choice,
@@ -31,7 +31,7 @@ from jazz_select.selector.options import (
 )
 from jazz_select.selector.prompt import PROMPT_TOKENS
 from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection
-from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request
+from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, SelectRequest, candidate_sets
 from jazz_select.telemetry import span
 from jazz_select.values import Candidate, Decision, Latency, Reason, Tier
 
@@ -245,7 +245,7 @@ class FlowSelector:
         surroundings: Mapping[str, Any] = {} if context is None else context
         texts = [Request.of(each.enhanced_query, each.episode_summaries) for each in asked]
         narrowed = await candidate_sets(asked, texts, self._narrower, surroundings)
-        chosen = await choose_all(texts, narrowed, self._chosen, surroundings, at_once=self._at_once)
+        chosen = await _choose_all(texts, narrowed, self._chosen, surroundings, at_once=self._at_once)
         return [each or _nothing_asked() for each in chosen]
 
     async def _chosen(
@@ -323,3 +323,31 @@ class FlowSelector:
 
 def _nothing_asked() -> FlowSelectionResult:
     return FlowSelectionResult(decision=Decision(tier=Tier.OPEN, reason=Reason.NONE, notes=(_BLANK,)))
+
+
+_ChooseOne = Callable[[Request, CandidateSet, Mapping[str, Any], float], Awaitable[FlowSelectionResult]]
+
+
+async def _choose_all(
+    requests: Sequence[Request],
+    narrowed: Sequence[CandidateSet | None],
+    chosen: _ChooseOne,
+    context: Mapping[str, Any],
+    *,
+    at_once: int,
+) -> list[FlowSelectionResult | None]:
+    """The second stage of each, so many side by side; one that raises ends all, and raises as it did."""
+    places = asyncio.Semaphore(at_once)
+
+    async def one(request: Request, left: CandidateSet | None) -> FlowSelectionResult | None:
+        if left is None:
+            return None
+        async with places:
+            return await chosen(request, left, context, perf_counter())
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(*each)) for each in zip(requests, narrowed, strict=True)]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jazz_select import FlowSelector
-from jazz_select.selector.batch import SelectRequest
+from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import flow_id
 from tests.unit.selector.shop import NAMES, flow, metadata, shop
