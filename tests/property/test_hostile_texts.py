@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jazz_select.agent.chain.formatting import INCOMPLETE, NO_ANSWER
 from jazz_select.agent.chain.formatting import PROMPT as FORMATTING
 from jazz_select.agent.chain.prompts import INSTRUCTIONS, UNREADABLE
+from jazz_select.chat.json_reader import too_large
 from jazz_select.routing.decisions.points import ToolCandidate, decision_prompt
 from jazz_select.selector.prompt import SYSTEM_PROMPT, build_prompt
 from tests.attacks.places import MARKERS, ORDINARY, PLACES, assert_unforged, chained, look, shape
@@ -64,6 +65,8 @@ def thousand() -> list[str]:
 TEXTS = thousand()
 PACK = 25
 PUNCTUATION = "\n\r\u2028\x85[]\"{}<>&.…1 \\'-"
+IN_A_REPLY = {"in_a_name_of_a_tool", "in_an_unknown_call"}
+"""Where the text stands in what a model says: one that is too large is not read, and no call."""
 LONG = {
     "a line": "x",
     "lines": "x\n",
@@ -88,7 +91,9 @@ def test_a_thousand_texts(place: str) -> None:
 @pytest.mark.parametrize("place", PLACES)
 def test_long_texts(place: str) -> None:
     for part in LONG.values():
-        assert_unforged(place, part * (50_000 // len(part)))
+        text = part * (50_000 // len(part))
+        if not (place in IN_A_REPLY and too_large(text)):
+            assert_unforged(place, text)
 
 
 @pytest.mark.parametrize("part", LONG.values(), ids=LONG)

@@ -398,13 +398,16 @@ class _Notes:
         self.read[agent_id] += 1
         return self.note
 
+    async def count(self, agent_id: str) -> int:
+        return 0
+
     async def other_layouts(self, agent_id: str) -> dict[str, int]:
         return {}
 
 
 async def test_the_agents_asked_for_longest_ago_are_let_go() -> None:
     store = _Notes()
-    agents = Agents(store, 4)  # pyright: ignore[reportArgumentType] - as much of a store as it asks
+    agents = Agents(store, 512)  # pyright: ignore[reportArgumentType] - as much of a store as it asks
     for number in range(80):  # a MiB each
         await agents.state(f"agent {number}")
         await agents.state("agent 0")
@@ -415,7 +418,7 @@ async def test_the_agents_asked_for_longest_ago_are_let_go() -> None:
 
 
 async def test_a_lock_is_kept_while_somebody_holds_it() -> None:
-    agents = Agents(_Notes(), 4)  # pyright: ignore[reportArgumentType]
+    agents = Agents(_Notes(), 512)  # pyright: ignore[reportArgumentType]
     async with agents.writing("shop"):
         assert agents.writing("shop").locked()
     size = grown(lambda: [agents.writing(f"agent {number}") for number in range(5_000)] and None)

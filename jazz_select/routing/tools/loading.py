@@ -182,6 +182,7 @@ class ToolData(BaseModel):
     destructive: bool = False
     id: str = ""
     idempotent: bool = False
+    read_only: bool | None = None
 
 
 def _told(file: Path) -> Iterator[Tool]:

@@ -222,7 +222,7 @@ def test_whoever_destroys_does_not_read_and_a_server_may_say_who_does() -> None:
     hints: list[dict[str, Any]] = [{"readOnlyHint": True}, {"readOnlyHint": False}, {}]
     listed = [{"name": "list_it", "annotations": each} for each in hints]
     assert [each.read_only for each in tools_from_mcp(listed)] == [True, False, None]
-    assert [each.reads for each in tools_from_mcp(listed)] == [True, False, True]
+    assert [each.reads for each in tools_from_mcp(listed)] == [True, False, False], "without hints it destroys"
 
 
 async def test_a_flows_own_examples_are_sure_whatever_words_they_have(made: Made, pack: FlowRegistry) -> None:

@@ -134,6 +134,7 @@ tools:
     capabilities: [Order:read]
     destructive: true
     idempotent: true
+    read_only: false
     id: shop#1
   - function: yaml_shop:add
     provider: shop
@@ -178,6 +179,7 @@ def test_yaml_says_whatever_a_tool_has(shop: Path) -> None:
         "destructive": True,
         "id": "shop#1",
         "idempotent": True,
+        "read_only": False,
     }
     assert (tools["add"].id, tools["add"].description) == ("shop.add", "Add two numbers.")
     assert tools["add"].input_schema["required"] == ["left", "right"]
