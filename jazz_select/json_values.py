@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
+from hmac import compare_digest
+from hmac import digest as hmac
 from typing import Any, Final, cast
 
 import orjson
 
+from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.text import as_text
 
 DEEPEST: Final = 64
@@ -17,6 +20,7 @@ DEEPEST: Final = 64
 MOST_VALUES: Final = 10_000
 MOST_LETTERS: Final = 4_000_000
 """Of what a tool may return: texts, numbers, lists and objects together; and characters in all of it."""
+_SIGNATURE: Final = "signature"
 _LARGEST: Final = 2**63
 _MOST_DIGITS: Final = 18
 _LARGEST_FACT: Final = 20_000
@@ -89,6 +93,56 @@ def shown_json(value: object) -> Any:
         TypeError: Its JSON part itself is none, such as half of a surrogate pair.
     """
     return orjson.loads(orjson.dumps(value, default=_shown, option=orjson.OPT_NON_STR_KEYS))
+
+
+def signed(text: str, secret: str | bytes | None) -> str:
+    """A JSON object with its signature in it: HMAC-SHA-256 (RFC 2104) of its canonical form, keys in order.
+
+    It holds through whatever stores JSON as values: other blanks, another order of keys. Without a secret, the text.
+
+    Raises:
+        ConfigError: The secret is empty.
+    """
+    if secret is None:
+        return text
+    value = orjson.loads(text)
+    return orjson.dumps({**value, _SIGNATURE: _mac(value, secret)}).decode()
+
+
+def unsigned(text: str | bytes, secret: str | bytes | None) -> str | bytes:
+    """A JSON object without its signature, once that is found to be right; where there is no secret, whatever it is.
+
+    Raises:
+        ConfigError: The secret is empty.
+        SnapshotError: It is no JSON object, or not signed with this secret.
+    """
+    marked = _SIGNATURE in text if isinstance(text, str) else _SIGNATURE.encode() in text
+    if secret is None and not marked:
+        return text
+    try:
+        value: Any = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        problem = f"the text: it is no JSON: {error}"
+        raise SnapshotError(problem) from error
+    if not isinstance(value, dict):
+        problem = "the text: it is no JSON object"
+        raise SnapshotError(problem)
+    fields = cast("dict[str, Any]", value)
+    found = fields.pop(_SIGNATURE, "")
+    if secret is not None and not (
+        isinstance(found, str) and compare_digest(found.encode(), _mac(value, secret).encode())
+    ):
+        problem = "it is not signed with this secret, or was changed since: do not go on with it"
+        raise SnapshotError(problem, missing=(_SIGNATURE,))
+    return orjson.dumps(fields)
+
+
+def _mac(value: object, secret: str | bytes) -> str:
+    key = secret.encode() if isinstance(secret, str) else secret
+    if not key:
+        msg = "secret is empty: anybody could sign with it; take random bytes, such as secrets.token_bytes(32)"
+        raise ConfigError(msg)
+    return hmac(key, plain_bytes(value), "sha256").hex()
 
 
 def plain_bytes(value: object) -> bytes:

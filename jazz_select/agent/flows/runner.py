@@ -284,7 +284,9 @@ class FlowRunner:
     async def _chained(self, begun: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
         """The flow's own chain, from where it stands."""
         names, chain = [name for name, _ in left], [step for _, step in left]
-        if begun.tool and begun.left[:1] == tuple(names[:1]):  # a choice was made, and what it fell on has waited since
+        if (
+            begun.tool and begun.left[:1] == tuple(names[:1]) and self._may_be(begun.tool, chain[0])
+        ):  # a choice was made, and what it fell on has waited since
             chain = [begun.tool, *chain[1:]]
         begun = replace(begun, left=tuple(names))
         begun = await self._filled(begun, chain)
@@ -336,6 +338,12 @@ class FlowRunner:
         taken = {folded_name(name) for tool in tools for name in fields(tool.input_schema)}
         given = {folded_name(name) for name in named} - taken
         return tuple(name for name in missing if folded_name(name) in given)
+
+    def _may_be(self, tool: str, step: Step) -> bool:
+        """Whether a choice at this step can have fallen on this tool: what was saved may have been changed."""
+        if isinstance(step, GuidedDecisionPoint):
+            return tool in step.candidate_tools or tool == step.fallback_tool
+        return tool == step if isinstance(step, str) else tool in self._executor.tools
 
     def _told(self, record: StepRecord) -> Ran:
         output = output_text(record.output) if record.status == "ok" else f"it ran: {record.error}"

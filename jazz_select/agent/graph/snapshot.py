@@ -8,6 +8,7 @@ from pydantic_core import PydanticSerializationError
 
 from jazz_select.agent.graph.state import NodeRecord, StateT, TurnState
 from jazz_select.errors import SnapshotError
+from jazz_select.json_values import signed, unsigned
 from jazz_select.text import describe_error
 
 VERSION: Final = 1
@@ -67,17 +68,23 @@ class Snapshot(BaseModel):
                 raise SnapshotError(problem)
         return found
 
-    def to_json(self) -> str:
-        """As a JSON text."""
-        return self.model_dump_json()
+    def to_json(self, *, secret: str | bytes | None = None) -> str:
+        """As a JSON text; signed, where there is a secret, so that nobody else changes it unseen."""
+        return signed(self.model_dump_json(), secret)
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> "Snapshot":
+    def from_json(cls, text: str | bytes, *, secret: str | bytes | None = None) -> "Snapshot":
         """Read one.
 
+        Args:
+            text: What `to_json` gave.
+            secret: What it was signed with: one that is not, or was changed since, is refused. Without a secret
+                whatever stands in it is believed: keep it where users cannot write.
+
         Raises:
-            SnapshotError: It is none, or of a version that is not known here.
+            SnapshotError: It is none, of a version that is not known here, or not signed with this secret.
         """
+        text = unsigned(text, secret)
         try:
             # By another version anything may look otherwise, so the version is what is looked at first.
             _Versioned.model_validate_json(text).check()
