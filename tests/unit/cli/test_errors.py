@@ -24,6 +24,7 @@ CASES = [
     pytest.param(["select", "hi", "--llm", "nobody:nothing"], {}, "nobody:nothing", id="unknown provider"),
     pytest.param(["select", "hi"], {"JAZZ_TOP_K": "many"}, "JAZZ_TOP_K: ", id="environment"),
     pytest.param(["select", "hi", "--agent", "nobody"], {}, "run jazz-select sync --flows", id="agent without flows"),
+    pytest.param(["select", "hi", "--agent", "nobody"], {}, "(--agent names another one)", id="another agent"),
     pytest.param(["select", "", "--agent", "nobody"], {}, "--agent nobody --index", id="and nothing asked"),
     pytest.param(["select", "hi", "--index", "{folder}/new"], {}, "/new first", id="no index"),
     pytest.param(["list", "--index", "{folder}/new"], {}, "/new first", id="list without an index"),
