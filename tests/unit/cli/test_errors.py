@@ -123,6 +123,7 @@ def test_a_server_that_does_not_answer(shared: Jazz) -> None:
         ),
         ("- {request: hi, expect: []}\n- {request: hi}", "entry 2: expect: Field required"),
         ("- {request: hi, expect: [], expected: []}", "entry 1: expected: Extra inputs"),
+        ("- {request: hi, expect: refund_order}", "entry 1: expect: has to be a list, even of one: [refund_order]"),
         ("- {request: '', expect: []}", "entry 1: request: "),
         ("- request: [", "is no YAML"),
         ("[]", "holds no requests"),
