@@ -110,7 +110,8 @@ def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[s
     if lacking:
         flow, names = lacking[0]
         meant = [_meant(name, toolbox) for name in names]
-        others = f"; so do {len(lacking) - 1} other flows: {', '.join(each.name for each, _ in lacking[1:6])}"
+        more = "so does 1 other flow" if len(lacking) == 2 else f"so do {len(lacking) - 1} other flows"  # noqa: PLR2004
+        others = f"; {more}: {', '.join(each.name for each, _ in lacking[1:6])}"
         problem = f"names tools that do not exist: {', '.join(meant)}{others if len(lacking) > 1 else ''}"
         raise FlowValidationError(flow.label, "tools", problem, place=flow.place)
     return ()

@@ -348,7 +348,8 @@ class DuplicateToolError(ToolError):
 
     def __init__(self, tool: str, ids: tuple[str, str]) -> None:
         self.ids = ids
-        super().__init__(tool, f"two tools have this name ({ids[0]} and {ids[1]}); rename one, or connect only one")
+        problem = f"two tools have this name ({ids[0]} and {ids[1]}); rename one, or connect only one"
+        super().__init__(tool, f"{problem}; prefix= of tools_from_session and tools_from_mcp tells servers apart")
 
 
 class ToolArgumentsError(ToolError):

@@ -128,10 +128,8 @@ def unsigned(text: str | bytes, secret: str | bytes | None) -> str | bytes:
         problem = "the text: it is no JSON object"
         raise SnapshotError(problem)
     fields = cast("dict[str, Any]", value)
-    found = fields.pop(_SIGNATURE, "")
-    if secret is not None and not (
-        isinstance(found, str) and compare_digest(found.encode(), _mac(value, secret).encode())
-    ):
+    found = str(fields.pop(_SIGNATURE, "")).encode(errors="replace")
+    if secret is not None and not compare_digest(found, _mac(fields, secret).encode()):
         problem = "it is not signed with this secret, or was changed since: do not go on with it"
         raise SnapshotError(problem, missing=(_SIGNATURE,))
     return orjson.dumps(fields)

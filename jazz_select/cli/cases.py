@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from jazz_select.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from jazz_select.flow.base import FlowRegistry
 
 
@@ -33,6 +35,13 @@ class Case(BaseModel):
     """What the case shows."""
 
 
+def _problem(error: "ErrorDetails") -> str:
+    given: object = error["input"]
+    if error["type"] == "tuple_type" and isinstance(given, str) and len(error["loc"]) > 1:
+        return f"has to be a list, even of one: [{given:.80}]"
+    return error["msg"]
+
+
 _CASES = TypeAdapter(tuple[Case, ...])
 
 
@@ -54,7 +63,7 @@ def load_cases(file: Path, registry: "FlowRegistry", *, flows: str) -> tuple[Cas
         first = error.errors()[0]
         entry, *field = first["loc"] or ("",)
         where = f", entry {entry + 1}" if isinstance(entry, int) else ""
-        msg = f"{file}{where}: {'.'.join(map(str, field)) or 'requests'}: {first['msg']}"
+        msg = f"{file}{where}: {'.'.join(map(str, field)) or 'requests'}: {_problem(first)}"
         raise ConfigError(msg) from error
     for number, case in enumerate(cases, 1):
         for name in case.expect:

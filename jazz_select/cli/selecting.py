@@ -58,7 +58,7 @@ def run(
             hint(line_of(span))
     else:
         console = stdout()
-        console.print(show.selection(console, result, request=request, episodes=episodes, model=settings.llm))
+        console.print(show.selection(console, result, request=request, episodes=episodes, settings=settings))
         for span in trace:
             console.print(" " * 2 * span.depth, styled(line_of(span), "dim", limit=1_000), sep="", soft_wrap=True)
 

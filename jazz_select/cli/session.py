@@ -115,7 +115,9 @@ async def changes_note(memory: "ProceduralMemory", registry: "FlowRegistry", set
 
 def nothing_synced(settings: "Settings") -> ConfigError:
     """The error for an agent without flows."""
-    msg = f"agent {settings.agent_id!r} has no flows in the index {place(settings)}: run {sync_command(settings)} first"
+    other = " (--agent names another one)" if is_there(settings) else ""
+    where = f"agent {settings.agent_id!r}{other} has no flows in the index {place(settings)}"
+    msg = f"{where}: run {sync_command(settings)} first"
     return ConfigError(msg)
 
 

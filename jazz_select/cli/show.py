@@ -8,11 +8,13 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from jazz_select.cli.session import sync_command
 from jazz_select.cli.terminal import mark, printable, styled
 from jazz_select.values import Candidate, Decision, Reason
 
 if TYPE_CHECKING:
     from jazz_select.selector.result import FlowSelectionResult
+    from jazz_select.settings import Settings
 
 WHY = {
     Reason.SINGLE: "one candidate was left, so nobody was asked",
@@ -27,7 +29,7 @@ WHY = {
 
 
 def selection(
-    console: Console, result: "FlowSelectionResult", *, request: str, episodes: Sequence[str], model: str | None
+    console: Console, result: "FlowSelectionResult", *, request: str, episodes: Sequence[str], settings: "Settings"
 ) -> Group:
     """All of it."""
     asked = _facts()
@@ -36,7 +38,7 @@ def selection(
         asked.add_row("earlier", styled(episode))
     candidates = result.decision.candidates
     offered = _table(console, result.decision) if candidates else Text("\nno candidates\n", style="yellow")
-    return Group(asked, offered, _reasons(result, model=model))
+    return Group(asked, offered, _reasons(result, settings))
 
 
 def arms(candidates: Sequence[Candidate]) -> tuple[str, ...]:
@@ -84,23 +86,23 @@ def _per_arm(candidate: Candidate, names: Sequence[str]) -> list[str]:
     return cells
 
 
-def _reasons(result: "FlowSelectionResult", *, model: str | None) -> Table:
+def _reasons(result: "FlowSelectionResult", settings: "Settings") -> Table:
     decision, took = result.decision, result.decision.latency
     facts = _facts()
     facts.add_row("chosen", styled(", ".join(result.names) or "nothing", "bold green" if result.names else "yellow"))
     facts.add_row("why", styled(_why(result)))
     facts.add_row("tier", styled(f"{decision.tier.value}, reason {decision.reason.value}"))
-    if decision.model or (model and decision.raw_reply is not None):
+    if decision.model or (settings.llm and decision.raw_reply is not None):
         used = decision.usage
         tokens = f", {used.input_tokens} tokens in, {used.output_tokens} out" if used else ""
-        facts.add_row("model", styled(f"{decision.model or model}{tokens}"))
+        facts.add_row("model", styled(f"{decision.model or settings.llm}{tokens}"))
     if decision.raw_reply is not None:
         facts.add_row("reply", styled(decision.raw_reply))
     if decision.error:
         facts.add_row("error", styled(decision.error, "red"))
     names = {candidate.flow_id: candidate.flow_name for candidate in decision.candidates}
     for flow_id in result.unresolved_ids:
-        facts.add_row("unresolved", styled(_unresolved(flow_id, names), "yellow"))
+        facts.add_row("unresolved", styled(_unresolved(flow_id, names, settings), "yellow"))
     for note in decision.notes:
         facts.add_row("note", styled(note, "yellow"))
     parts = f"recall {milliseconds(took.recall_s)}, choice {milliseconds(took.choose_s)}"
@@ -116,9 +118,9 @@ def _why(result: "FlowSelectionResult") -> str:
     return f"{WHY[result.decision.reason]}, passing over {' and '.join(passed_over)}, {which}"
 
 
-def _unresolved(flow_id: str, names: dict[str, str]) -> str:
+def _unresolved(flow_id: str, names: dict[str, str], settings: "Settings") -> str:
     if flow_id in names:
-        return f"{names[flow_id] or flow_id} is in the index, but not among the flows: run jazz-select sync"
+        return f"{names[flow_id] or flow_id} is in the index, but not among the flows: run {sync_command(settings)}"
     return f"{flow_id} was not offered"
 
 

@@ -309,8 +309,18 @@ def _validated(file: Path, number: int, entry: object) -> FlowData:
     try:
         return FlowData.model_validate(fields)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first = _first(error.errors(include_url=False))
         raise FlowValidationError(label, _field(first["loc"]), _problem(first), place=place) from error
+
+
+def _first(errors: list[ErrorDetails]) -> ErrorDetails:
+    """The one to tell: where a field is missing and another stands in its place, that is mostly a misspelt one."""
+    first = errors[0]
+    beside = (
+        each for each in errors if each["type"] == "extra_forbidden" and len(first["loc"]) == len(each["loc"]) > 1
+    )
+    same = (each for each in beside if each["loc"][:-1] == first["loc"][:-1])
+    return next(same, first) if first["type"] == "missing" else first
 
 
 def _place(file: Path, number: int) -> str:
@@ -346,6 +356,9 @@ def _problem(error: ErrorDetails) -> str:
 
 
 def _unknown(field: str, *, of: int | str) -> str:
-    known = list({"chain": PointData, "branches": BranchData}.get(str(of), FlowData).model_fields)
+    kind, data = {"chain": ("choice between tools", PointData), "branches": ("branch", BranchData)}.get(
+        str(of), ("flow", FlowData)
+    )
+    known = list(data.model_fields)
     close = get_close_matches(field[:_LONGEST_FIELD], known, n=1)
-    return f"is no field of a flow; {f'did you mean {close[0]!r}?' if close else 'there are ' + ', '.join(known)}"
+    return f"is no field of a {kind}; {f'did you mean {close[0]!r}?' if close else 'there are ' + ', '.join(known)}"

@@ -9,11 +9,13 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import iter_modules
 from traceback import extract_tb
+from typing import Final
 
 from jazz_select.errors import FlowError, FlowLoadError
 from jazz_select.flow.origin import short_path
 
 _PREFIX = "_jazz_flows_"
+NOT_THERE: Final = "there is no package, module, folder or file of that name"
 
 
 def is_package(folder: Path) -> bool:
@@ -140,7 +142,7 @@ def _translated(subject: str, *, wanted: str = "") -> Generator[None, None, None
         raise
     except ModuleNotFoundError as error:
         if error.name and f"{wanted}.".startswith(f"{error.name}."):
-            raise FlowLoadError(subject, "there is no package, module, folder or file of that name") from error
+            raise FlowLoadError(subject, NOT_THERE) from error
         hint = "install it; a neighbouring file can only be imported if the folder has an __init__.py"
         raise FlowLoadError(
             subject, f"it needs the module {error.name!r}, which is not there{_at(error)}; {hint}"

@@ -21,6 +21,7 @@ class Choose:
 
 
 CHOOSE = Choose()
+"""The step that is left open on purpose: whatever fits what is there then."""
 Step = str | GuidedDecisionPoint | Choose
 _STEPS = (str, Tool, GuidedDecisionPoint, Choose)
 

@@ -1,6 +1,7 @@
 """The papers keep their word: every Python block runs, every link between them leads somewhere."""
 
 import ast
+import inspect
 import json
 import os
 import pkgutil
@@ -23,6 +24,7 @@ PAPERS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "b
 WITH_CODE = [path for path in PAPERS if list(blocks(path.read_text("utf-8"), path.name))]
 
 
+API = ROOT / "docs" / "api.md"
 NEEDS = {"docs/mcp.md": "mcp"}
 """Pages that only run with an extra, and the package that it brings."""
 
@@ -65,10 +67,35 @@ def test_links_between_the_papers_lead_somewhere(path: Path) -> None:
 
 
 def test_every_name_of_the_api_is_there_once() -> None:
-    names = re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text("utf-8"), re.MULTILINE)
+    names = re.findall(r"^::: (\S+)$", API.read_text("utf-8"), re.MULTILINE)
     assert len(names) > 50
     assert [each for each, number in Counter(names).items() if number > 1] == []
     assert [pkgutil.resolve_name(each) for each in names]
+
+
+def imported_by_papers() -> set[tuple[str, str]]:
+    """What the blocks of all papers import from here: module and name."""
+    trees = (ast.parse(block.source) for path in WITH_CODE for block in blocks(path.read_text("utf-8"), name(path)))
+    nodes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return {(node.module or "", each.name) for node in nodes for each in node.names}
+
+
+PACKAGES = ("jazz_select", "jazz_select.agent", "jazz_select.routing", "jazz_select.testing")
+PUBLIC = {(package, each) for package in PACKAGES for each in pkgutil.resolve_name(package).__all__}
+
+
+@pytest.mark.parametrize("names", [PUBLIC, imported_by_papers()], ids=["exported", "shown"])
+def test_every_name_that_a_reader_may_import_is_in_the_api(names: set[tuple[str, str]]) -> None:
+    listed = [pkgutil.resolve_name(each) for each in re.findall(r"^::: (\S+)$", API.read_text("utf-8"), re.MULTILINE)]
+    unlisted: set[str] = set()
+    for module, each in names:
+        if module.partition(".")[0] == "jazz_select":
+            value = pkgutil.resolve_name(f"{module}.{each}")
+            home = getattr(value, "__module__", None)
+            wholes = [one for one in listed if inspect.ismodule(one) and home in {None, one.__name__}]
+            if not any(value is one for one in listed) and not any(each in vars(whole) for whole in wholes):
+                unlisted.add(f"{module}.{each}")
+    assert unlisted == set()
 
 
 def test_every_decision_is_listed() -> None:

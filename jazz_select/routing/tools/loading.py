@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from jazz_select.errors import ConfigError, FlowLoadError, ToolError
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, yaml_documents
-from jazz_select.flow.imports import import_file, import_folder, import_name, is_package
+from jazz_select.flow.imports import NOT_THERE, import_file, import_folder, import_name, is_package
 from jazz_select.flow.origin import short_path
 from jazz_select.routing.decisions.points import DecisionCallback
 from jazz_select.routing.schemas.validity import Checker
@@ -35,6 +35,7 @@ NAME: Final = "TOOLS"
 LARGEST: Final = 16 << 20
 """Bytes of a listing that is read."""
 _YAML: Final = (".yaml", ".yml")
+_DATA: Final = (".json", *_YAML)
 POLICY: Final = "POLICY"
 """What a module calls the `DecisionCallback` that chooses where no model is configured."""
 
@@ -58,8 +59,17 @@ def load_tools(source: str | Path) -> Toolbox:
         for tool in _found(source):
             found.setdefault(id(tool), tool)  # one that a second module imports is still one
     if not found:
-        raise ToolError(str(source), f"there are no tools in it; give a module a list named {NAME}, see docs/tools.md")
+        raise ToolError(str(source), f"there are no tools in it; {_remedy(Path(source))}, see docs/tools.md")
     return Toolbox(found.values())
+
+
+def _remedy(source: Path) -> str:
+    """What makes a source without tools one that has some."""
+    if source.suffix.lower() in _DATA and source.is_file():
+        return "give it a list of them, in YAML under `tools:`"
+    data = sorted(each.name for each in source.glob("*") if each.suffix.lower() in _DATA) if source.is_dir() else []
+    named = f"of a folder only .py files are read, so name {data[0]} itself, or " if data else ""
+    return f"{named}give a module a list named {NAME}"
 
 
 def load_policy(source: str | Path) -> DecisionCallback | None:
@@ -83,7 +93,7 @@ def _flows_aside() -> Generator[None]:
 
 def _found(source: str | Path) -> Iterator[Tool]:
     path = Path(source)
-    if path.suffix.lower() in {".json", *_YAML} and path.is_file():
+    if path.suffix.lower() in _DATA and path.is_file():
         yield from (_listed(path) if path.suffix.lower() == ".json" else _told(path))
         return
     for name in _modules(source):
@@ -104,9 +114,19 @@ def _modules(source: str | Path) -> list[str]:
         if path.suffix.lower() != ".py":
             raise ToolError(path.name, "tools are read from .py, .yaml and .json files")
         return [import_file(path.resolve())]
-    if isinstance(source, str) and source and all(part.isidentifier() for part in source.split(".")):
-        return import_name(source)
-    raise ToolError(str(source), f"there is no such package, folder or file, seen from {Path.cwd()}")
+    is_name = isinstance(source, str) and path.suffix.lower() not in {".py", *_DATA}
+    if is_name and source and all(part.isidentifier() for part in str(source).split(".")):
+        try:
+            return import_name(str(source))
+        except FlowLoadError as error:
+            if error.problem == NOT_THERE:
+                raise _no_source(source) from error
+            raise
+    raise _no_source(source)
+
+
+def _no_source(source: str | Path) -> ToolError:
+    return ToolError(str(source), f"there is no such package, folder or file, seen from {Path.cwd()}")
 
 
 def _plain(file: Path) -> Path:
@@ -235,6 +255,8 @@ def _from_data(place: str, entry: object, node: yaml.Node) -> Tool:
         return _built(data, fields, run=given.get("function", ""))
     except (ToolError, ImportError, AttributeError, ValueError) as error:
         said = error.problem if isinstance(error, ToolError) else describe_error(error)
+        if isinstance(error, ModuleNotFoundError):
+            said = f"{said}; modules are looked for where Python looks for them (sys.path), not beside this file"
         raise wrong("function" if given.get("function") else "name", said) from error
 
 
@@ -245,7 +267,7 @@ def _built(data: ToolData, fields: dict[str, Any], *, run: str) -> Tool:
     module, colon, qualified = run.partition(":")
     if not colon or not qualified:
         msg = "it is told as `module:name`, such as shop.orders:lookup_order"
-        raise ValueError(msg)
+        raise ToolError(run, msg)
     function = attrgetter(qualified)(import_module(module))
     if isinstance(function, Tool):
         return replace(function, name=data.name or function.name, **fields)

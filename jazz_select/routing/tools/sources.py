@@ -85,6 +85,10 @@ def toolbox_of(given: object) -> Toolbox:
 
 
 def _as_tool(given: object, name: str = "") -> Tool:
+    if isinstance(given, str):
+        what = f"tools are Tools or functions, not the name {given!r:.80}"
+        msg = f"{what}; of what load_tools returns, .values() are the tools"
+        raise ConfigError(msg)
     if isinstance(given, type) or isinstance(getattr(given, "name", None), str) or not callable(given):
         check_named(given)
         return cast("Tool", given)

@@ -150,6 +150,7 @@ WRONG: dict[str, tuple[object, str]] = {
     "one function": (add, "put a single one in a list"),
     "nothing": (None, "a list of Tools and functions, or what load_tools returns, not None"),
     "a number": (3, "a list of Tools and functions"),
+    "names in a list": (["refund"], r"not the name 'refund'; of what load_tools returns, \.values\(\) are the tools"),
     "a number in a list": ([3], "tools are Tools or functions"),
     "a class in a list": ([ProceduralMemory], "tools are Tools or functions"),
     "another name": ({"sum": tool_from_function(add)}, "calls one 'sum' that calls itself 'add'"),

@@ -326,6 +326,12 @@ FIELD: list[tuple[str, str, str, str]] = [
     ("a branch of one word", yaml_of("x") + "  type: conditional\n  branches: [a]", "branches[0]", "pair"),
     ("a branch without a flow", yaml_of("x") + "  branches: [{when: a}]", "branches[0].flow", "is missing"),
     ("a branch with a slip", yaml_of("x") + "  branches: [{when: a, flow: b, if: c}]", "branches[0].if", "when, flow"),
+    (
+        "a branch misspelt",
+        yaml_of("x") + "  branches: [{whn: a, flow: b}]",
+        "branches[0].whn",
+        "of a branch; did you mean",
+    ),
     ("an entry of text", "- just text", "name", "a flow is a mapping"),
     ("too few examples", "- {name: x, description: d, condition: c, desired_effects: [e]}", "examples", "has 0"),
 ]

@@ -121,7 +121,11 @@ WRONG: dict[str, tuple[str, str]] = {
     "no candidates": ("chain: [{after_step: lookup_order}]", r"chain\[0\].candidate_tools: is missing"),
     "a field of a point that is none": (
         "chain: [{after_step: lookup_order, candidates: []}]",
-        r"chain\[0\].candidate(_tool)?s: is (no field of a flow; did you mean 'candidate_tools'|missing)",
+        r"chain\[0\].candidates: is no field of a choice between tools; did you mean 'candidate_tools'",
+    ),
+    "a tool with its arguments": (
+        "chain: [{lookup_order: {email: a}}]",
+        r"chain\[0\].lookup_order: is no field of a choice between tools; there are after_step, candidate_tools",
     ),
     "a number": ("chain: [12]", r"chain\[0\]: has to be a text, not int 12"),
     "a text for a chain": ("chain: lookup_order", r"chain: has to be a list"),

@@ -79,6 +79,7 @@ def test_a_listing_is_told_by_what_it_holds(tmp_path: Path, listing: object) -> 
         ("a.json", "[]", "there are no tools"),
         ("a.txt", "", ".py, .yaml and .json"),
         ("missing/a.py", None, "no such package, folder or file"),
+        ("a.yaml", None, "no such package, folder or file"),
     ],
 )
 def test_what_holds_no_tools_is_said(tmp_path: Path, name: str, text: str | None, problem: str) -> None:
@@ -86,6 +87,31 @@ def test_what_holds_no_tools_is_said(tmp_path: Path, name: str, text: str | None
         (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(ToolError, match=problem):
         load_tools(tmp_path / name)
+
+
+@pytest.mark.parametrize("source", ["tools_of_nobody.yaml", "tools_of_nobody.py", "tools_of_nobody", "json.nobody"])
+def test_a_source_that_is_not_there_is_no_matter_of_flows(source: str) -> None:
+    with pytest.raises(ToolError, match=f"'{source}': there is no such package, folder or file, seen from "):
+        load_tools(source)
+
+
+def test_a_folder_of_listings_alone_says_that_a_listing_is_named_itself(tmp_path: Path) -> None:
+    (tmp_path / "pilots.json").write_text(json.dumps(MCP), "utf-8")
+    with pytest.raises(ToolError, match=r"of a folder only \.py files are read, so name pilots\.json itself"):
+        load_tools(tmp_path)
+
+
+def test_a_module_puts_several_sources_together(tmp_path: Path) -> None:
+    (tmp_path / "pilots.json").write_text(json.dumps(MCP), "utf-8")
+    (tmp_path / "desk.yaml").write_text("tools: [{name: weigh}]", "utf-8")
+    (tmp_path / "all.py").write_text(
+        "from pathlib import Path\n"
+        "from jazz_select import load_tools\n"
+        "here = Path(__file__).parent\n"
+        "TOOLS = [*load_tools(here / 'desk.yaml').values(), *load_tools(here / 'pilots.json').values()]\n",
+        "utf-8",
+    )
+    assert list(load_tools(tmp_path)) == ["weigh", "read"]
 
 
 def test_a_module_that_fails_is_named(tmp_path: Path) -> None:
@@ -227,11 +253,11 @@ WRONG = {
     "bad syntax": ("tools:\n- name: a\n  - b", "line 3: "),
     "twice": ("- name: a\n  name: b", "'name' stands twice"),
     "too deep": ("- " * 200 + "a", "100 deep"),
-    "no module": ("- name: a\n  function: no_such_module:add", ":2: function: ModuleNotFoundError"),
+    "no module": ("- name: a\n  function: no_such_module:add", r":2: function: ModuleNotFoundError.*\(sys.path\)"),
     "no such function": ("- name: a\n  function: yaml_shop:subtract", ":2: function: AttributeError"),
-    "no colon": ("- name: a\n  function: yaml_shop.add", ":2: function: ValueError: it is told as `module:name`"),
+    "no colon": ("- name: a\n  function: yaml_shop.add", ":2: function: it is told as `module:name`"),
     "no function": ("- name: a\n  function: yaml_shop:DESK.nothing", ":2: function: a tool is made of a function"),
-    "nothing": ("", "there are no tools in it"),
+    "nothing": ("", "there are no tools in it; give it a list of them, in YAML under `tools:`"),
 }
 
 
