@@ -55,3 +55,16 @@ def test_nothing_breaks_it(value: object, message: str) -> None:
     for kind in ("string", "integer", "number", "boolean"):
         wanted = {"fact": Wanted({"type": kind}, {})}
         assert bare_answer(wanted, message).keys() | plain_answer(wanted, message).keys() <= {"fact"}
+
+
+def test_many_values_are_each_looked_for_in_all_that_was_said() -> None:
+    numbered = [100_000 + place for place in range(4_000)]
+    message, schema = " ".join(map(str, numbered)), {"type": "array", "items": {"type": "integer"}}
+    assert was_said(numbered[-200:], schema, {}, ["hello", message])
+    assert not was_said([*numbered[-199:], 1], schema, {}, ["hello", message])
+    assert was_said([str(each) for each in numbered[-200:]], {}, {}, ["hello", message])
+
+
+def test_places_of_a_value_may_overlap() -> None:
+    assert was_said("x. x", {}, {}, ["yx. x. x"])
+    assert was_said("1234567", {}, {}, ["call 91 23 45 67, or 1 23 45 67"])

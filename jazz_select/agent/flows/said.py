@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, InvalidOperation
+from functools import cached_property
 from typing import Any, Final, cast
 from unicodedata import category, normalize
 
@@ -22,10 +23,11 @@ def word_list(listed: str) -> frozenset[str]:
 _MOST_LEAVES: Final = 200
 _LONG_NUMBER: Final = 7
 """From so many digits on people write a number in groups: of phones, accounts, cards."""
+_LONGEST_NUMBER: Final = 64
 _LETTER: Final = r"[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 """A letter, digit or underscore of a script that parts its words."""
-_BEFORE: Final = rf"(?<!{_LETTER})(?<!{_LETTER}[-@.+])(?<!\d[,:/])"
-_AFTER: Final = rf"(?!{_LETTER})(?![-@.+]+{_LETTER})(?![,:/]\d)(?!'(?!s\b){_LETTER})"
+_BEFORE: Final = re.compile(rf"(?<!{_LETTER})(?<!{_LETTER}[-@.+])(?<!\d[,:/])")
+_AFTER: Final = re.compile(rf"(?!{_LETTER})(?![-@.+]+{_LETTER})(?![,:/]\d)(?!'(?!s\b){_LETTER})")
 _DIGITS: Final = r"(?:\d{1,3}(?:[.,]\d{3})+(?:[.,]\d{1,2})?|\d+(?:[.,]\d+)?)"
 _UNIT: Final = r"(?:st|nd|rd|th|am|pm|h|d|s|x|k|kg|g|cm|mm|m|km|l|ml|gb|mb|tb|eur|usd|min|days?|weeks?|months?|years?)?"
 _NUMBER: Final = re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})([-+]?{_DIGITS}){_UNIT}(?!{_LETTER})(?![-.,:/]\d)")
@@ -114,18 +116,52 @@ def was_said(value: object, part: object, root: Schema, messages: Iterable[str])
         root: Where references of that point.
         messages: What the user said.
     """
-    texts = [folded(text) for text in messages]
     leaves = list(_leaves(value, part, root))
-    return 0 < len(leaves) <= _MOST_LEAVES and all(_leaf_said(leaf, schema, root, texts) for leaf, schema in leaves)
+    if not 0 < len(leaves) <= _MOST_LEAVES:
+        return False
+    texts = [_Text(text) for text in messages]
+    return all(_leaf_said(leaf, schema, root, texts) for leaf, schema in leaves)
+
+
+class _Text:
+    """A message as many values are looked for in it: what it says is read once."""
+
+    def __init__(self, message: str) -> None:
+        self.folded = folded(message)
+
+    @cached_property
+    def in_words(self) -> str:
+        """With blanks for what joins words."""
+        return in_words(self.folded)
+
+    @cached_property
+    def numbers(self) -> frozenset[Decimal]:
+        """All of them."""
+        return frozenset(numbers(self.folded))
+
+    @cached_property
+    def floats(self) -> frozenset[float]:
+        """The numbers as floats."""
+        return frozenset(map(float, self.numbers))
+
+    @cached_property
+    def spelt(self) -> frozenset[int]:
+        """The numbers in words."""
+        return frozenset(_spelt(self.folded))
+
+    @cached_property
+    def days(self) -> frozenset[str]:
+        """The dates, as ISO 8601 has them."""
+        return frozenset(day for _, day in dates(self.folded))
 
 
 def numbers(text: str) -> Iterator[Decimal]:
     """The numbers in a text: in digits, with points or commas between thousands or before decimals, and in words."""
     text = folded(text)
-    for found in _NUMBER.findall(text):
-        yield from decimals(found)
-    for both in _RANGE.findall(text):
-        yield from map(Decimal, both)
+    for found in _NUMBER.finditer(text):
+        yield from decimals(found[1])
+    for both in _RANGE.finditer(text):
+        yield from map(Decimal, both.groups())
     yield from map(Decimal, _spelt(text))
 
 
@@ -174,24 +210,22 @@ def _leaves(value: object, part: object, root: Schema) -> Iterator[tuple[object,
         yield value, part
 
 
-def _leaf_said(value: object, part: object, root: Schema, texts: Sequence[str]) -> bool:
+def _leaf_said(value: object, part: object, root: Schema, texts: Sequence[_Text]) -> bool:
     if isinstance(value, bool):
-        return any(_stands("true" if value else "false", text) for text in texts)
-    if isinstance(value, int | float):
-        return any(_same(number, value) for text in texts for number in numbers(text))
+        return any(_stands("true" if value else "false", text.folded) for text in texts)
+    if isinstance(value, int):
+        return any(value in text.numbers for text in texts)
+    if isinstance(value, float):
+        return any(value in text.floats for text in texts)
     return isinstance(value, str) and any(_text_said(value, text, part, root) for text in texts)
 
 
-def _text_said(value: str, text: str, part: object, root: Schema) -> bool:
-    if _stands(value, text) or (_is_listed(value, part, root) and _stands(in_words(value), in_words(text))):
+def _text_said(value: str, text: _Text, part: object, root: Schema) -> bool:
+    if _stands(value, text.folded) or (_is_listed(value, part, root) and _stands(in_words(value), text.in_words)):
         return True
     if _ISO.fullmatch(value):
-        return any(day == value for _, day in dates(text))
-    return value.isdecimal() and len(value) <= _LONGEST_SPELT and int(value) in _spelt(text)
-
-
-def _same(number: Decimal, value: float) -> bool:
-    return number == value if isinstance(value, int) else float(number) == value
+        return value in text.days
+    return value.isdecimal() and len(value) <= _LONGEST_SPELT and int(value) in text.spelt
 
 
 def _is_listed(value: str, part: object, root: Schema) -> bool:
@@ -205,13 +239,31 @@ def _stands(value: str, text: str) -> bool:
     tight = value.replace(" ", "")
     if not value or len(tight) > len(text):
         return False
-    pattern = re.escape(value)
-    if sum(map(str.isdecimal, tight)) >= _LONG_NUMBER and tight.removeprefix("+").isalnum():
-        pattern = " ?".join(map(re.escape, tight))
+    is_grouped = sum(map(str.isdecimal, tight)) >= _LONG_NUMBER and tight.removeprefix("+").isalnum()
+    spaced = is_grouped and len(tight) <= _LONGEST_NUMBER
     return any(
-        not category(text[found.end() : found.end() + 1] or " ").startswith("M")
-        for found in re.finditer(f"{_BEFORE}{pattern}{_AFTER}", text)
+        _BEFORE.match(text, start)
+        and _AFTER.match(text, end)
+        and not category(text[end : end + 1] or " ").startswith("M")
+        for start, end in (_spaced(tight, text) if spaced else _places(value, text))
     )
+
+
+def _places(value: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where a text has a value, letter by letter; places may overlap."""
+    start = text.find(value)
+    while start >= 0:
+        yield start, start + len(value)
+        start = text.find(value, start + 1)
+
+
+def _spaced(tight: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where a text has a number, with or without blanks in it."""
+    pattern = re.compile(" ?".join(map(re.escape, tight)))
+    found = pattern.search(text)
+    while found:
+        yield found.span()
+        found = pattern.search(text, found.start() + 1)
 
 
 def _plain(number: str, thousands: str, point: str) -> str:

@@ -30,7 +30,7 @@ from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import in_one_line, nfkc
-from jazz_select.threads import Deadline
+from jazz_select.threads import Deadline, in_thread
 from jazz_select.values import Message
 
 SYSTEM_PROMPT: Final = """\
@@ -204,13 +204,19 @@ async def from_words(
         try:
             client = client_for(model, max_retries=max_retries)
             reply = await client.ask(lambda: Question(messages), Deadline.after(timeout_s))
-            found = cast("dict[str, Any]", _without_nulls(_object(reply.text)))
-            kept = {name: found[name] for name, want in wanted.items() if _was_said(name, found.get(name), want, said)}
+            # A long message in which many values are looked for takes longer than others on this loop should wait.
+            kept = await in_thread(_found, reply.text, wanted, said)
         except Exception:  # noqa: BLE001 - whatever a model fails with, the fact stays missing and is asked for
             kept = {}
         if traced is not None:
             traced.note({"wanted": list(wanted), "found": list(kept), "tier": "guided"})
     return kept
+
+
+def _found(reply: str | None, wanted: Mapping[str, Wanted], said: Sequence[str]) -> dict[str, Any]:
+    """What of a reply fits, and was said."""
+    found = cast("dict[str, Any]", _without_nulls(_object(reply)))
+    return {name: found[name] for name, want in wanted.items() if _was_said(name, found.get(name), want, said)}
 
 
 def _was_said(name: str, value: object, want: Wanted, said: Sequence[str]) -> bool:

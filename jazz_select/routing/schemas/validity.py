@@ -385,6 +385,8 @@ def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
     held, fault = _judged(sent, schema, Reading(schema, MOST_STEPS), frozenset())
     if held:
         return ""
+    if held is None:
+        fault = ""  # of a branch that may fail: what is not decided is not wrong
     try:
         text = orjson.dumps(as_json(dict(schema)))
         if len(text) > _LARGEST_WORDED or len(orjson.dumps(sent, default=str)) > _LARGEST_WORDED_VALUE:

@@ -396,7 +396,7 @@ _RETURN: Final = "return what JSON can hold, such as a model or a dict, or leave
 def _shown(adapter: "TypeAdapter[Any]", default: object) -> Any:
     """A default as JSON, for the schema; `_MISSING` where it is none: the function still has it."""
     try:
-        return as_json(adapter.dump_python(default, mode="json", warnings="error"))
+        return as_json(adapter.dump_python(default, mode="json", by_alias=True, warnings="error"))
     except Exception:  # noqa: BLE001 - whatever a value trips over
         return _MISSING
 

@@ -22,7 +22,7 @@ from typing_extensions import TypeAliasType, TypedDict
 from jazz_select.routing import Plan, Tool, run_plan, tool_from_function
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.records import StepOutcome
-from jazz_select.routing.schemas.validity import Checker
+from jazz_select.routing.schemas.validity import Checker, invalid
 
 T = TypeVar("T")
 
@@ -390,3 +390,17 @@ async def test_a_name_of_the_function_around_is_found() -> None:
 def test_a_lambda_with_a_name_is_a_tool() -> None:
     same: Callable[[object], object] = lambda x: x  # noqa: E731 - a lambda is what this is about
     assert tool_from_function(same, name="same").name == "same"
+
+
+@pytest.mark.spec("005.12")
+def test_a_default_is_shown_by_the_names_that_its_schema_has() -> None:
+    class Page(BaseModel):
+        size: int = Field(alias="pageSize")
+
+    def listed(page: Page = Page(pageSize=3)) -> int:  # noqa: B008 - such a default is what it is about
+        return page.size
+
+    tool = tool_from_function(listed)
+    shown = tool.input_schema["properties"]["page"]["default"]
+    assert shown == {"pageSize": 3}
+    assert invalid(tool.input_schema, {"page": shown}) == ""

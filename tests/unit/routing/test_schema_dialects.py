@@ -179,3 +179,17 @@ def test_where_nothing_is_valid_nothing_can_be_called(schema: Any) -> None:
 def test_a_circle_that_may_end_is_possible() -> None:
     assert is_possible({"type": "object", "properties": {"next": {"$ref": "#"}}})
     assert is_possible({"properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "required": ["next"]})
+
+
+@pytest.mark.parametrize(
+    "branches",
+    [
+        pytest.param({"oneOf": [True, {"type": ["array", "boolean"]}]}, id="one of them"),
+        pytest.param({"not": {"type": "string"}}, id="what it is not"),
+        pytest.param({"if": {"type": "string"}, "then": {"type": "array"}}, id="what it may be"),
+    ],
+)
+def test_a_branch_that_may_fail_is_no_fault_where_the_rest_is_left_to_the_tool(branches: dict[str, Any]) -> None:
+    left = {"type": "object", "patternProperties": {"^b": {"type": "integer"}}, **branches}
+    assert Draft202012Validator(left).is_valid({"a": "1"})  # pyright: ignore[reportUnknownMemberType] - theirs
+    assert invalid(left, {"a": "1"}) == ""
