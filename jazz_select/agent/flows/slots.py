@@ -55,6 +55,8 @@ _HESITANT: Final = (
     *("rather", "mistake", "undo", "hold", "except", "nicht", "nein", "pas"),
 )
 """How words begin that may take back what is said."""
+_AT_ONCE: Final = 4_000
+"""Characters, of a reply and of what was said, that are read in a moment."""
 _LONGEST_SAID: Final = 4_000
 _SHAPING: Final = frozenset({"enum", "const", "format"})
 _SHAPED: Final = word_list(
@@ -205,7 +207,10 @@ async def from_words(
             client = client_for(model, max_retries=max_retries)
             reply = await client.ask(lambda: Question(messages), Deadline.after(timeout_s))
             # A long message in which many values are looked for takes longer than others on this loop should wait.
-            kept = await in_thread(_found, reply.text, wanted, said)
+            if len(reply.text or "") + sum(map(len, said)) > _AT_ONCE:
+                kept = await in_thread(_found, reply.text, wanted, said)
+            else:
+                kept = _found(reply.text, wanted, said)
         except Exception:  # noqa: BLE001 - whatever a model fails with, the fact stays missing and is asked for
             kept = {}
         if traced is not None:
