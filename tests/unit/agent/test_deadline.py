@@ -19,6 +19,9 @@ from tests.unit.agent.support import call
 from tests.unit.agent.turns import agent_of, shop_of, tools_for
 from tests.unit.selector.shop import metadata, shop
 
+# From 3.12 on a loop gives its threads 300 s to end, which pass at once on a clock that jumps.
+pytestmark = pytest.mark.filterwarnings("ignore:The executor did not finish")
+
 LIMIT_S, MOST_S = 10.0, 10.1
 Way = Callable[..., Any]
 Building = Callable[[Way, list[str]], Agent]
