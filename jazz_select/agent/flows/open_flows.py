@@ -1,6 +1,6 @@
 """A model that goes on where a flow is open: with the flow's prompt, its tools, and what is known."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
@@ -8,7 +8,7 @@ from jazz_select.agent.chain.loop import run_loop
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.transcript import Chain, ToolRequest, ToolResult
 from jazz_select.agent.conversation import Conversation, Ran
-from jazz_select.agent.flows.runner import FlowRun, output_text
+from jazz_select.agent.flows.runner import FlowRun, output_text, ran_of, tools_named
 from jazz_select.agent.gate import TurnApproval
 from jazz_select.agent.turn import FlowStack, TurnRequest, listener
 from jazz_select.chat.client import ChatClient
@@ -18,7 +18,6 @@ from jazz_select.routing.approval import Allow, Verdict
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.run_context import inputs_lost
-from jazz_select.routing.tool_call import fingerprint_once
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.result import prompt_of
 from jazz_select.text import json_line, name_shown
@@ -148,26 +147,14 @@ class OpenFlows:
         )
 
     def _told(self, result: ToolResult, arguments: Mapping[str, Any]) -> Ran:
-        tool = self._tools[result.tool]
-        return Ran(
-            tool=tool.name,
-            output=output_text(result.output) if result.ok else f"failed: {result.error}",
-            final=tool.destructive,
-            failed=not result.ok,
-            call=fingerprint_once(tool, arguments),
-        )
+        told = output_text(result.output) if result.ok else f"failed: {result.error}"
+        return ran_of(self._tools[result.tool], arguments, told, failed=not result.ok)
 
     def _usable(self, flow: BaseFlow | None) -> list[Tool]:
         """The connected tools that a flow and its parts name; all where there is no flow, or it names none."""
-        names = list(_named(flow)) if flow is not None else []
+        names = list(tools_named(flow)) if flow is not None else []
         found = [self._tools[name] for name in dict.fromkeys(names) if name in self._tools]
         return found if names else list(self._tools.values())
-
-
-def _named(flow: BaseFlow) -> Iterable[str]:
-    yield from flow.tools
-    for part in flow.subflows:
-        yield from _named(part)
 
 
 async def _prompts(stack: FlowStack, flow: BaseFlow | None) -> str:

@@ -190,6 +190,19 @@ def _step_name(step: Step) -> str:
     return f"one of {', '.join(step.candidate_tools)}" if isinstance(step, GuidedDecisionPoint) else "whatever fits"
 
 
+def ran_of(tool: Tool, arguments: Mapping[str, Any], told: str, *, failed: bool) -> Ran:
+    """A call that was made, as it is kept: with its fingerprint, where it is not to be made again unasked."""
+    call = fingerprint_once(tool, arguments)
+    return Ran(tool=tool.name, output=told, final=tool.destructive, failed=failed, call=call)
+
+
+def tools_named(flow: BaseFlow) -> Iterator[str]:
+    """The tools that a flow and its parts name, in their order."""
+    yield from flow.tools
+    for part in flow.subflows:
+        yield from tools_named(part)
+
+
 def output_text(output: object) -> str:
     """An output as a model is told of it later."""
     return beginning(storable_text(output), _LONGEST_RAN)
@@ -284,10 +297,9 @@ class FlowRunner:
     async def _chained(self, begun: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
         """The flow's own chain, from where it stands."""
         names, chain = [name for name, _ in left], [step for _, step in left]
-        if (
-            begun.tool and begun.left[:1] == tuple(names[:1]) and self._may_be(begun.tool, chain[0])
-        ):  # a choice was made, and what it fell on has waited since
-            chain = [begun.tool, *chain[1:]]
+        has_stayed = begun.left[:1] == tuple(names[:1])
+        if begun.tool and has_stayed and self._may_be(begun.tool, chain[0]):
+            chain = [begun.tool, *chain[1:]]  # a choice was made, and what it fell on has waited since
         begun = replace(begun, left=tuple(names))
         begun = await self._filled(begun, chain)
         if begun.status != "done":
@@ -346,15 +358,8 @@ class FlowRunner:
         return tool == step if isinstance(step, str) else tool in self._executor.tools
 
     def _told(self, record: StepRecord) -> Ran:
-        output = output_text(record.output) if record.status == "ok" else f"it ran: {record.error}"
-        tool = self._executor.tools[record.tool]
-        return Ran(
-            tool=tool.name,
-            output=output,
-            final=tool.destructive,
-            failed=record.status != "ok",
-            call=fingerprint_once(tool, record.arguments),
-        )
+        told = output_text(record.output) if record.status == "ok" else f"it ran: {record.error}"
+        return ran_of(self._executor.tools[record.tool], record.arguments, told, failed=record.status != "ok")
 
     async def _filled(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """With what the chain wants and no tool of it gives, as far as that can be found or else has to be asked for.

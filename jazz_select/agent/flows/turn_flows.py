@@ -7,7 +7,7 @@ from typing import Any, Final
 from jazz_select.agent.chain.transcript import FlowChosen
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
-from jazz_select.agent.flows.runner import FlowRun, FlowRunner, placed, progress_of
+from jazz_select.agent.flows.runner import FlowRun, FlowRunner, placed, progress_of, tools_named
 from jazz_select.agent.flows.slots import Wanted, from_words, wanted_of
 from jazz_select.agent.gate import AgentApproval, DestructionGate, Hold, TurnApproval
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork, tell_turn
@@ -253,11 +253,8 @@ class TurnFlows:
 
     def _tools_of(self, flow: BaseFlow) -> Iterator[Tool]:
         """The connected tools that a flow and its parts name, in their order."""
-        for name in flow.tools:
-            if name in self._executor.tools:
-                yield self._executor.tools[name]
-        for part in flow.subflows:
-            yield from self._tools_of(part)
+        tools = self._executor.tools
+        yield from (tools[name] for name in tools_named(flow) if name in tools)
 
 
 def _unclaimed(approval: TurnApproval) -> tuple[str, ...]:
