@@ -120,10 +120,9 @@ class TurnSelector:
         """Where a message is a bare answer, agrees or calls off, nothing has to be looked for."""
         message = begun.request.message
         said: Consent = consent(message, active.name)
-        known = {**active.answers, **begun.request.context}
         if idle and (answers := bare_answer(self._lacking(begun, active), message)):
             return _answered(begun, active, answers, way="run")
-        if idle and said == "yes" and all(name in known for name in active.asks):
+        if idle and said == "yes" and set(active.asks) <= _known(begun, active).keys():
             return _answered(begun, self._gate.agreed(active), {}, way="run")
         if said == "no" and (idle or not self._has_model):
             return self._off(begun, active)
@@ -150,8 +149,9 @@ class TurnSelector:
         return replace(begun, way="ask", stack=stack, text=called_off(active), resumed=resumed)
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
-        destroys = any(self._gate.destroys(self._running.flow(name)) for name in found.names)
-        unasked = destroys and not self._approval.before_it_destroys
+        unasked = not self._approval.before_it_destroys and any(
+            self._gate.destroys(self._running.flow(name)) for name in found.names
+        )
         return _is_decisive(found, message, above=self._shift_above, writes=self._may_write(found), unasked=unasked)
 
     def _why_open(self, found: FlowSelectionResult, message: str) -> str:
@@ -164,7 +164,7 @@ class TurnSelector:
 
     def _lacking(self, begun: SelectedFlows, active: OpenFlow) -> dict[str, Wanted]:
         """What a flow waits for and nobody has given."""
-        known = {**active.answers, **begun.request.context}
+        known = _known(begun, active)
         return {name: each for name, each in self._running.wanted(active).items() if name not in known}
 
     async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
@@ -191,6 +191,11 @@ class TurnSelector:
             return own
         found = await self._selector.select(message, episode_summaries=episodes, context=context)
         return own if set(found.names) & set(request.conversation.done) else found
+
+
+def _known(begun: SelectedFlows, active: OpenFlow) -> dict[str, Any]:
+    """What a flow need not wait for: what was answered before, and what the caller knows."""
+    return {**active.answers, **begun.request.context}
 
 
 def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall | None:

@@ -86,6 +86,7 @@ _SAYING_NOTHING: Final = word_list(
     """
 )
 """Words that a name is not made of, but another wish, a question or a sigh."""
+_NO_NAME: Final = _SAYING_NOTHING | CONSENTING
 
 
 class Wanted(NamedTuple):
@@ -153,7 +154,7 @@ def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
     is_text = [each.type for each in kinds if each.type != "null"] == ["string"]
     if not is_text or any(_SHAPING & each.schema.keys() for each in kinds) or set(name_words(name)) & _SHAPED:
         return {}
-    if any(not word[0].isalpha() or word.strip(EDGES) in _SAYING_NOTHING | CONSENTING for word in words):
+    if any(not word[0].isalpha() or word.strip(EDGES) in _NO_NAME for word in words):
         return {}
     if is_tentative(text) or consent(text) or not _fits(name, text, want):
         return {}
