@@ -251,18 +251,23 @@ _CLAIM_S: Final = 15.0
 _CLAIMS: Final = "jazz-select-claims"
 
 
+async def _claim(claims: ClaimStore, call: ToolCall) -> Claim | None:
+    """Claim a call: None where it is this caller's, else what is known of it. Raises whatever the store fails with."""
+    own = fingerprint(call.tool, call.arguments)
+    return cast("Claim | None", await called_within(claims.claim, call.id, own, limit_s=_CLAIM_S, name=_CLAIMS))
+
+
 async def _claimed(claims: ClaimStore | None, tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
     """What became of a call that was claimed before; None where it is this caller's to make."""
     if claims is None or not call.destructive:
         return None
-    own = fingerprint(call.tool, call.arguments)
     try:
-        claim = cast("Claim | None", await called_within(claims.claim, call.id, own, limit_s=_CLAIM_S, name=_CLAIMS))
+        claim = await _claim(claims, call)
     except Exception as error:  # noqa: BLE001 - a full disk, a file that is locked, whatever a store fails with
         return _failed(call, "claim", f"{call.tool} was not run: it could not be claimed: {describe_error(error)}")
     if claim is None:
         return None
-    if claim.fingerprint != own:
+    if claim.fingerprint != fingerprint(call.tool, call.arguments):
         problem = f"{call.tool} was not run: in its place it was called before with other arguments, in another process"
         return _failed(call, "claim", problem)
     if claim.outcome is None and getattr(tool, "idempotent", False) is True:
@@ -275,9 +280,8 @@ async def withdrawn(claims: ClaimStore, call: ToolCall) -> Literal["", "done", "
 
     Where the store fails nobody else can claim it either, so that this is no reason to say anything.
     """
-    own = fingerprint(call.tool, call.arguments)
     try:
-        claim = cast("Claim | None", await called_within(claims.claim, call.id, own, limit_s=_CLAIM_S, name=_CLAIMS))
+        claim = await _claim(claims, call)
     except Exception as error:  # noqa: BLE001 - whatever a store fails with
         _log.warning("tool=<%s>, error=<%s> | a call could not be withdrawn", call.tool, type(error).__name__)
         return ""
