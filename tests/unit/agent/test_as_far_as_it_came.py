@@ -52,18 +52,24 @@ def with_branches(log: list[str], approval: Any) -> Agent:
     return Agent(Forgetful(None, registry, ListMemory(metadata("both")), "support"), tools, approval=approval)
 
 
-def with_a_model(log: list[str], approval: Any) -> Agent:
-    registry = shop_of(("both", ("charge",)))
-    flow = registry.by_name("both")
-    assert flow is not None
+def falling_after(log: list[str]) -> Callable[..., str]:
+    """An author's prompt that fails as soon as something is done."""
 
-    def falls(**_: Any) -> str:
+    def build(**_: Any) -> str:
         if log:
             msg = "the prompt falls"
             raise ValueError(msg)
         return "Charge."
 
-    vars(flow).update(tools=("charge",), chain=("charge", CHOOSE), build_prompt=falls)
+    return build
+
+
+def with_a_model(log: list[str], approval: Any) -> Agent:
+    registry = shop_of(("both", ("charge",)))
+    flow = registry.by_name("both")
+    assert flow is not None
+
+    vars(flow).update(tools=("charge",), chain=("charge", CHOOSE), build_prompt=falling_after(log))
     model = ScriptedModel("both", repeat=True)
     return Agent(selector_of(registry, "both"), [destroyer("charge", log)], model, approval=approval)
 
@@ -93,13 +99,7 @@ async def test_a_prompt_that_falls_after_a_call_loses_no_result() -> None:
     flow = registry.by_name("both")
     assert flow is not None
 
-    def falls(**_: Any) -> str:
-        if log:
-            msg = "the prompt falls"
-            raise ValueError(msg)
-        return "Charge."
-
-    vars(flow).update(build_prompt=falls)
+    vars(flow).update(build_prompt=falling_after(log))
     agent = agent_of(registry, [destroyer("charge", log), destroyer("mail", log, to="string")])
     result = await said(agent, None, "both")
     assert (result.status, result.prompt, result.conversation.flows[-1].final) == ("waiting", "", ("charge",))
