@@ -230,6 +230,10 @@ class Decision:
     """The model's reply, byte for byte; None where no model answered."""
     parsed_ids: tuple[str, ...] = ()
     """The ids read from the reply, before they were checked against the offered set."""
+    called_off: tuple[str, ...] = ()
+    """The ids of flows of the conversation that the user calls off, where the choice was told of a conversation."""
+    confirmed: Literal["", "yes", "no"] = ""
+    """The user's answer to the question that waited for a yes or a no, where the conversation has one."""
     confidence: float | None = None
     """P(the top candidate is the right one), where known."""
     in_scope: float | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, Self, cast
+from typing import Any, Final, Literal, Self, cast, get_args
 
 from jazz_select.agent.answer import AnswerWriter, cut_short
 from jazz_select.agent.chain.options import ChainOptions
@@ -10,9 +10,9 @@ from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
-from jazz_select.agent.checks import check_agent_parts, note_flows, unconnected
+from jazz_select.agent.checks import Facts, check_agent_parts, checked_facts, note_flows, unconnected
 from jazz_select.agent.conversation import Conversation, heard
-from jazz_select.agent.flows.open_flows import OpenFlows
+from jazz_select.agent.flows.open_flows import SYSTEM, OpenFlows, OpenTools
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.graph.actions import PRE_CHECK
@@ -33,6 +33,7 @@ from jazz_select.agent.turn import (
 from jazz_select.agent.turn_selector import SHIFT_ABOVE, TurnSelector
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.models import ModelLike
+from jazz_select.errors import ConfigError
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.model_decision import ModelDecision
@@ -68,7 +69,9 @@ class Agent:
         *,
         decision_callback: DecisionCallback | Decide | None = None,
         open_router: OpenRouter | None = None,
-        system: str = "You are a helpful agent. Follow the procedure you are given, and call tools where it says so.",
+        system: str = SYSTEM,
+        facts: Facts | None = None,
+        open_tools: OpenTools = "read",
         schema: SchemaLike | None = None,
         chain_limit: int = 8,
         before_call: BeforeCall | None = None,
@@ -96,7 +99,12 @@ class Agent:
             decision_callback: Who chooses between tools at guided steps, instead of the model: an object with a
                 `decide`, or a function that does what it does.
             open_router: Who chooses among all tools where nothing narrows them.
-            system: What the model is told of its task.
+            system: Who the model is told to be; what it has to do follows.
+            facts: What holds in every conversation and models are told of, such as
+                `{"today": lambda: date.today().isoformat(), "company": "Fjord", "support": "help@fjord.example"}`;
+                a function is called in each turn. `support` is whom users are told of where a flow cannot be done.
+            open_tools: Which tools the model gets where no flow fits: those that change nothing ("read"), "all", or
+                "none".
             schema: A JSON Schema or a pydantic class that answers are to have.
             chain_limit: How often the model may be asked in one chain of tool calls.
             before_call: Asked before each call that a model makes; may say no.
@@ -133,6 +141,10 @@ class Agent:
         self._registry = selector.flow_registry
         decision_callback = as_callback(decision_callback)
         note_flows(selector.flow_registry.values(), self._tools)
+        self._facts = checked_facts(facts)
+        if open_tools not in get_args(OpenTools):
+            msg = f"open_tools is one of {', '.join(map(repr, get_args(OpenTools)))}, not {open_tools!r:.80}"
+            raise ConfigError(msg)
         self._schema = OutputSchema(schema) if schema is not None else None
         self._hooks, self._redact = tuple(hooks), redact
         # One client for all parts: they share its breaker and its places.
@@ -151,7 +163,7 @@ class Agent:
         )
         loops = None
         if chat is not None:
-            loops = OpenFlows(chat, self._tools, system, options)
+            loops = OpenFlows(chat, self._tools, system, options, open_tools=open_tools)
         gate = DestructionGate(executor.tools)
         asks = AgentApproval(approval, approve, claims)
         self._running = TurnFlows(selector, executor, gate, chat, loops, asks)
@@ -226,6 +238,7 @@ class Agent:
             context=known,
             schema=wanted,
             key=conversation.next_turn(self._agent_id, said),
+            facts={name: fact() if callable(fact) else fact for name, fact in self._facts.items()},
         )
         with (
             listening(on_event),

@@ -253,9 +253,7 @@ class AnswerWriter:
                 *(worded(run, self._running.flow) for run in work.runs if run.status == "done"),
                 work.pending.question(),
             ]
-        elif (
-            top is not None and not work.said and top.status != "active" and (not work.runs or not work.runs[-1].begun)
-        ):
+        elif top is not None and top.status != "active" and (not work.runs or not work.runs[-1].begun):
             status, told = "waiting", [repeated_question(top, work.request.context)]
         if isinstance(work.error, ChainError) and not _stopped() and (done := _done_and_doubtful(work)):
             told.insert(0, " ".join((_CHAIN_BROKE, *done)))  # the model that was to say it has failed

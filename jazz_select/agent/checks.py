@@ -1,12 +1,12 @@
 """What an agent is given, checked: refused by its name where it is no such thing, told where it may not be meant."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from string import Formatter
-from typing import cast
+from typing import Any, cast
 
-from jazz_select.agent.flows.open_flows import FINISHED
+from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.agent.graph.guards import Guard
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
@@ -17,6 +17,8 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import is_async
 
 _log = logging.getLogger(__name__)
+Facts = Mapping[str, object | Callable[[], object]]
+"""What holds in every conversation, by name; a function is called in each turn."""
 
 
 def check_agent_parts(selector: object, tools: Iterable[str], guards: object, approve: object) -> None:
@@ -35,7 +37,7 @@ def check_agent_parts(selector: object, tools: Iterable[str], guards: object, ap
         msg = f"guards are a list of Guards, not {guards!r:.80}"
         raise ConfigError(msg)
     for name in tools:
-        if folded_name(name) == folded_name(FINISHED):
+        if folded_name(name) in {folded_name(FINISHED), folded_name(BLOCKED)}:
             msg = f"a tool is called {name!r}, which is what an agent's model calls to end a procedure; rename it"
             raise ConfigError(msg)
     for each in cast("Sequence[object]", guards):
@@ -45,6 +47,19 @@ def check_agent_parts(selector: object, tools: Iterable[str], guards: object, ap
         if is_async(getattr(cast("object", each), "check", None)):
             msg = f"guard {each.name} is async, and nothing waits for a guard: make its check a plain function"
             raise ConfigError(msg)
+
+
+def checked_facts(facts: object) -> Facts:
+    """What holds in every conversation.
+
+    Raises:
+        ConfigError: It is no mapping of names.
+    """
+    given: object = {} if facts is None else facts
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
+        msg = f"facts are a mapping of names to values or to functions that give them, not {facts!r:.80}"
+        raise ConfigError(msg)
+    return dict(cast("Facts", given))
 
 
 def unconnected(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> dict[str, tuple[str, ...]]:

@@ -23,6 +23,7 @@ LONGEST_STORED: Final = 2_000_000
 _MOST_ERRORS: Final = 100
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
+MOST_CALLS: Final = 20
 _EPISODE: Final = 300
 _AGENT_RAN: Final = re.compile(r"\bthe agent ran\b", re.IGNORECASE)
 
@@ -51,6 +52,8 @@ class Ran(_Frozen):
         final: Whether it destroys something.
         failed: Whether it failed.
         call: The fingerprint of the call, where it is not to be made again unasked.
+        arguments: What it was called with, long values cut.
+        turn: In which turn that was, from 1; 0 while that turn runs.
     """
 
     tool: str
@@ -58,6 +61,8 @@ class Ran(_Frozen):
     final: bool = False
     failed: bool = False
     call: str = ""
+    arguments: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    turn: int = Field(default=0, ge=0)
 
 
 class Part(_Frozen):
@@ -77,7 +82,7 @@ class Part(_Frozen):
         flow: Whose part it is: by that it is known again where an author puts the parts in another order.
     """
 
-    status: Literal["done", "active", "open", "waiting", "failed"]
+    status: Literal["done", "active", "open", "waiting", "blocked", "failed"]
     done: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     branch: int | None = Field(default=None, ge=0)
@@ -155,6 +160,7 @@ class Conversation(_Frozen):
         pending: The call that the last turn asked for, and that a yes to it lets pass, once.
         done: The flows that were done in the last turns: what is said next may still be about them.
         turns: How many there were.
+        calls: The calls of tools that were made in it, by flows and by models; the last twenty.
         version: Of this format.
     """
 
@@ -166,6 +172,7 @@ class Conversation(_Frozen):
     pending: PendingCall | None = None
     done: Annotated[tuple[str, ...], FailFast()] = ()
     turns: int = 0
+    calls: Annotated[tuple[Ran, ...], FailFast()] = ()
     version: int = VERSION
 
     @property
@@ -277,8 +284,10 @@ class Conversation(_Frozen):
         ran: Sequence[str] = (),
         done: Sequence[str] = (),
         pending: PendingCall | None = None,
+        calls: Sequence[Ran] = (),
     ) -> "Conversation":
         """The conversation after one more turn."""
+        made = [each.model_copy(update={"turn": self.turns + 1}) for each in calls]
         answer = (Said(role="assistant", content=bounded(text)),) if text else ()
         said = (*self.messages, Said(role="user", content=bounded(message)), *answer)
         episode = f"The user said: {_short(message)}" + (f" The agent ran {', '.join(ran)}." if ran else "")
@@ -293,6 +302,7 @@ class Conversation(_Frozen):
                 "pending": pending,
                 "done": (*self.done, *done)[-MOST_EPISODES:],
                 "turns": self.turns + 1,
+                "calls": (*self.calls, *made)[-MOST_CALLS:],
             }
         )
 

@@ -7,7 +7,9 @@ from hashlib import sha256
 from typing import Any, Final
 
 from jazz_select.agent.conversation import OpenFlow, Ran
+from jazz_select.agent.flows.consent import AGREED
 from jazz_select.agent.flows.runner import FlowRun, steps_left
+from jazz_select.agent.flows.said import EDGES, folded_message
 from jazz_select.agent.flows.slots import is_hesitant, unused
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.pending_call import Before, PendingCall
@@ -24,6 +26,9 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import ends_by_itself
 
 _MOST_NAMED: Final = 5
+_LONGEST_YES: Final = 200
+_WHY_NOT: Final = frozenset({"why not", "warum nicht", "wieso nicht", "por qué no", "pourquoi pas", "perché no"})
+_AGREEING: Final = frozenset(phrase for phrase in AGREED if " " not in phrase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +163,22 @@ class DestructionGate:
         gone = [(part.path, record.tool) for part in run.all for record in part.records if record.unknown]
         found = (approval.passed.get((flow, *each)) for each in gone if self._tools[each[1]].idempotent)
         return dict(each for each in found if each is not None)
+
+
+def may_agree(message: str, pending: PendingCall) -> bool:
+    """Whether a message can be a yes at all: what a model reads as one counts only then.
+
+    It is short, has a word that agrees, none that denies, supposes or takes back, and names nothing that is not in the
+    call; or it is a "why not?".
+    """
+    text = folded_message(message)
+    if len(text) > _LONGEST_YES:
+        return False
+    if text.strip(" ?!.") in _WHY_NOT:
+        return True
+    said = {word.strip(EDGES) for word in text.split()}
+    agrees = bool(said & _AGREEING) or any(phrase in text for phrase in AGREED if " " in phrase)
+    return agrees and not (is_tentative(message) or is_hesitant(message) or unused([message], pending.arguments))
 
 
 def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:

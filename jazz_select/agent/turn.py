@@ -17,7 +17,7 @@ from jazz_select.agent.chain.transcript import (
     ToolReturned,
     tell,
 )
-from jazz_select.agent.conversation import Conversation, OpenFlow
+from jazz_select.agent.conversation import Conversation, OpenFlow, Ran
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.graph.state import GuardInput
 from jazz_select.agent.pending_call import PendingCall
@@ -120,6 +120,7 @@ class TurnRequest:
         context: What the caller knows.
         schema: What the answer is to have; None for prose.
         key: What the turn is known by, wherever it is taken once more.
+        facts: What holds for every conversation: models are told of it.
     """
 
     message: str
@@ -127,6 +128,7 @@ class TurnRequest:
     context: Mapping[str, Any]
     schema: OutputSchema | None = None
     key: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def guarded(self, updates: Mapping[str, Any], *, withheld: bool) -> "TurnRequest":
         """As guards left it; without the message where one failed that might have had to take something out of it."""
@@ -220,6 +222,7 @@ class TurnWork:
         incomplete: Whether a limit cut it short.
         reason: Why it came out so.
         notes: What was degraded.
+        calls: The calls of tools that were made, with arguments and results.
         error: What went wrong.
     """
 
@@ -234,6 +237,7 @@ class TurnWork:
     incomplete: bool = False
     reason: str = ""
     notes: tuple[str, ...] = ()
+    calls: tuple[Ran, ...] = ()
     error: JazzSelectError | None = None
 
     @classmethod
@@ -315,6 +319,7 @@ class TurnOutcome:
             ran=[run.flow for run in work.runs],
             done=[run.flow for run in work.runs if run.status == "done"],
             pending=work.pending,
+            calls=work.calls,
         )
 
 

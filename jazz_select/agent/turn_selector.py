@@ -1,6 +1,6 @@
 """Which flows a message is for: the one that waits for this answer, or what the message is about."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,9 +11,10 @@ from jazz_select.agent.flows.said import folded_message, word_list
 from jazz_select.agent.flows.slots import Wanted, bare_answer, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.flows.turn_flows import TurnFlows
-from jazz_select.agent.gate import AgentApproval, DestructionGate
+from jazz_select.agent.gate import AgentApproval, DestructionGate, may_agree
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, Way
+from jazz_select.agent.view import ConversationView
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.names.words import stems
@@ -21,7 +22,7 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error
 from jazz_select.threads import in_time, spent_budget
-from jazz_select.values import Reason
+from jazz_select.values import Reason, flow_id
 
 SHIFT_ABOVE = 0.5
 _UNSURE = (Reason.SEMANTIC, Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR, Reason.SINGLE)
@@ -67,7 +68,10 @@ class TurnSelector:
         shift_above: float,
         has_model: bool,
     ) -> None:
-        """Take who finds flows, who knows what they wait for, what holds them, and how sure a new one has to be."""
+        """Take who finds flows, who knows what they wait for, what holds them, and how sure a new one has to be.
+
+        With a model of the agent's own, a message that no flow fits is answered, whatever is under way.
+        """
         self._selector = selector
         self._running = running
         self._gate = gate
@@ -87,7 +91,7 @@ class TurnSelector:
         if at_once is not None:
             return at_once
         try:
-            found = await in_time(self._found(request, alone=idle), what="recall")
+            found = await in_time(self._found(begun, alone=idle), what="recall")
         except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
             return replace(
                 begun,
@@ -97,6 +101,8 @@ class TurnSelector:
                 reason=f"no flow could be looked for: {describe_error(error)}",
             )
         begun = replace(begun, selection=found)
+        if found.decision.raw_reply is not None and found.decision.reason in {Reason.LLM, Reason.NONE}:
+            return await self._as_chosen(begun, found, pending, idle=idle)
         decisive = self._is_decisive(found, request.message)
         if active is not None and idle and (not decisive or found.names == [active.name]):
             heard = await self._heard(begun, active, chosen=decisive)
@@ -131,11 +137,13 @@ class TurnSelector:
     async def _settled(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows | None:
         """What a yes or a no does to the call that waits for one; None where the message is neither."""
         said = consent(begun.request.message, pending.tool, pending.arguments)
-        active = begun.stack.top
         if said == "yes":
             return replace(begun, way="run" if pending.flow else "open", granted=pending)
-        if said != "no":
-            return None
+        return await self._refused(begun, pending) if said == "no" else None
+
+    async def _refused(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows:
+        """The call that waits is not made, and the flow that wants it is called off."""
+        active = begun.stack.top
         became = told_of(pending, await self._approval.withdraw(pending))
         if active is not None and pending.flow:
             off = self._off(begun, active)
@@ -177,14 +185,61 @@ class TurnSelector:
         )
         return _answered(begun, active, answers, way="run" if goes_on else "ask")
 
-    async def _found(self, request: TurnRequest, *, alone: bool) -> FlowSelectionResult:
+    async def _as_chosen(
+        self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None, *, idle: bool
+    ) -> SelectedFlows:
+        """What a model has chosen: to go on, another flow, one that was parked, to call off, or none of them."""
+        request, active, decision = begun.request, begun.stack.top, found.decision
+        if pending is not None and decision.confirmed:
+            if decision.confirmed == "no":
+                return await self._refused(begun, pending)
+            if may_agree(request.message, pending):
+                return replace(begun, way="run" if pending.flow else "open", granted=pending)
+        if decision.called_off:
+            begun = await self._called_off(begun, decision.called_off, pending)
+            if not found.names:
+                return begun
+            pending = _of_top(pending, begun.stack.top)
+            active = begun.stack.top
+        if not found.names:
+            if active is None or self._has_model:
+                return replace(begun, way="open", pending=pending, reason=begun.reason or why_open(found))
+            return _asked_again(replace(begun, way="ask"), pending) if idle else replace(begun, way="run")
+        if active is not None and idle and active.name in found.names:
+            heard = await self._heard(begun, active, chosen=True)
+            if found.names == [active.name]:
+                return _asked_again(heard, pending) if heard.way == "ask" else heard
+            begun = heard
+        return replace(begun, way="run", stack=_with(begun.stack, found.names, request, pending))
+
+    async def _called_off(
+        self, begun: SelectedFlows, ids: Sequence[str], pending: PendingCall | None
+    ) -> SelectedFlows:
+        """Without the flows that are called off; what is under way now is told."""
+        off = [each for each in reversed(begun.stack.flows) if flow_id(each.name) in ids]
+        texts = [called_off(each) for each in off]
+        if pending is not None and any(each.name == pending.flow for each in off):
+            became = told_of(pending, await self._approval.withdraw(pending))
+            texts = [became or texts[0], *texts[1:]]
+        kept = tuple(flow for each in off for flow in self._gate.kept(each))
+        stack = FlowStack(tuple(each for each in begun.stack.flows if each not in off), (*begun.stack.failed, *kept))
+        back = stack.top.name if stack.top is not None else ""
+        return replace(begun, way="ask", stack=stack, text="\n\n".join(texts), resumed=back)
+
+    async def _found(self, begun: SelectedFlows, *, alone: bool) -> FlowSelectionResult:
         """By the message alone where that says enough, or has to; else with what was said before.
 
-        A model reads both at once. Recall would find what was just done, or waits, for every "thanks" that follows, so
-        what earlier turns are needed for does not count where it was done in them.
+        A model reads both at once, and what is under way beside. Recall would find what was just done, or waits, for
+        every "thanks" that follows, so what earlier turns are needed for does not count where it was done in them.
         """
+        request = begun.request
         message, context, episodes = request.message, request.context, request.conversation.episodes
-        if self._selector.has_model or not episodes:
+        if self._selector.has_model:
+            situation = ConversationView.of(request, begun.stack, self._running.title).situation()
+            return await self._selector.select(
+                message, episode_summaries=episodes, context=context, situation=situation
+            )
+        if not episodes:
             return await self._selector.select(message, episode_summaries=episodes, context=context)
         own = await self._selector.select(message, context=context)
         if alone or self._is_decisive(own, message):

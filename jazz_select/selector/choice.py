@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.exchange import ChatReply, Question, total_usage, why_unusable
-from jazz_select.selector.prompt import PROMPT_TOKENS, REQUEST_LIMIT, Prompt, build_prompt
+from jazz_select.selector.prompt import OFF, PROMPT_TOKENS, REQUEST_LIMIT, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import Request
 from jazz_select.text import cut
@@ -35,12 +35,16 @@ class Verdict:
         reason: Why it came out like this.
         ids: Live flows, in order.
         unresolved: What was chosen, or would have been, and cannot be run: stale, not offered, or unknown.
+        called_off: The flows of the conversation that are called off.
+        confirmed: Whether the question that waited for a yes or a no was answered by one.
     """
 
     tier: Tier
     reason: Reason
     ids: tuple[str, ...] = ()
     unresolved: tuple[str, ...] = ()
+    called_off: tuple[str, ...] = ()
+    confirmed: Literal["", "yes", "no"] = ""
 
 
 def top(
@@ -56,17 +60,45 @@ def top(
     return Verdict(tier=Tier.OPEN, reason=Reason.NONE, unresolved=_once(*unresolved, *stale))
 
 
-def judge(reading: Reading, candidates: Sequence[Candidate], live: Container[str], *, on_empty: OnEmpty) -> Verdict:
-    """What a model's reply leads to: only candidates that were offered and are live are ever chosen."""
+def judge(
+    reading: Reading,
+    candidates: Sequence[Candidate],
+    live: Container[str],
+    *,
+    on_empty: OnEmpty,
+    beside: Mapping[str, str] | None = None,
+) -> Verdict:
+    """What a model's reply leads to: only candidates that were offered and are live are ever chosen.
+
+    Args:
+        reading: The reply.
+        candidates: What was offered.
+        live: The flows that there are.
+        on_empty: What "none fits" leads to.
+        beside: What else could be said, as `Prompt.beside`.
+    """
     if reading.status == "empty":
         if on_empty == "none":
             return Verdict(tier=Tier.OPEN, reason=Reason.NONE)
         return top(candidates, live, Reason.FALLBACK_EMPTY)
+    said = [beside[each] for each in reading.ids if each in beside] if beside else []
+    ids = [each for each in reading.ids if not beside or each not in beside]
     offered = {candidate.flow_id for candidate in candidates}
-    runnable = tuple(flow_id for flow_id in reading.ids if flow_id in offered and flow_id in live)
-    unresolved = tuple(flow_id for flow_id in reading.ids if flow_id not in runnable)
-    if runnable:
-        return Verdict(tier=Tier.GUIDED, reason=Reason.LLM, ids=runnable, unresolved=unresolved)
+    runnable = tuple(flow_id for flow_id in ids if flow_id in offered and flow_id in live)
+    unresolved = tuple(flow_id for flow_id in ids if flow_id not in runnable)
+    off = tuple(each.removeprefix(OFF) for each in said if each.startswith(OFF))
+    if set(off) & set(runnable):  # neither called off nor gone on with: it contradicts itself
+        return top(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)
+    confirmed: list[Literal["yes", "no"]] = [each for each in said if each == "yes" or each == "no"]  # noqa: PLR1714 - narrows
+    if runnable or off or confirmed:
+        return Verdict(
+            tier=Tier.GUIDED,
+            reason=Reason.LLM,
+            ids=runnable,
+            unresolved=unresolved,
+            called_off=off,
+            confirmed=confirmed[0] if len(confirmed) == 1 else "",
+        )
     return top(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)
 
 
@@ -174,7 +206,13 @@ class ModelChoice:
     async def choose(self, request: Request, candidates: Sequence[Candidate]) -> Choice:
         """Ask within the deadline. Whatever the model fails with, the top candidate is taken."""
         deadline = Deadline.after(self._options.timeout_s)
-        shown = ordered(candidates, self._options.candidate_order, request.query)
+        begun = request.under_way
+        rest = [each for each in candidates if each.flow_id not in begun]
+        known = {each.flow_id: each for each in candidates}
+        shown = (
+            *(known[each] for each in begun if each in known),
+            *ordered(rest, self._options.candidate_order, request.query),
+        )
         first = await self._read(request, shown, candidates, deadline)
         if not self._options.second_read or not _departs(first.verdict, candidates, self._flows):
             return first
@@ -187,10 +225,13 @@ class ModelChoice:
         """One question, asked again where the reply cannot be used and there is time."""
         built = cache(lambda: self._prompt(request, shown))
         offered = {each.flow_id for each in shown}
+        # In a conversation "none" is an answer of its own: nothing is begun for it.
+        on_empty = self._options.on_empty if request.situation is None else "none"
 
         def read(answer: ChatReply) -> tuple[Reading, Verdict]:
-            reading = read_reply(answer.text, shown)
-            return reading, judge(reading, candidates, self._flows, on_empty=self._options.on_empty)
+            beside = built().beside
+            reading = read_reply(answer.text, [*shown, *(Candidate(flow_id=each) for each in beside)])
+            return reading, judge(reading, candidates, self._flows, on_empty=on_empty, beside=beside)
 
         def problem(answer: ChatReply, said: tuple[Reading, Verdict]) -> str:
             reading, verdict = said
@@ -216,6 +257,7 @@ class ModelChoice:
             examples=self._examples(request, shown),
             tokens=self._options.prompt_tokens,
             structured=self._client.takes_schema,
+            situation=request.situation,
         )
 
     def _examples(self, request: Request, shown: Sequence[Candidate]) -> Mapping[str, Sequence[str]]:

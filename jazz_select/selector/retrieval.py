@@ -3,13 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from jazz_select.errors import EmbeddingError, StoreError
+from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory
 from jazz_select.selector.availability import Availability, Unavailable
+from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import note_recall
 from jazz_select.telemetry import span
 from jazz_select.text import clean
@@ -28,13 +30,20 @@ class Request:
 
     query: str
     summaries: tuple[str, ...] = ()
+    situation: Situation | None = None
 
     @classmethod
-    def of(cls, query: str, summaries: Sequence[str] | None) -> "Request":
+    def of(cls, query: str, summaries: Sequence[str] | None, situation: Situation | None = None) -> "Request":
         """The request with the summaries that say something; a lone string is one summary."""
         given = (summaries,) if isinstance(summaries, str) else summaries or ()
         first = islice(given, _MOST_SUMMARIES)
-        return cls(query=query, summaries=tuple(summary for summary in first if not _blank(summary)))
+        kept = tuple(summary for summary in first if not _blank(summary))
+        return cls(query=query, summaries=kept, situation=situation)
+
+    @property
+    def under_way(self) -> tuple[str, ...]:
+        """The ids of the flows that the conversation has begun, the one under way first."""
+        return () if self.situation is None else tuple(each.flow_id for each in self.situation.under_way)
 
     @property
     def blank(self) -> bool:
@@ -63,6 +72,24 @@ class CandidateSet:
     """P(some flow is right), where recall knows it."""
     caveat: str = ""
     """Why recall does not know how sure it is."""
+
+    def joined_by(self, flows: Iterable[BaseFlow]) -> "CandidateSet":
+        """With these flows behind the others, where they are not among them."""
+        here = {each.flow_id for each in self.candidates}
+        more = [
+            Candidate(
+                flow_id=flow.id,
+                flow_name=flow.name,
+                flow_type=flow.type,
+                description=flow.description,
+                condition=flow.condition,
+                desired_effects=tuple(flow.desired_effects),
+            )
+            for flow in flows
+            if flow.id not in here
+        ]
+        metadata = (*self.metadata, *(each.as_metadata() for each in more))
+        return replace(self, metadata=metadata, candidates=(*self.candidates, *more))
 
 
 def usable_candidates(

@@ -29,7 +29,7 @@ from jazz_select.selector.options import (
     check_probabilities,
     check_request,
 )
-from jazz_select.selector.prompt import PROMPT_TOKENS
+from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
 from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection
 from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, SelectRequest, candidate_sets
 from jazz_select.telemetry import span
@@ -185,6 +185,7 @@ class FlowSelector:
         *,
         context: Mapping[str, Any] | None = None,
         only: Collection[str] | None = None,
+        situation: Situation | None = None,
     ) -> FlowSelectionResult:
         """Find the flows for a request.
 
@@ -194,6 +195,9 @@ class FlowSelector:
             episode_summaries: What was said before; helps to find what a vague request is about.
             context: What guards (`BaseFlow.available`) look at.
             only: Recall among the flows of these ids alone, such as the branches of a conditional flow.
+            situation: Where in a conversation it is asked: what was said, and the flows that were begun, which are
+                offered as well, can be gone on with and called off. Then a model's "none" means none, whatever
+                `on_empty` says. Without a model it changes nothing.
 
         Returns:
             The chosen flows, or none with the reason `none`. A failing model is no exception: the top candidate
@@ -206,8 +210,8 @@ class FlowSelector:
             FlowValidationError: A chosen flow has a part that cannot be found.
         """
         check_request(enhanced_query=enhanced_query, episode_summaries=episode_summaries, context=context)
-        request = Request.of(enhanced_query, episode_summaries)
-        if request.blank and candidates is None:
+        request = Request.of(enhanced_query, episode_summaries, situation if self._model is not None else None)
+        if request.blank and candidates is None and not request.under_way:
             return _nothing_asked()
         surroundings: Mapping[str, Any] = {} if context is None else context
 
@@ -217,6 +221,9 @@ class FlowSelector:
                 (narrowed,) = await self._narrower.recalled((request,), surroundings, only=only)
             else:
                 narrowed = await self._narrower.given(candidates, surroundings)
+            if request.under_way:
+                begun = [self._registry[each] for each in request.under_way if each in self._registry]
+                narrowed = narrowed.joined_by(begun)
             result = await self._chosen(request, narrowed, surroundings, began)
             if traced is not None:
                 note_selection(traced, enhanced_query, result)
@@ -267,6 +274,9 @@ class FlowSelector:
         notes = (narrowed.caveat,) if narrowed.caveat and known.need_confidence else ()
         if request.blank and len(candidates) > 1:
             return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(_BLANK,))
+        if request.under_way and self._model is not None:
+            choice = await self._model.choose(request, candidates)
+            return replace(choice, notes=(*notes, *choice.notes))
         if self._model is None or len(candidates) <= 1:
             reason = Reason.SEMANTIC if len(candidates) > 1 else Reason.SINGLE
             return Choice(verdict=top(candidates, self._registry, reason), notes=notes)
@@ -286,12 +296,14 @@ class FlowSelector:
         flows = [flow for flow in chosen if flow.id not in closed.ids]
         prompts = [await self._prompts.prompt(flow) for flow in flows]
         decision = Decision(
-            tier=verdict.tier if flows else Tier.OPEN,
-            reason=verdict.reason if flows else Reason.NONE,
+            tier=verdict.tier if flows or verdict.called_off or verdict.confirmed else Tier.OPEN,
+            reason=verdict.reason if flows or verdict.called_off or verdict.confirmed else Reason.NONE,
             chosen_ids=tuple(flow.id for flow in flows),
             candidates=narrowed.candidates,
             raw_reply=choice.answer.text,
             parsed_ids=choice.parsed_ids,
+            called_off=verdict.called_off,
+            confirmed=verdict.confirmed,
             confidence=narrowed.candidates[0].confidence if narrowed.candidates else None,
             in_scope=narrowed.in_scope,
             ambiguous=self._thresholds.ambiguous(narrowed.candidates),

@@ -27,10 +27,11 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import beginning, describe_error
 
-FlowStatus = Literal["done", "active", "open", "waiting", "failed"]
-_WORST: Final = {"done": 0, "active": 1, "open": 2, "waiting": 3, "failed": 4}
+FlowStatus = Literal["done", "active", "open", "waiting", "blocked", "failed"]
+_WORST: Final = {"done": 0, "active": 1, "open": 2, "waiting": 3, "blocked": 4, "failed": 5}
 _MOST_RAN: Final = 10
 _LONGEST_RAN: Final = 1_000
+_LONGEST_GIVEN: Final = 300
 _OPEN: Final = "which tool comes next is open"
 ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
 """Which branch of a conditional flow is to be run, by its place; None where none fits."""
@@ -49,7 +50,8 @@ class FlowRun:
         type: Its type.
         path: Its place: "0", or "0.1" for the second part of that.
         status: `done`; `active` where a model goes on with it in the turns to come; `open` where somebody else has to;
-            `waiting` for facts that a tool of it wants, or for a yes; `failed` where a step did.
+            `waiting` for facts that a tool of it wants, or for a yes; `blocked` where it cannot be done here;
+            `failed` where a step did.
         records: One for each step of its own chain, of this turn.
         facts: What is known after it: what was known before, and what its tools returned.
         own: What its own tools returned, in this turn and before.
@@ -193,7 +195,14 @@ def _step_name(step: Step) -> str:
 def ran_of(tool: Tool, arguments: Mapping[str, Any], told: str, *, failed: bool) -> Ran:
     """A call that was made, as it is kept: with its fingerprint, where it is not to be made again unasked."""
     call = fingerprint_once(tool, arguments)
-    return Ran(tool=tool.name, output=told, final=tool.destructive, failed=failed, call=call)
+    given = {name: _short_value(value) for name, value in storable_fields(arguments)[0].items()}
+    return Ran(tool=tool.name, output=told, final=tool.destructive, failed=failed, call=call, arguments=given)
+
+
+def _short_value(value: Any) -> Any:
+    """A value as it is where it is short; else the beginning of its text."""
+    text = storable_text(value)
+    return value if len(text) <= _LONGEST_GIVEN else beginning(text, _LONGEST_GIVEN)
 
 
 def tools_named(flow: BaseFlow) -> Iterator[str]:
@@ -243,10 +252,12 @@ class FlowRunner:
         fixed: Mapping[str, Any] | None = None,
         approve: Callable[[str], Approve] | None = None,
         call_id: Callable[[str], Callable[[str, Mapping[str, Any]], str]] | None = None,
+        made: Callable[[Ran], None] | None = None,
     ) -> None:
         """Take who runs chains, what is done, and who chooses branches, goes on, finds facts, approves and names calls.
 
-        What is `fixed`, the caller's own context, is what it is: nothing that tools returned takes its place.
+        Each call that a chain has made is told to `made`, for whoever comes later in the same turn. What is `fixed`,
+        the caller's own context, is what it is: nothing that tools returned takes its place.
         """
         self._fixed = dict(fixed or {})
         self._executor = executor
@@ -256,6 +267,7 @@ class FlowRunner:
         self._fill = fill
         self._approve = approve
         self._call_id = call_id
+        self._made = made
 
     async def run(
         self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0", *, lost: Sequence[str] = ()
@@ -318,13 +330,17 @@ class FlowRunner:
         tried = [record for record in ran.records if record.attempts]
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]
         own = {**begun.own, **{name: value for record in good for name, value in _fields(record.output).items()}}
+        told = [self._told(each) for each in called]
+        if self._made is not None:
+            for each in told:
+                self._made(each)
         run = replace(
             begun,
             records=ran.records,
             facts=dict(ran.context),
             lost=_still(begun.lost, ran.context),
             own=own,
-            ran=(*begun.ran, *(self._told(each) for each in called)),
+            ran=(*begun.ran, *told),
             done=(*begun.done, *names[: len(called)]),
             left=tuple(names[len(called) :]),
             tool="",

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from jazz_select.agent.chain.transcript import FlowChosen
-from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.conversation import OpenFlow, Ran
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.flows.runner import FlowRun, FlowRunner, placed, progress_of, tools_named
 from jazz_select.agent.flows.slots import Wanted, from_words, wanted_of
 from jazz_select.agent.gate import AgentApproval, DestructionGate, Hold, TurnApproval
-from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork, tell_turn
+from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnStatus, TurnWork, tell_turn
+from jazz_select.agent.view import ConversationView
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
@@ -45,6 +46,7 @@ class FlowAttempt:
         approval: Who lets calls pass in this turn.
         answers: What was found in the user's words.
         replies: What models made of it, in the order in which they ended.
+        made: The calls that were made in the turn, those of flows before this one included.
     """
 
     request: TurnRequest
@@ -53,6 +55,7 @@ class FlowAttempt:
     approval: TurnApproval
     answers: dict[str, Any] = field(default_factory=dict[str, Any])
     replies: list[OpenFlowReply] = field(default_factory=list[OpenFlowReply])
+    made: list[Ran] = field(default_factory=list[Ran])
 
 
 class TurnFlows:
@@ -78,6 +81,11 @@ class TurnFlows:
     def flow(self, name: str) -> BaseFlow | None:
         """The live flow of this name."""
         return self._selector.flow_registry.get(flow_id(name))
+
+    def title(self, name: str) -> str:
+        """What people call the flow of this name."""
+        flow = self.flow(name)
+        return name.replace("_", " ") if flow is None else flow.name.replace("_", " ")
 
     async def prompts(self, flows: Sequence[OpenFlow]) -> str:
         """The prompts of the flows under way, the active one first; of one that cannot be told, none."""
@@ -107,7 +115,9 @@ class TurnFlows:
         work = TurnWork.of(selected)
         while (top := work.stack.top) is not None:
             await tell_turn(FlowChosen(flow=top.name))
-            attempt = FlowAttempt(request=work.request, stack=work.stack, open_flow=top, approval=approval)
+            attempt = FlowAttempt(
+                request=work.request, stack=work.stack, open_flow=top, approval=approval, made=list(work.calls)
+            )
             try:
                 run = await self._one(attempt)
             except Exception as error:  # noqa: BLE001 - whatever an author's part fails with, the turn goes on
@@ -115,7 +125,7 @@ class TurnFlows:
             spent = spent_budget()
             work = self._after(work, attempt, run, cut=spent is not None)
             following = work.stack.top
-            if run.status == "done" and following is not None and following.status == "queued":
+            if run.status in {"done", "blocked"} and following is not None and following.status == "queued":
                 if spent is None:
                     continue
                 spent.stopped(f"before {following.name} was begun")
@@ -125,18 +135,19 @@ class TurnFlows:
         return work
 
     async def converse(self, selected: SelectedFlows) -> TurnWork:
-        """No flow fits: a model with every tool, or nobody."""
+        """No flow fits: a model with the tools that there are then, or nobody. What is under way stays as it is."""
         work = TurnWork.of(selected)
         if self._loops is None:
             return replace(work, status="open", reason=work.reason or "no flow fits")
         approval = self._approval.turn(work.request.key, selected.granted, work.request.conversation.pending)
-        talked = await self._loops.talk(work.request, work.stack, None, FlowRun(flow="", path=""), approval)
-        work = replace(work, notes=(*work.notes, *_unclaimed(approval)))
+        view = ConversationView.of(work.request, work.stack, self.title)
+        talked = await self._loops.talk(view, "", None, FlowRun(flow="", path=""), approval)
+        work = replace(work, notes=(*work.notes, *_unclaimed(approval)), calls=(*work.calls, *talked.ran))
         if talked.asked:
             return replace(work, status="confirming", pending=approval.pending, chain=talked.chain)
         return replace(
             work,
-            status="failed" if talked.error else "done",
+            status="failed" if talked.error else _standing(work),
             chain=talked.chain,
             said=talked.chain.text,
             incomplete=talked.chain.incomplete,
@@ -153,16 +164,16 @@ class TurnFlows:
         if run.begun:
             progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
         stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.name != top.name))
-        kept = self._gate.kept(progress, run, attempt.approval) if run.status == "failed" else ()
+        kept = self._gate.kept(progress, run, attempt.approval) if run.status in {"failed", "blocked"} else ()
         if run.status == "failed" and cut and not any(each.doubt for each in kept):
             stack = stack.with_top(progress.model_copy(update={"status": "waiting" if run.begun else top.status}))
-        elif run.status in {"done", "failed"}:
+        elif run.status in {"done", "failed", "blocked"}:
             stack = stack.without_top(kept)
         else:
             status = "waiting" if run.status == "waiting" else "active"
             stack = stack.with_top(progress.model_copy(update={"status": status}))
         replies = attempt.replies
-        pending = None if run.status in {"done", "failed"} else attempt.approval.pending
+        pending = None if run.status in {"done", "failed", "blocked"} else attempt.approval.pending
         return replace(
             work,
             stack=stack,
@@ -171,6 +182,7 @@ class TurnFlows:
             runs=(*work.runs, run),
             chain=replies[-1].chain if replies else work.chain,
             incomplete=work.incomplete or any(each.chain.incomplete for each in replies),
+            calls=tuple(attempt.made),
             error=next((each.error for each in reversed(replies) if each.error), work.error),
         )
 
@@ -219,6 +231,7 @@ class TurnFlows:
             fixed=context,
             approve=lambda path: attempt.approval.at(top.name, path, doubt=top.doubt),
             call_id=lambda path: attempt.approval.names_at(top.name, path, "executor", top.unheard),
+            made=attempt.made.append,
         )
         return await runner.run(flow, {**top.answers, **context, **attempt.answers})
 
@@ -243,18 +256,31 @@ class TurnFlows:
         """A model goes on where a flow is open. If it fails, the flow stays as it is: nothing of it is run again."""
         if self._loops is None:
             return run
-        talked = await self._loops.talk(attempt.request, attempt.stack, flow, run, attempt.approval)
+        talked = await self._loops.talk(self._view(attempt), attempt.open_flow.name, flow, run, attempt.approval)
         attempt.replies.append(talked)
+        attempt.made.extend(talked.ran)
         run = replace(run, final=run.final or talked.final)
         ran = (*run.ran, *talked.ran)
         if talked.error is not None:
             return replace(run, status="active", ran=ran, problem=str(talked.error))
-        return replace(run, status="done" if talked.finished else "active", ran=ran, text=talked.chain.text, problem="")
+        status = "blocked" if talked.blocked else "done" if talked.finished else "active"
+        return replace(run, status=status, ran=ran, text=talked.chain.text, problem=talked.blocked)
+
+    def _view(self, attempt: FlowAttempt) -> ConversationView:
+        return ConversationView.of(attempt.request, attempt.stack, self.title, tuple(attempt.made))
 
     def _tools_of(self, flow: BaseFlow) -> Iterator[Tool]:
         """The connected tools that a flow and its parts name, in their order."""
         tools = self._executor.tools
         yield from (tools[name] for name in tools_named(flow) if name in tools)
+
+
+def _standing(work: TurnWork) -> TurnStatus:
+    """How it stands once a message was answered that no flow fits."""
+    top = work.stack.top
+    if work.pending is not None or top is None:
+        return work.status
+    return "active" if top.status == "active" else "waiting"
 
 
 def _unclaimed(approval: TurnApproval) -> tuple[str, ...]:

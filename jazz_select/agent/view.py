@@ -1,0 +1,178 @@
+"""What every part of a turn may see of a conversation, and how a model is shown it.
+
+Choosing a flow, finding facts, deciding on the next tool, calling tools and answering all take the same value.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from jazz_select.agent.conversation import OpenFlow, Ran, Said
+from jazz_select.agent.turn import FlowStack, TurnRequest
+from jazz_select.json_values import storable_text
+from jazz_select.selector.prompt import Situation, UnderWay
+from jazz_select.text import beginning, cut, json_line, name_shown
+from jazz_select.values import Message, flow_id
+
+EARLIER_CHARS: Final = 24_000
+"""How many characters of what was said before a model is shown that calls tools."""
+CHOOSING_CHARS: Final = 3_000
+"""The same, where it only has to choose."""
+_LONGEST_EARLIER: Final = 800
+_CALLS_CHARS: Final = 8_000
+_LONGEST_FACT: Final = 500
+State = Literal["under way", "parked"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowInView:
+    """A flow of the conversation.
+
+    Attributes:
+        name: Its name.
+        title: What people call it.
+        state: `under way`, or `parked` until that one is done.
+        wanted: What the user said when it was chosen.
+        waits_for: What it waits for, in words; empty where it waits for whatever is said next.
+        confirms: Whether that is a yes or a no.
+    """
+
+    name: str
+    title: str
+    state: State
+    wanted: str = ""
+    waits_for: str = ""
+    confirms: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationView:
+    """A conversation in the middle of a turn.
+
+    Attributes:
+        message: What the user says now.
+        said: What was said before, by both sides.
+        flows: The flows that are open, the one under way first.
+        calls: The calls of tools that were made, with arguments and results, the earliest first.
+        facts: What holds for every conversation, such as today's date.
+        waits_for: The question that waits for a yes or a no, of a flow or without one.
+        turn: Which turn of the conversation it is, from 1.
+    """
+
+    message: str
+    said: tuple[Said, ...] = ()
+    flows: tuple[FlowInView, ...] = ()
+    calls: tuple[Ran, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    waits_for: str = ""
+    turn: int = 1
+
+    @classmethod
+    def of(
+        cls, request: TurnRequest, stack: FlowStack, title: Callable[[str], str], made: tuple[Ran, ...] = ()
+    ) -> "ConversationView":
+        """The view of a turn, with the calls that were made in it so far."""
+        conversation = request.conversation
+        top = stack.top
+        waiting = conversation.pending
+        flows = tuple(
+            _in_view(each, title, "under way" if each is top else "parked", waiting if each is top else None)
+            for each in reversed(stack.flows)
+        )
+        return cls(
+            message=request.message,
+            said=conversation.messages,
+            flows=flows,
+            calls=(*conversation.calls, *made),
+            facts=request.facts,
+            waits_for=waiting.question() if waiting is not None else "",
+            turn=conversation.turns + 1,
+        )
+
+    @property
+    def asked(self) -> str:
+        """What was said to the user last."""
+        return self.said[-1].content if self.said and self.said[-1].role == "assistant" else ""
+
+    @property
+    def heard(self) -> tuple[str, ...]:
+        """All that the user has said, what is said now last."""
+        return (*(each.content for each in self.said if each.role == "user"), self.message)
+
+    def situation(self) -> Situation:
+        """As it is shown to whoever chooses a flow."""
+        recent, left_out = self.recent(CHOOSING_CHARS, each=_LONGEST_EARLIER)
+        return Situation(
+            said=tuple(recent),
+            left_out=left_out,
+            under_way=tuple(
+                UnderWay(flow_id=flow_id(each.name), state=each.state, wanted=each.wanted, waits_for=each.waits_for)
+                for each in self.flows
+            ),
+            facts=self.told_facts(),
+            confirms=self.waits_for,
+        )
+
+    def recent(self, chars: int = EARLIER_CHARS, *, each: int | None = None) -> tuple[list[Message], int]:
+        """The last messages within a bound, and how many there were before them: the request needs its room."""
+        said = [Message(role=one.role, content=cut(one.content, each) if each else one.content) for one in self.said]
+        first, room = len(said), chars
+        while first and (room := room - len(said[first - 1].content)) >= 0:
+            first -= 1
+        while 0 < first < len(said) and said[first].role == "assistant":
+            first += 1  # an answer without its question says little, and some providers refuse it in the first place
+        return said[first:], first
+
+    def told_facts(self) -> str:
+        """What holds for every conversation, a line each."""
+        return "\n".join(f"{name_shown(name)}: {_value(value)}" for name, value in self.facts.items())
+
+    def told_calls(self) -> str:
+        """The calls that were made, as data, a line each; the earliest are left out where there are too many."""
+        lines: list[str] = []
+        room = _CALLS_CHARS
+        for call in reversed(self.calls):
+            line = _call(call)
+            room -= len(line)
+            if room < 0 and lines:
+                break
+            lines.insert(0, line)
+        gone = len(self.calls) - len(lines)
+        return "\n".join([*([f"[… {gone} earlier calls are left out …]"] if gone else []), *lines])
+
+    def told_flows(self, but: str = "") -> str:
+        """The other flows that are open, and what they wait for, a line each."""
+        return "\n".join(
+            f"- {json_line(each.title)} ({each.state}), asked for with: {json_line(beginning(each.wanted, _LONGEST_FACT))}"
+            + (f"; it waits for: {json_line(each.waits_for)}" if each.waits_for else "")
+            for each in self.flows
+            if each.name != but
+        )
+
+
+def _in_view(flow: OpenFlow, title: Callable[[str], str], state: State, waiting: Any) -> FlowInView:
+    pending = flow.pending or (waiting if waiting is not None and waiting.flow == flow.name else None)
+    if pending is not None:
+        waits_for = pending.question()
+    else:
+        waits_for = ", ".join(name.replace("_", " ") for name in flow.asks)
+    return FlowInView(
+        name=flow.name,
+        title=title(flow.name),
+        state=state,
+        wanted=flow.request,
+        waits_for=waits_for,
+        confirms=pending is not None,
+    )
+
+
+def _call(call: Ran) -> str:
+    """One call: in which turn, what was called with what, and what came of it."""
+    when: dict[str, Any] = {"turn": call.turn} if call.turn else {}
+    came = {"failed" if call.failed else "returned": call.output}
+    return json_line({**when, "tool": call.tool, "arguments": call.arguments, **came})
+
+
+def _value(value: object) -> str:
+    text = value if isinstance(value, str) else storable_text(value)
+    return json_line(beginning(text, _LONGEST_FACT))
