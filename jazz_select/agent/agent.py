@@ -166,7 +166,7 @@ class Agent:
             loops = OpenFlows(chat, self._tools, system, options, open_tools=open_tools)
         gate = DestructionGate(executor.tools)
         asks = AgentApproval(approval, approve, claims)
-        self._running = TurnFlows(selector, executor, gate, chat, loops, asks)
+        self._running = TurnFlows(selector, executor, gate, chat, loops, asks, decision_callback)
         self._selecting = TurnSelector(
             selector, self._running, gate, asks, shift_above=shift_above, has_model=chat is not None
         )

@@ -19,6 +19,7 @@ EARLIER_CHARS: Final = 24_000
 CHOOSING_CHARS: Final = 3_000
 """The same, where it only has to choose."""
 _LONGEST_EARLIER: Final = 800
+_MOST_HEARD: Final = 8
 _CALLS_CHARS: Final = 8_000
 _LONGEST_FACT: Final = 500
 State = Literal["under way", "parked"]
@@ -122,6 +123,10 @@ class ConversationView:
         while 0 < first < len(said) and said[first].role == "assistant":
             first += 1  # an answer without its question says little, and some providers refuse it in the first place
         return said[first:], first
+
+    def told_heard(self) -> str:
+        """What the user has said, in turn, a line each, what is said now last; long texts are cut."""
+        return "\n".join(f"- {json_line(cut(each, _LONGEST_EARLIER))}" for each in self.heard[-_MOST_HEARD:])
 
     def told_facts(self) -> str:
         """What holds for every conversation, a line each."""

@@ -131,6 +131,7 @@ class FlowExecutor:
         lost: Sequence[str] = (),
         approve: Approve | None = None,
         call_id: Callable[[str, Mapping[str, Any]], str] | None = None,
+        decide: DecisionCallback | None = None,
     ) -> RunResult:
         """Run the steps in order.
 
@@ -144,6 +145,7 @@ class FlowExecutor:
             approve: Who is asked in this run, instead of who else would be.
             call_id: Names the next call of this tool with these arguments, the same in every run that may be this one
                 once more; else each call is new.
+            decide: Who chooses in this run, instead of the executor's own callback.
 
         Returns:
             How it ended. Errors of tools and of those who choose are data.
@@ -155,7 +157,9 @@ class FlowExecutor:
         check_run(steps, inputs)
         named = [self._named(step) for step in steps]
         self._check(named, inputs or {})
-        run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost)
+        run = RunContext(
+            dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost, decide=decide or self._callback
+        )
         return await self._passed(
             run, named, _Doorkeeper(approve or self._approve, approve or self._approve_chosen, call_id or _unnamed)
         )
@@ -185,7 +189,8 @@ class FlowExecutor:
             lambda tool, _: ids.pop() if ids and tool == asked.tool else "",
         )
         done = result.records[:-1]
-        run = RunContext(dict(result.context), last_tool=done[-1].tool if done else "", fixed=result.fixed)
+        last = done[-1].tool if done else ""
+        run = RunContext(dict(result.context), last_tool=last, fixed=result.fixed, decide=self._callback)
         run.records += done
         return await self._passed(run, result.rest, keeper)
 
@@ -263,14 +268,14 @@ class FlowExecutor:
 
     async def _guided(self, run: RunContext, point: GuidedDecisionPoint | None, record: StepRecord) -> StepRecord:
         candidates = list(record.candidates)
-        if self._callback is None:
+        if run.decide is None:
             told = f"nobody chooses between {_listed(candidates)}: there is no decision_callback"
             return replace(record, tier=Tier.OPEN, reason="no_callback", status="open", error=told)
         prompt = point.decision_prompt if point else None
         if prompt is None:
             prompt = decision_prompt(run.last_tool, run.last_fields(self._tools), candidates)
         try:
-            asked = (self._callback.decide, run.shown(point), candidates, prompt)
+            asked = (run.decide.decide, run.shown(point), candidates, prompt)
             choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-decision_callback")
             if choice is None or (isinstance(choice, str) and choice.strip().casefold() in ("", "none")):
                 told = f"none of {_listed(candidates)} was chosen"

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any, Protocol, cast
 
 from jazz_select.errors import ConfigError, FlowValidationError, ToolError
-from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
+from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall
 from jazz_select.routing.schemas.compatibility import Field, available_fields, outputs
@@ -131,8 +131,10 @@ class RunContext:
         last_tool: str = "",
         fixed: Collection[str] | None = None,
         lost: Iterable[str] = (),
+        decide: DecisionCallback | None = None,
     ) -> None:
         self.context = given
+        self.decide = decide
         self.fixed = frozenset(given if fixed is None else fixed)
         self.lost = tuple(lost)
         self.records: list[StepRecord] = []

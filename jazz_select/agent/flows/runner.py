@@ -15,7 +15,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields, storable_text
 from jazz_select.routing.approval import Approve
-from jazz_select.routing.decisions.points import GuidedDecisionPoint
+from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import StepRecord
@@ -253,6 +253,7 @@ class FlowRunner:
         approve: Callable[[str], Approve] | None = None,
         call_id: Callable[[str], Callable[[str, Mapping[str, Any]], str]] | None = None,
         made: Callable[[Ran], None] | None = None,
+        decide: Callable[[BaseFlow], DecisionCallback | None] | None = None,
     ) -> None:
         """Take who runs chains, what is done, and who chooses branches, goes on, finds facts, approves and names calls.
 
@@ -268,6 +269,7 @@ class FlowRunner:
         self._approve = approve
         self._call_id = call_id
         self._made = made
+        self._decide = decide
 
     async def run(
         self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0", *, lost: Sequence[str] = ()
@@ -295,7 +297,7 @@ class FlowRunner:
         if before is not None and before.status in {"open", "active"} and not flow.composite:
             run = replace(begun, status="open", problem=_OPEN)  # its chain has ended and must not run again
         elif left := steps_left(chain, begun.done):
-            run = await self._chained(begun, left)
+            run = await self._chained(flow, begun, left)
         elif chain or flow.composite:
             run = begun
         else:
@@ -306,7 +308,7 @@ class FlowRunner:
             run = await _as_far(run, self._go_on(flow, run))
         return run
 
-    async def _chained(self, begun: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
+    async def _chained(self, flow: BaseFlow, begun: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
         """The flow's own chain, from where it stands."""
         names, chain = [name for name, _ in left], [step for _, step in left]
         has_stayed = begun.left[:1] == tuple(names[:1])
@@ -325,6 +327,7 @@ class FlowRunner:
             lost=begun.lost,
             approve=approve,
             call_id=self._call_id(begun.path) if self._call_id else None,
+            decide=self._decide(flow) if self._decide else None,
         )
         good = [record for record in ran.records if record.status == "ok"]
         tried = [record for record in ran.records if record.attempts]

@@ -17,6 +17,8 @@ from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
+from jazz_select.routing.decisions.model_decision import ModelDecision
+from jazz_select.routing.decisions.points import DecisionCallback, ToolCandidate
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.run_context import chain_of
 from jazz_select.routing.schemas.compatibility import outputs
@@ -25,7 +27,7 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.availability import Availability
 from jazz_select.selector.result import prompt_of
 from jazz_select.selector.select import FlowSelector
-from jazz_select.text import describe_error
+from jazz_select.text import describe_error, one_line, titled
 from jazz_select.threads import in_time, spent_budget
 from jazz_select.values import Reason, flow_id
 
@@ -58,6 +60,29 @@ class FlowAttempt:
     made: list[Ran] = field(default_factory=list[Ran])
 
 
+@dataclass(frozen=True, slots=True)
+class _Deciding:
+    """A model that chooses the next tool of a flow, and is told what for."""
+
+    model: ModelDecision
+    view: ConversationView
+    flow: BaseFlow
+
+    async def decide(self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str) -> str | None:
+        return await self.model.decide(context, candidates, prompt, situation=self.situation())
+
+    def situation(self) -> str:
+        view, flow = self.view, self.flow
+        parts = {
+            "said by the user, in turn": view.told_heard(),
+            "procedure": f"{flow.display_name}: {flow.description}",
+            "its steps": "\n".join(f"- {one_line(step)}" for step in flow.steps),
+            "calls made so far": view.told_calls(),
+            "known": view.told_facts(),
+        }
+        return "\n".join(f"{name}:\n{text}" for name, text in parts.items() if text)
+
+
 class TurnFlows:
     """Runs the flows of turns."""
 
@@ -69,14 +94,16 @@ class TurnFlows:
         model: ChatClient | None,
         loops: OpenFlows | None,
         approval: AgentApproval,
+        decision: DecisionCallback | None = None,
     ) -> None:
-        """Take who finds branches, runs chains, holds them, goes on where a flow is open, and approves calls."""
+        """Take who finds branches, runs chains, holds them, goes on where a flow is open, approves and decides."""
         self._selector = selector
         self._executor = executor
         self._gate = gate
         self._model = model
         self._loops = loops
         self._approval = approval
+        self._decision = decision if isinstance(decision, ModelDecision) else None
 
     def flow(self, name: str) -> BaseFlow | None:
         """The live flow of this name."""
@@ -85,7 +112,7 @@ class TurnFlows:
     def title(self, name: str) -> str:
         """What people call the flow of this name."""
         flow = self.flow(name)
-        return name.replace("_", " ") if flow is None else flow.name.replace("_", " ")
+        return titled(name) if flow is None else flow.display_name
 
     async def prompts(self, flows: Sequence[OpenFlow]) -> str:
         """The prompts of the flows under way, the active one first; of one that cannot be told, none."""
@@ -222,6 +249,7 @@ class TurnFlows:
             attempt.answers.update(found)
             return found
 
+        decides = self._decision
         runner = FlowRunner(
             self._executor,
             top.parts,
@@ -232,6 +260,7 @@ class TurnFlows:
             approve=lambda path: attempt.approval.at(top.name, path, doubt=top.doubt),
             call_id=lambda path: attempt.approval.names_at(top.name, path, "executor", top.unheard),
             made=attempt.made.append,
+            decide=(lambda part: _Deciding(decides, self._view(attempt), part)) if decides else None,
         )
         return await runner.run(flow, {**top.answers, **context, **attempt.answers})
 
