@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, Self, cast
 
-from jazz_select.agent.answer import AnswerWriter, cut_short
+from jazz_select.agent.answer import AnswerWriter, Titles, cut_short
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
@@ -33,6 +33,7 @@ from jazz_select.agent.turn import (
 from jazz_select.agent.turn_selector import SHIFT_ABOVE, TurnSelector
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.models import ModelLike
+from jazz_select.flow.checks import check_connected
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.model_decision import ModelDecision
@@ -88,7 +89,8 @@ class Agent:
         Args:
             selector: Finds flows, with a model of its own or without one.
             tools: What is connected: tools, functions, of each of which a tool is made (`tool_from_function`), or what
-                `load_tools` returns.
+                `load_tools` returns. Every tool that a flow cannot do without has to be among them; with none at all,
+                flows are the caller's to run.
             model: Goes on where flows are open, chooses between tools, finds facts in what the user says, and puts
                 answers into a schema; as `FlowSelector` takes it. Without one, all of that is the caller's.
             guards: Checked first, in this order, without a model; whatever tag one answers with ends the turn. What
@@ -120,6 +122,8 @@ class Agent:
 
         Raises:
             ConfigError: An argument cannot work.
+            UnconnectedToolsError: A flow names a tool that is not connected, which is not among its `optional_tools`,
+                and is not `manual`.
             DuplicateToolError: Two tools have one name.
         """
         self.name = name
@@ -132,6 +136,8 @@ class Agent:
         self._timeout_s = timeout_s
         self._registry = selector.flow_registry
         decision_callback = as_callback(decision_callback)
+        if self._tools:  # without any, the flows are the caller's to run
+            check_connected(selector.flow_registry.values(), self._tools)
         note_flows(selector.flow_registry.values(), self._tools)
         self._schema = OutputSchema(schema) if schema is not None else None
         self._hooks, self._redact = tuple(hooks), redact
@@ -155,10 +161,11 @@ class Agent:
         gate = DestructionGate(executor.tools)
         asks = AgentApproval(approval, approve, claims)
         self._running = TurnFlows(selector, executor, gate, chat, loops, asks)
+        self._titles = Titles(self._running.flow, executor.tools)
         self._selecting = TurnSelector(
-            selector, self._running, gate, asks, shift_above=shift_above, has_model=chat is not None
+            selector, self._running, gate, asks, self._titles, shift_above=shift_above, has_model=chat is not None
         )
-        self._answers = AnswerWriter(chat, self._running, model_timeout_s=model_timeout_s)
+        self._answers = AnswerWriter(chat, self._titles, model_timeout_s=model_timeout_s)
 
     async def __aenter__(self) -> Self:
         return self
@@ -173,7 +180,7 @@ class Agent:
 
     @property
     def unconnected(self) -> dict[str, tuple[str, ...]]:
-        """Flow to the tools that it names and nobody connected, as far as there are any."""
+        """Flow to the tools that it names and nobody connected, as far as there are any: what cannot be done here."""
         return unconnected(self._registry.values(), self._tools)
 
     def mermaid(self) -> str:
@@ -285,7 +292,7 @@ class Agent:
         said = decision.arguments.get("text", "") if decision else ""
         reason = (decision.reason if decision else "") or route.tag
         text = said if isinstance(said, str) else ""
-        return NodeExit(cut_short(TurnOutcome.blocked(request, text=text, reason=reason)), "blocked")
+        return NodeExit(cut_short(TurnOutcome.blocked(request, text=text, reason=reason), self._titles), "blocked")
 
     async def _selected(self, request: TurnRequest) -> NodeExit[SelectedFlows | TurnWork]:
         """Which flows the message is for."""

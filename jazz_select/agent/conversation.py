@@ -77,7 +77,7 @@ class Part(_Frozen):
         flow: Whose part it is: by that it is known again where an author puts the parts in another order.
     """
 
-    status: Literal["done", "active", "open", "waiting", "failed"]
+    status: Literal["done", "active", "open", "waiting", "failed", "blocked"]
     done: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     branch: int | None = Field(default=None, ge=0)

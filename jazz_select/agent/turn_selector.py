@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from jazz_select.agent.answer import called_off, left_undone, told_of
+from jazz_select.agent.answer import Titles, called_off, left_undone, told_of
 from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows.consent import Consent, consent
 from jazz_select.agent.flows.said import folded_message, word_list
@@ -57,17 +57,22 @@ _COMMON: Final = word_list("""
 class TurnSelector:
     """Finds out, for each turn, which flow runs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it asks
         self,
         selector: FlowSelector,
         running: TurnFlows,
         gate: DestructionGate,
         approval: AgentApproval,
+        titles: Titles,
         *,
         shift_above: float,
         has_model: bool,
     ) -> None:
-        """Take who finds flows, who knows what they wait for, what holds them, and how sure a new one has to be."""
+        """Take who finds flows, who knows what they wait for, what holds them, and how sure a new one has to be.
+
+        What is told at once is told in titles.
+        """
+        self._titles = titles
         self._selector = selector
         self._running = running
         self._gate = gate
@@ -119,7 +124,7 @@ class TurnSelector:
     def _answered_at_once(self, begun: SelectedFlows, active: OpenFlow, *, idle: bool) -> SelectedFlows | None:
         """Where a message is a bare answer, agrees or calls off, nothing has to be looked for."""
         message = begun.request.message
-        said: Consent = consent(message, active.name)
+        said: Consent = consent(message, f"{active.name} {self._titles.flow(active.name)}")
         if idle and (answers := bare_answer(self._lacking(begun, active), message)):
             return _answered(begun, active, answers, way="run")
         if idle and said == "yes" and set(active.asks) <= _known(begun, active).keys():
@@ -130,7 +135,7 @@ class TurnSelector:
 
     async def _settled(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows | None:
         """What a yes or a no does to the call that waits for one; None where the message is neither."""
-        said = consent(begun.request.message, pending.tool, pending.arguments)
+        said = consent(begun.request.message, f"{pending.tool} {pending.title}", pending.arguments)
         active = begun.stack.top
         if said == "yes":
             return replace(begun, way="run" if pending.flow else "open", granted=pending)
@@ -146,7 +151,7 @@ class TurnSelector:
         """The flow under way is called off; asked for again, it goes on where it was if something was destroyed."""
         stack = begun.stack.without_top(self._gate.kept(active))
         resumed = stack.top.name if stack.top else ""
-        return replace(begun, way="ask", stack=stack, text=called_off(active), resumed=resumed)
+        return replace(begun, way="ask", stack=stack, text=called_off(active, self._titles), resumed=resumed)
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
         unasked = not self._approval.before_it_destroys and any(

@@ -30,6 +30,8 @@ from jazz_select.values import Reason, flow_id
 
 _SURE: Final = 0.5
 """How sure recall has to be of a branch, where no model chooses."""
+_ENDED: Final = frozenset({"failed", "blocked"})
+"""How a flow ends without being done."""
 _NONE: Final = "none-of-the-branches"
 _CLAIMS: Final = "give the agent a store of claims, such as SqliteClaims(path)"
 
@@ -153,16 +155,16 @@ class TurnFlows:
         if run.begun:
             progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
         stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.name != top.name))
-        kept = self._gate.kept(progress, run, attempt.approval) if run.status == "failed" else ()
+        kept = self._gate.kept(progress, run, attempt.approval) if run.status in _ENDED else ()
         if run.status == "failed" and cut and not any(each.doubt for each in kept):
             stack = stack.with_top(progress.model_copy(update={"status": "waiting" if run.begun else top.status}))
-        elif run.status in {"done", "failed"}:
+        elif run.status == "done" or run.status in _ENDED:
             stack = stack.without_top(kept)
         else:
             status = "waiting" if run.status == "waiting" else "active"
             stack = stack.with_top(progress.model_copy(update={"status": status}))
         replies = attempt.replies
-        pending = None if run.status in {"done", "failed"} else attempt.approval.pending
+        pending = None if run.status == "done" or run.status in _ENDED else attempt.approval.pending
         return replace(
             work,
             stack=stack,
@@ -187,8 +189,8 @@ class TurnFlows:
             return replace(begun, problem="; ".join(closed.notes))
         _check_chains(flow)
         top = attempt.open_flow = top.model_copy(update={"parts": placed(top.parts, flow)})
-        hold = self._gate.held_by_change(top, flow)
-        hold = hold or await self._held_by_name(attempt, flow)
+        hold = None if flow.manual else self._gate.held_by_change(top, flow)
+        hold = hold or (None if flow.manual else await self._held_by_name(attempt, flow))
         if hold is not None:
             return replace(begun, status="waiting", problem=hold.problem, named=hold.named, changed=hold.changed)
 
