@@ -11,6 +11,7 @@ class ResetPassword(BaseFlow):
     """The password is the problem. A warning that the account is locked is `unlock_account`."""
 
     name = "reset_password"
+    title = "New password"
     description = "Send a link with which the customer sets a new password."
     condition = "The customer has forgotten the password, it is not accepted, or the customer wants a new one."
     desired_effects = ["The customer has set a new password and can sign in"]
@@ -35,6 +36,7 @@ class UnlockAccount(BaseFlow):
     """The shop has shut the door, with the right password or without."""
 
     name = "unlock_account"
+    title = "Unlocking an account"
     description = "Unlock an account that was locked or suspended."
     condition = "A message says that the account is locked, blocked, disabled or suspended."
     desired_effects = ["The account is unlocked, or the customer knows why it stays locked"]
@@ -63,6 +65,7 @@ class ReplaceSecondFactor(BaseFlow):
     """The password is right, the code is what is missing."""
 
     name = "replace_second_factor"
+    title = "New second factor for signing in"
     description = (
         "Let a customer sign in who has lost the phone, app or device for the sign-in code, and set up a new one."
     )
@@ -92,6 +95,7 @@ class ChangeAccountAddress(BaseFlow):
     """The address book, for orders to come. An order already placed is `change_order_address`."""
 
     name = "change_account_address"
+    title = "Change of the address of an account"
     description = "Change the delivery or billing address that is saved in the account."
     condition = "The customer wants the address that is saved in the account changed, for orders to come."
     desired_effects = ["The saved address is the new one", "Orders that are already placed are unchanged"]
@@ -118,6 +122,7 @@ class ChangeAccountAddress(BaseFlow):
 
 class CloseAccount(BaseFlow):
     name = "close_account"
+    title = "Closing an account"
     description = "Close the account and erase the personal data, as far as the law allows."
     condition = "The customer wants the account closed, or the personal data erased."
     desired_effects = ["The account is closed", "The customer knows which data is kept, why and until when"]

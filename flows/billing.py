@@ -7,6 +7,7 @@ class DuplicateCharge(BaseFlow):
     """The purchase is known, the sum is wrong. When the purchase is unknown, it is `unknown_charge`."""
 
     name = "duplicate_charge"
+    title = "Refund of a charge made twice"
     description = "Check whether an order was charged twice or too high, and pay the excess back."
     condition = "The customer knows the purchase and sees it charged more than once, or with too high an amount."
     desired_effects = [
@@ -35,6 +36,7 @@ class UnknownCharge(BaseFlow):
     """The customer does not know the purchase at all, so it may be fraud."""
 
     name = "unknown_charge"
+    title = "Look into an unknown charge"
     description = "Find out where an unrecognised charge comes from, and act if it is fraud."
     condition = "The customer sees a charge from us and does not recognise any purchase behind it."
     desired_effects = [
@@ -63,6 +65,7 @@ class UnknownCharge(BaseFlow):
 
 class InvoiceCopy(BaseFlow):
     name = "invoice_copy"
+    title = "Copy of an invoice"
     description = "Send an invoice or a receipt again, or correct the details on it."
     condition = "The customer needs an invoice or a receipt as a document, or a detail on it corrected."
     desired_effects = ["The customer has the right document as a PDF"]
@@ -88,6 +91,7 @@ class PaymentDeclined(BaseFlow):
     """Nothing was bought yet, because the payment fails."""
 
     name = "payment_declined"
+    title = "Help with a declined payment"
     description = "Help a customer whose payment is refused at checkout."
     condition = "A payment fails or is refused at checkout, so that the order cannot be placed."
     desired_effects = [
@@ -113,6 +117,7 @@ class PaymentDeclined(BaseFlow):
 
 class ApplyPromoCode(BaseFlow):
     name = "apply_promo_code"
+    title = "Promotion code on an order"
     description = "Find out why a discount code does not work, and apply it where its terms allow."
     condition = "The customer has a discount, voucher or promotion code that does not work or was forgotten."
     desired_effects = ["The discount is applied, or the customer knows which term rules it out"]
@@ -138,6 +143,7 @@ class GiftCardHelp(BaseFlow):
     """A gift card is money that was paid; a promotion code is a discount."""
 
     name = "gift_card_help"
+    title = "Help with a gift card"
     description = "Check the balance of a gift card, help to redeem it, or replace a lost one."
     condition = (
         "The customer asks about a gift card: its balance, how to redeem it, or one that is lost or not accepted."

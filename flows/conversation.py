@@ -11,6 +11,7 @@ class HandoverToHuman(BaseFlow):
     """Live, now. Outside desk hours it is withheld, and `schedule_callback` takes its place."""
 
     name = "handover_to_human"
+    title = "Handover to a colleague"
     description = "Hand the conversation over to a colleague of the support team, live."
     condition = "The customer asks for a person, refuses to talk to a machine, or wants a supervisor, now."
     desired_effects = ["A colleague has taken over, with a summary, and the customer repeats nothing"]
@@ -38,6 +39,7 @@ class HandoverToHuman(BaseFlow):
 
 class ScheduleCallback(BaseFlow):
     name = "schedule_callback"
+    title = "Callback by phone"
     description = "Book a phone call from the support team at a time that suits the customer."
     condition = "The customer wants to be phoned, or to talk to a person at a later time."
     desired_effects = ["A call is booked, with day, time and number", "The colleague who calls knows what it is about"]

@@ -11,6 +11,7 @@ class DeliveryOptions(BaseFlow):
     """Before buying. Once there is an order, it is `track_order` or `reschedule_delivery`."""
 
     name = "delivery_options"
+    title = "Advice on delivery"
     description = "Explain shipping costs, delivery times, express service and the countries we ship to."
     condition = "The customer has not ordered yet and asks what delivery costs, how long it takes or where we ship to."
     desired_effects = [
@@ -38,6 +39,7 @@ class RescheduleDelivery(BaseFlow):
     """The parcel is fine, the day is not. Another *place* is `change_order_address`."""
 
     name = "reschedule_delivery"
+    title = "New day for a delivery"
     description = "Move the delivery of a parcel on its way to another day, time slot or pickup point."
     condition = (
         "The customer cannot receive a parcel on the announced day, or missed the courier, "
@@ -72,6 +74,7 @@ class LateDelivery(BaseFlow):
     """The promised day has passed and the parcel is still moving. When it is not, it is `lost_parcel`."""
 
     name = "late_delivery"
+    title = "Look into a late delivery"
     description = "Handle a complaint that an order did not arrive on the promised day."
     condition = "The promised delivery day has passed and the order has not arrived, but nothing says that it is gone."
     desired_effects = [
@@ -101,6 +104,7 @@ class LostParcel(BaseFlow):
     """Gone, not late: marked as delivered and not there, or without a trace."""
 
     name = "lost_parcel"
+    title = "Search for a lost parcel"
     description = "Investigate a parcel that disappeared, and replace or refund it."
     condition = (
         "A parcel is marked as delivered but the customer does not have it, it was stolen, "

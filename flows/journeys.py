@@ -15,6 +15,7 @@ class RecoverLogin(ConditionalFlow):
     """For those who do not say *why* they cannot sign in. Those who do get the part itself."""
 
     name = "recover_login"
+    title = "Help with signing in"
     description = "Find out why a customer cannot sign in, and take the one way back that fits."
     condition = "The customer cannot sign in and does not say whether password, lock or sign-in code is the reason."
     desired_effects = ["The reason is known", "The customer is signed in again"]
@@ -41,6 +42,7 @@ class MoveHouse(ParallelFlow):
     """Both addresses at once. Those who name only one get the part itself."""
 
     name = "move_house"
+    title = "Move to a new address"
     description = "Change the address everywhere after a move: in the account and on the orders under way."
     condition = "The customer has moved or is moving, and both the saved address and orders under way have to follow."
     desired_effects = ["The account holds the new address", "Every order under way goes to the new address"]
@@ -60,6 +62,7 @@ class SecureAccount(SequentialFlow):
     """The order matters: shut the intruder out first, then count the damage."""
 
     name = "secure_account"
+    title = "Securing an account"
     description = "Take back an account that somebody else got into, and undo what was done with it."
     condition = "Somebody else got into the account, or may have: hacked, phished, unknown sign-ins or orders."
     desired_effects = [

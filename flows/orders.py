@@ -7,6 +7,7 @@ class TrackOrder(BaseFlow):
     """The question is *where*, and the promised day has not passed; once it has, it is `late_delivery`."""
 
     name = "track_order"
+    title = "Tracking of an order"
     description = "Tell the customer where an order is and when it will arrive."
     condition = (
         "The customer wants to know the status, whereabouts or arrival day of an order, "
@@ -41,6 +42,7 @@ class CancelOrder(BaseFlow):
     """Only before the parcel leaves. After delivery the same wish is `refund_order`."""
 
     name = "cancel_order"
+    title = "Cancellation of an order"
     description = "Stop an order that has not been shipped, and release the payment."
     condition = "The customer no longer wants an order, or placed it by mistake, and it has not been shipped yet."
     desired_effects = [
@@ -69,6 +71,7 @@ class ChangeOrderItems(BaseFlow):
     """The order stays, its contents change. Once delivered, another size or colour is `exchange_item`."""
 
     name = "change_order_items"
+    title = "Change of the items of an order"
     description = "Change size, colour, quantity or items of an order that has not been packed."
     condition = (
         "The customer wants to keep an order that has not been packed, "
@@ -99,6 +102,7 @@ class ChangeOrderAddress(BaseFlow):
     """One parcel goes elsewhere. The address book stays as it is: that is `change_account_address`."""
 
     name = "change_order_address"
+    title = "Change of the address of an order"
     description = "Send one order that is already placed to another address."
     condition = "The customer wants a particular, already placed order to go to another address than the one on it."
     desired_effects = [

@@ -5,6 +5,7 @@ from jazz_select import BaseFlow
 
 class ProductAdvice(BaseFlow):
     name = "product_advice"
+    title = "Advice on products"
     description = "Help a customer to choose: compare products, sizes and features before buying."
     condition = (
         "The customer is thinking of buying and asks which product, size or model suits, or what a product can do."
@@ -34,6 +35,7 @@ class ProductAdvice(BaseFlow):
 
 class CheckStock(BaseFlow):
     name = "check_stock"
+    title = "Look whether an item is in stock"
     description = "Say whether a product is in stock, and notify the customer when it is back."
     condition = "The customer knows which product it should be, and asks whether or when it can be had."
     desired_effects = [
@@ -62,6 +64,7 @@ class TroubleshootProduct(BaseFlow):
     """How does it work? When it is truly broken, it becomes `warranty_claim`."""
 
     name = "troubleshoot_product"
+    title = "Help with a product that does not work"
     description = "Help to set up, connect, assemble, use or clean a product the customer has."
     condition = "The customer has the product and does not know how to set up, connect, assemble, use or clean it."
     desired_effects = ["The product does what the customer wants", "A true defect is recognised and passed on"]

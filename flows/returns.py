@@ -8,6 +8,7 @@ class RefundOrder(BaseFlow):
     """Money back for something that works. A replacement of any kind belongs to one of the neighbours."""
 
     name = "refund_order"
+    title = "Refund of an order"
     description = "Take back a delivered item and refund the money."
     condition = (
         "The customer has received an item that is as ordered and intact, does not want to keep it, "
@@ -51,6 +52,7 @@ class ExchangeItem(BaseFlow):
     """The customer still wants the product, in another variant."""
 
     name = "exchange_item"
+    title = "Exchange of an item"
     description = "Swap a delivered item for another size, colour or model."
     condition = (
         "The customer has received an item that is as ordered and intact, "
@@ -85,6 +87,7 @@ class ReturnLabel(BaseFlow):
     """Paper, not permission: the return is agreed and only the label is missing."""
 
     name = "return_label"
+    title = "Label for a return"
     description = "Send the label, QR code or drop-off instructions for a return that is already registered."
     condition = (
         "The customer has already registered a return and needs the shipping label, a new copy of it, "
@@ -112,6 +115,7 @@ class ReturnStatus(BaseFlow):
     """The goods are on their way back or here; the question is about the money."""
 
     name = "return_status"
+    title = "Status of a return"
     description = "Tell the customer whether a return has arrived and when the refund will be paid."
     condition = "The customer has already sent an item back and asks whether it arrived or when the money comes."
     desired_effects = [
@@ -142,6 +146,7 @@ class DamagedItemClaim(BaseFlow):
     """Broken on arrival. Broken after months of use is `warranty_claim`."""
 
     name = "damaged_item_claim"
+    title = "Claim for a damaged item"
     description = "Settle a claim for an item that arrived broken, damaged or incomplete."
     condition = "An item was broken, damaged, leaking or missing parts when the customer opened the parcel."
     desired_effects = [
@@ -172,6 +177,7 @@ class WrongItemReceived(BaseFlow):
     """Our mistake in packing. A customer's own wrong choice is `exchange_item`."""
 
     name = "wrong_item_received"
+    title = "Wrong item in a parcel"
     description = "Put right a parcel that holds something else than was ordered."
     condition = "The parcel held another product, size, colour or quantity than the order says: a mistake of ours."
     desired_effects = [
@@ -200,6 +206,7 @@ class WarrantyClaim(BaseFlow):
     """It worked, then it did not. How to *use* a thing is `troubleshoot_product`."""
 
     name = "warranty_claim"
+    title = "Claim under warranty"
     description = "Open a warranty case for a product that failed after a time of normal use."
     condition = "A product worked at first and developed a fault after weeks, months or years of normal use."
     desired_effects = [

@@ -11,6 +11,7 @@ class PauseSubscription(BaseFlow):
     """For a while. For good is `cancel_subscription`."""
 
     name = "pause_subscription"
+    title = "Pause of a subscription"
     description = "Pause a subscription, or skip its next delivery."
     condition = "The customer wants no deliveries from a subscription for a while, and means to go on later."
     desired_effects = [
@@ -42,6 +43,7 @@ class CancelSubscription(BaseFlow):
     """For good. One box less is `pause_subscription`, one order less is `cancel_order`."""
 
     name = "cancel_subscription"
+    title = "Cancellation of a subscription"
     description = "End a subscription or membership for good."
     condition = "The customer wants a subscription or membership to end for good, or not to be renewed."
     desired_effects = ["The subscription has ended and will not be charged again", "The customer has it in writing"]
@@ -70,6 +72,7 @@ class ChangeSubscription(BaseFlow):
     """It goes on, differently."""
 
     name = "change_subscription"
+    title = "Change of a subscription"
     description = "Change the rhythm, the product or the quantity of a running subscription."
     condition = "The customer wants a subscription to go on with another rhythm, product, quantity or delivery day."
     desired_effects = ["The next delivery follows the new rhythm and contents", "The customer knows the new price"]

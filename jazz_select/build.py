@@ -3,12 +3,12 @@
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jazz_select.errors import ConfigError, FlowValidationError
+from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow, FlowRegistry
+from jazz_select.flow.checks import check_connected
 from jazz_select.values import flow_id
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
         dry_run: Only say what would happen.
         progress: Called with (flows written, flows to write) after each batch.
         cases: Labelled requests, (text, flow name); they make confidence better, and it does without.
-        tools: The tools that there are, as an agent takes them: a flow that names another is an error. Where they are
+        tools: The tools that there are, as an agent takes them: a flow that names another is an error, as it is where
+            an agent is made. Where they are
             not given, the report notes that nobody looked.
         allow_empty: Delete all flows of the agent where the registry has none. Mostly an empty registry means that
             the flow modules were not imported, or that `registry=` was forgotten, so it must be said.
@@ -54,8 +55,9 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
         SyncDeletesError: That many would be deleted, and nothing was said; the error names them, and nothing was
             written.
         ConfigError: The registry is empty or no registry at all, or a case names a flow that it does not have.
-        FlowValidationError: A flow names a tool that does not exist, or has a chain that cannot run; nothing was
-            written.
+        FlowValidationError: A flow has a chain that cannot run; nothing was written.
+        UnconnectedToolsError: A flow names a tool that does not exist, which is not among its `optional_tools`, and is
+            not `manual`; nothing was written.
         EmbeddingError: The embedder failed; what was written before stays.
         StoreUnavailableError: The server did not answer.
     """
@@ -83,13 +85,14 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
 
 
 def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[str, ...]:
-    """See that all chains can run, and that there is every tool that a flow names.
+    """See that all chains can run, and that there is every tool that a flow cannot do without.
 
     Returns:
         A note where flows name tools and `tools` is None, so that nobody can tell.
 
     Raises:
-        FlowValidationError: One cannot, or is not there; the first of them, with the number of flows like it.
+        FlowValidationError: One cannot.
+        UnconnectedToolsError: One is not there.
     """
     given = list(flows)
     for flow in given:
@@ -104,22 +107,8 @@ def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[s
         return (note,) if named else ()
     from jazz_select.routing.tools.sources import toolbox_of
 
-    toolbox = toolbox_of(tools)
-    missing = [(flow, [name for name in flow.tools if name not in toolbox]) for flow in named]
-    lacking = [(flow, names) for flow, names in missing if names]
-    if lacking:
-        flow, names = lacking[0]
-        meant = [_meant(name, toolbox) for name in names]
-        more = "so does 1 other flow" if len(lacking) == 2 else f"so do {len(lacking) - 1} other flows"  # noqa: PLR2004
-        others = f"; {more}: {', '.join(each.name for each, _ in lacking[1:6])}"
-        problem = f"names tools that do not exist: {', '.join(meant)}{others if len(lacking) > 1 else ''}"
-        raise FlowValidationError(flow.label, "tools", problem, place=flow.place)
+    check_connected(named, toolbox_of(tools))
     return ()
-
-
-def _meant(name: str, tools: Iterable[str]) -> str:
-    near = get_close_matches(name, list(tools), n=1)
-    return f"{name} (did you mean {near[0]!r}?)" if near else name
 
 
 async def open_memory(settings: "Settings") -> "ProceduralMemory":

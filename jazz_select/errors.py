@@ -3,7 +3,8 @@
 ```
 JazzSelectError
 ├── ConfigError                 a setting or argument cannot work; the message says what to use instead
-│   └── MissingExtraError       an optional dependency is not installed; the message holds the command
+│   ├── MissingExtraError       an optional dependency is not installed; the message holds the command
+│   └── UnconnectedToolsError   flows name tools that are not there, and do not say that they can do without
 ├── FlowError                   something about the flows an author wrote
 │   ├── FlowValidationError     a field of one flow is missing or wrong
 │   ├── DuplicateFlowError      two different flows of one name in one registry
@@ -39,7 +40,8 @@ data and a reader gets the same words everywhere. The vendor's own error, where
 there is one, is the cause (`__cause__`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, Literal
 
 _NAMED: Final = 100
@@ -61,6 +63,33 @@ class MissingExtraError(ConfigError):
         self.module = module
         self.extra = extra
         super().__init__(f"{purpose} needs the package {module!r}: pip install 'jazz-select[{extra}]'")
+
+
+class UnconnectedToolsError(ConfigError):
+    """Flows name tools that are not there.
+
+    Attributes:
+        lacking: The tools that each flow names and lacks, by the flow's name: all of them.
+    """
+
+    def __init__(self, lacking: Mapping[str, Sequence[str]], *, connected: Iterable[str] = ()) -> None:
+        self.lacking = {flow: tuple(names) for flow, names in lacking.items()}
+        known, more = list(connected), len(self.lacking) - _NAMED
+        listed = [
+            f"{flow}: {', '.join(_meant(name, known) for name in names)}"
+            for flow, names in list(self.lacking.items())[:_NAMED]
+        ]
+        which = "a flow names" if len(listed) == 1 else f"{len(self.lacking)} flows name"
+        super().__init__(
+            f"{which} tools that are not connected: {'; '.join(listed)}{f'; and {more} more' if more > 0 else ''}. "
+            "Connect them or correct the names; list in a flow's optional_tools what it can do without; or set "
+            "manual = True on one that a person does."
+        )
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"{name} (did you mean {near[0]!r}?)" if near else name
 
 
 class FlowError(JazzSelectError):

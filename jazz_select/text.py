@@ -16,6 +16,7 @@ _MOST_MARKS, _SHORT = 30, 1_000
 _MARKED = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1},}}")
 """Where there may be more marks on one letter than Unicode allows in a stream: bringing n of them into order takes
 n times n steps."""
+_JOINING = re.compile("[-_]")
 _PLAIN_NAME = re.compile(r"\w[\w./:-]{0,199}")
 _TOKEN = re.compile(
     r"[A-Za-z]{1,7}(?![A-Za-z])|[A-Za-z]{5}|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\sA-Za-z0-9!-/:-@\[-`{-~]"
@@ -70,6 +71,17 @@ def json_line(value: object) -> str:
 def name_shown(name: str) -> str:
     """A name as it is where it is one word; else as a JSON text, so that it cannot pass for what stands around it."""
     return name if _PLAIN_NAME.fullmatch(name) else json_line(name)
+
+
+def in_words(name: str) -> str:
+    """A name as people write it: `next_day` is "next day"."""
+    return " ".join(_JOINING.sub(" ", name).split())
+
+
+def titled(name: str) -> str:
+    """The title of what has none but its name: `refund_order` is "Refund order"."""
+    words = in_words(name) or name
+    return words[:1].upper() + words[1:]
 
 
 def clean(text: str) -> str:

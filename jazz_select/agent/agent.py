@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, Self, cast, get_args
 
-from jazz_select.agent.answer import AnswerWriter, cut_short
+from jazz_select.agent.answer import AnswerWriter, Titles, cut_short
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
@@ -34,6 +34,7 @@ from jazz_select.agent.turn_selector import SHIFT_ABOVE, TurnSelector
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
+from jazz_select.flow.checks import check_connected
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.model_decision import ModelDecision
@@ -44,7 +45,7 @@ from jazz_select.selector.options import check_timeout
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
 from jazz_select.threads import spent_budget, time_budget
-from jazz_select.values import Message
+from jazz_select.values import Message, flow_id
 
 _SELECT, _RUN, _CONVERSE, _ANSWER = "select", "run_flows", "converse", "answer"
 _EDGES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -91,7 +92,8 @@ class Agent:
         Args:
             selector: Finds flows, with a model of its own or without one.
             tools: What is connected: tools, functions, of each of which a tool is made (`tool_from_function`), or what
-                `load_tools` returns.
+                `load_tools` returns. Every tool that a flow cannot do without has to be among them; with none at all,
+                flows are the caller's to run.
             model: Goes on where flows are open, chooses between tools, finds facts in what the user says, and puts
                 answers into a schema; as `FlowSelector` takes it. Without one, all of that is the caller's.
             guards: Checked first, in this order, without a model; whatever tag one answers with ends the turn. What
@@ -128,6 +130,8 @@ class Agent:
 
         Raises:
             ConfigError: An argument cannot work.
+            UnconnectedToolsError: A flow names a tool that is not connected, which is not among its `optional_tools`,
+                and is not `manual`.
             DuplicateToolError: Two tools have one name.
         """
         self.name = name
@@ -140,6 +144,8 @@ class Agent:
         self._timeout_s = timeout_s
         self._registry = selector.flow_registry
         decision_callback = as_callback(decision_callback)
+        if self._tools:  # without any, the flows are the caller's to run
+            check_connected(selector.flow_registry.values(), self._tools)
         note_flows(selector.flow_registry.values(), self._tools)
         self._facts = checked_facts(facts)
         if open_tools not in get_args(OpenTools):
@@ -166,11 +172,21 @@ class Agent:
             loops = OpenFlows(chat, self._tools, system, options, open_tools=open_tools)
         gate = DestructionGate(executor.tools)
         asks = AgentApproval(approval, approve, claims)
-        self._running = TurnFlows(selector, executor, gate, chat, loops, asks, decision_callback)
-        self._selecting = TurnSelector(
-            selector, self._running, gate, asks, shift_above=shift_above, has_model=chat is not None
+        self._titles = Titles(lambda named: selector.flow_registry.get(flow_id(named)), executor.tools)
+        self._running = TurnFlows(
+            selector,
+            executor=executor,
+            gate=gate,
+            model=chat,
+            loops=loops,
+            approval=asks,
+            titles=self._titles,
+            decision=decision_callback,
         )
-        self._answers = AnswerWriter(chat, self._running, model_timeout_s=model_timeout_s)
+        self._selecting = TurnSelector(
+            selector, self._running, gate, asks, self._titles, shift_above=shift_above, has_model=chat is not None
+        )
+        self._answers = AnswerWriter(chat, self._titles, model_timeout_s=model_timeout_s)
 
     async def __aenter__(self) -> Self:
         return self
@@ -185,7 +201,7 @@ class Agent:
 
     @property
     def unconnected(self) -> dict[str, tuple[str, ...]]:
-        """Flow to the tools that it names and nobody connected, as far as there are any."""
+        """Flow to the tools that it names and nobody connected, as far as there are any: what cannot be done here."""
         return unconnected(self._registry.values(), self._tools)
 
     def mermaid(self) -> str:
@@ -298,7 +314,7 @@ class Agent:
         said = decision.arguments.get("text", "") if decision else ""
         reason = (decision.reason if decision else "") or route.tag
         text = said if isinstance(said, str) else ""
-        return NodeExit(cut_short(TurnOutcome.blocked(request, text=text, reason=reason)), "blocked")
+        return NodeExit(cut_short(TurnOutcome.blocked(request, text=text, reason=reason), self._titles), "blocked")
 
     async def _selected(self, request: TurnRequest) -> NodeExit[SelectedFlows | TurnWork]:
         """Which flows the message is for."""

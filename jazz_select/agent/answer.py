@@ -1,7 +1,7 @@
 """The end of a turn: what happened in words, and the answer in the schema that was asked for."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from string import Formatter
 from typing import Any, Final, cast
 
@@ -12,8 +12,7 @@ from jazz_select.agent.chain.output_schema import OutputSchema, Read
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.open_flows import FINISHED
-from jazz_select.agent.flows.runner import FlowRun
-from jazz_select.agent.flows.turn_flows import TurnFlows
+from jazz_select.agent.flows.runner import ONE_OF, FlowRun
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import TurnOutcome, TurnWork, listener
 from jazz_select.chat.client import ChatClient
@@ -22,8 +21,9 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import as_json, storable, storable_fields, storable_text
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.fields import fields
+from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import beginning
+from jazz_select.text import beginning, in_words, titled
 from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
 
@@ -34,8 +34,44 @@ Find = Callable[[str], BaseFlow | None]
 """The live flow of a name."""
 
 
-def worded(run: FlowRun, find: Find) -> str:
+@dataclass(frozen=True, slots=True)
+class Titles:
+    """What users are told that flows and tools are called: their titles, never the names by which code knows them.
+
+    Attributes:
+        find: The live flow of a name.
+        tools: The connected tools.
+    """
+
+    find: Find
+    tools: Mapping[str, Tool]
+
+    def flow(self, name: str) -> str:
+        """Of a flow; of one that is not there any more, its name in words."""
+        flow = self.find(name)
+        return flow.display_name if flow is not None else titled(name)
+
+    def tool(self, name: str) -> str:
+        """Of a tool; of one that is not connected, its name in words."""
+        return getattr(self.tools.get(name), "display_name", "") or titled(name)
+
+    def named(self, names: Iterable[str]) -> str:
+        """Of several tools, each once."""
+        return ", ".join(dict.fromkeys(map(self.tool, names)))
+
+    def step(self, name: str) -> str:
+        """Of a step to come: a tool, or a choice between some."""
+        one_of, marked, between = name.partition(ONE_OF)
+        return f"{ONE_OF}{self.named(between.split(', '))}" if marked and not one_of else self.tool(name)
+
+
+def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
     """What a user is told of a run: what a model said, the flow's `reply` with what is known, or that it is done.
+
+    Args:
+        run: The run.
+        titles: What things are called.
+        contact: Whom users are told to turn to where it cannot be done here.
 
     A flow may have a text `reply` with names of facts in braces, such as "{refunded_cents} cents go to {account}.". It
     is used where the flow is done and every fact of it is known. Nothing else that a tool returned is told, since
@@ -44,41 +80,65 @@ def worded(run: FlowRun, find: Find) -> str:
     if run.text and not run.parts:
         return run.text
     if run.status == "waiting" and not any(part.text for part in run.parts):
-        return asked_for(run.asks)
+        return asked_for(run.asks, run.choices)
     if run.status == "failed":
-        return _failed(run)
-    parts = " ".join(filter(None, (worded(part, find) for part in run.parts)))
+        return _failed(run, titles)
+    if run.status == "blocked":
+        return _blocked(run, titles, contact)
+    parts = " ".join(filter(None, (worded(part, titles, contact) for part in run.parts)))
     if run.status != "done":
         return parts
-    return _replied(find(run.flow), run) or parts or f"{spaced(run.flow)} is done."
+    return _replied(titles.find(run.flow), run) or parts or f"{titles.flow(run.flow)} is done."
 
 
-def _failed(run: FlowRun) -> str:
+def _failed(run: FlowRun, titles: Titles) -> str:
     """That it failed, with what was destroyed before; of a call that nobody heard the end of, that it may be done."""
-    name, unread = spaced(run.flow), {step.tool for step in run.steps if step.fault == "output"}
-    unfound = ", ".join(dict.fromkeys(spaced(each) for part in run.all for each in part.unfound))
+    name = titles.flow(run.flow)
+    unfound = ", ".join(dict.fromkeys(in_words(each) for part in run.all for each in part.unfound))
     why = f": {unfound} could not be found" if unfound else ""
-    ran = [ran.tool for part in run.all for ran in part.ran if ran.final and (ran.tool in unread or not ran.failed)]
-    doubtful = _doubts([step.tool for step in run.steps if step.unknown])
-    if ran:
-        done = ", ".join(dict.fromkeys(map(spaced, ran)))
-        doubtful.insert(0, f"{name} was begun, and could not be brought to its end{why}. Done already: {done}.")
+    doubtful = _doubts([step.tool for step in run.steps if step.unknown], titles)
+    if ran := _ran_before(run):
+        done = f"Done already: {titles.named(ran)}."
+        doubtful.insert(0, f"{name} was begun, and could not be brought to its end{why}. {done}")
     return " ".join(doubtful) or f"{name} could not be done{why}."
 
 
-def asked_for(asks: Sequence[str]) -> str:
-    """The question for what a flow waits for."""
-    return f"To go on, I need: {', '.join(map(spaced, asks))}."
+def _blocked(run: FlowRun, titles: Titles, contact: str) -> str:
+    """That it cannot be done here, with what was done of it, and whom to turn to."""
+    name, ran = titles.flow(run.flow), _ran_before(run)
+    lacking = dict.fromkeys(titles.flow(part.flow) for part in run.all if part.status == "blocked" and not part.parts)
+    why = f": {', '.join(lacking)} cannot be done here" if name not in lacking else ""
+    done = " ".join(filter(None, (worded(part, titles) for part in run.parts if part.status == "done")))
+    if ran and not done:
+        done = f"Done already: {titles.named(ran)}."
+    begun = " was begun, and cannot be brought to its end here" if done else " cannot be done here"
+    if why and not done:
+        begun = " cannot be done"
+    turn_to = f"Please turn to {contact.strip()}." if contact.strip() else ""
+    return " ".join(filter(None, (f"{name}{begun}{why}.", done, turn_to)))
 
 
-def called_off(flow: OpenFlow) -> str:
+def _ran_before(run: FlowRun) -> list[str]:
+    """The tools that destroyed something in it."""
+    unread = {step.tool for step in run.steps if step.fault == "output"}
+    return [ran.tool for part in run.all for ran in part.ran if ran.final and (ran.tool in unread or not ran.failed)]
+
+
+def asked_for(asks: Sequence[str], choices: Mapping[str, Sequence[str]] | None = None) -> str:
+    """The question for what a flow waits for; of what was said in several ways, which is meant."""
+    meant = {name: " or ".join(map(str, values)) for name, values in (choices or {}).items()}
+    named = (f"{in_words(name)} ({meant[name]}?)" if name in meant else in_words(name) for name in asks)
+    return f"To go on, I need: {', '.join(named)}."
+
+
+def called_off(flow: OpenFlow, titles: Titles) -> str:
     """What a user is told who calls a flow off."""
-    return f"All right, nothing more is done about: {spaced(flow.name)}.{_done_already(flow)}"
+    return f"All right, nothing more is done about: {titles.flow(flow.name)}.{_done_already(flow, titles)}"
 
 
 def left_undone(pending: PendingCall) -> str:
     """What a user is told who says no to a call that no flow wants."""
-    return f"All right, this is not done: {spaced(pending.tool)}."
+    return f"All right, this is not done: {pending.display_name}."
 
 
 def told_of(pending: PendingCall, became: str) -> str:
@@ -86,32 +146,27 @@ def told_of(pending: PendingCall, became: str) -> str:
     if not became:
         return ""
     done = "was done already" if became == "done" else "was begun already, and may have been done"
-    return f"It is too late for that: {spaced(pending.tool)} {done}. Nothing more is done."
+    return f"It is too late for that: {pending.display_name} {done}. Nothing more is done."
 
 
-def repeated_question(flow: OpenFlow, known: Container[str]) -> str:
+def repeated_question(flow: OpenFlow, known: Container[str], titles: Titles) -> str:
     """What a flow waits for, once more; where that is known, whether it is to go on, and with what left out."""
     left = [name for name in flow.asks if name not in known and name not in flow.answers]
     if left:
-        return asked_for(left)
+        return asked_for(left, flow.choices)
     named = f"{', '.join(flow.named)} will not be used. " if flow.named else ""
-    return f"{named}{_changed(flow)}Shall I go on with: {spaced(flow.name)}?"
+    return f"{named}{_changed(flow, titles)}Shall I go on with: {titles.flow(flow.name)}?"
 
 
-def _changed(flow: OpenFlow) -> str:
+def _changed(flow: OpenFlow, titles: Titles) -> str:
     if not flow.changed:
         return ""
-    done = _done_already(flow)
-    return f"Its steps have changed since it was begun.{done} To come: {', '.join(map(spaced, flow.changed))}. "
+    done = _done_already(flow, titles)
+    return f"Its steps have changed since it was begun.{done} To come: {', '.join(map(titles.step, flow.changed))}. "
 
 
-def _done_already(flow: OpenFlow) -> str:
-    return f" Done already: {', '.join(map(spaced, flow.final))}." if flow.final else ""
-
-
-def spaced(name: str) -> str:
-    """A name as people write it."""
-    return name.replace("_", " ")
+def _done_already(flow: OpenFlow, titles: Titles) -> str:
+    return f" Done already: {titles.named(flow.final)}." if flow.final else ""
 
 
 def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Read | None:
@@ -167,7 +222,7 @@ def _shown(value: object) -> str:
     return beginning(text, _LONGEST_VALUE)
 
 
-def cut_short(outcome: TurnOutcome) -> TurnOutcome:
+def cut_short(outcome: TurnOutcome, titles: Titles) -> TurnOutcome:
     """A turn that nobody could finish in its time, told as that: what was done, and what may have been."""
     budget = _stopped()
     if budget is None:
@@ -177,12 +232,12 @@ def cut_short(outcome: TurnOutcome) -> TurnOutcome:
     outcome = replace(outcome, reason="; ".join(filter(None, (over, outcome.reason))))
     if outcome.value is not None:
         return outcome  # its text is that of the value
-    told = " ".join((_TIME_RAN_OUT, *(each for each in _done_and_doubtful(work) if each not in outcome.text)))
+    told = " ".join((_TIME_RAN_OUT, *(each for each in _done_and_doubtful(work, titles) if each not in outcome.text)))
     if outcome.status in {"waiting", "confirming"}:
         return replace(outcome, text=f"{told}\n\n{outcome.text}")
     top, last = work.stack.top, work.runs[-1] if work.runs else None
     goes_on = top is not None and last is not None and top.name == last.flow and top.status != "active"
-    asked = repeated_question(top, work.request.context) if top is not None and goes_on else ""
+    asked = repeated_question(top, work.request.context, titles) if top is not None and goes_on else ""
     nothing = last is None and work.chain is None and not work.said
     return replace(
         outcome,
@@ -191,20 +246,20 @@ def cut_short(outcome: TurnOutcome) -> TurnOutcome:
     )
 
 
-def _done_and_doubtful(work: TurnWork) -> list[str]:
+def _done_and_doubtful(work: TurnWork, titles: Titles) -> list[str]:
     """Which calls of flows and models that did not end were made, in words, and of which nobody knows."""
     steps = [step for run in work.runs if run.status != "done" for step in run.steps]
     entries = work.chain.entries if work.chain is not None else ()
     results = [each for each in entries if isinstance(each, ToolResult) and each.tool != FINISHED]
     done = [*(step.tool for step in steps if step.status == "ok"), *(each.tool for each in results if each.ok)]
     doubtful = [*(step.tool for step in steps if step.unknown), *(each.tool for each in results if each.unknown)]
-    told = [f"Done until then: {', '.join(map(spaced, dict.fromkeys(done)))}."] if done else []
-    return told + _doubts(doubtful)
+    told = [f"Done until then: {titles.named(done)}."] if done else []
+    return told + _doubts(doubtful, titles)
 
 
-def _doubts(tools: Iterable[str]) -> list[str]:
+def _doubts(tools: Iterable[str], titles: Titles) -> list[str]:
     """What a user is told of calls that began and whose end nobody knows."""
-    names = dict.fromkeys(map(spaced, tools))
+    names = dict.fromkeys(map(titles.tool, tools))
     return [f"{name} was begun, and nobody heard of its end: it may have been done." for name in names]
 
 
@@ -217,45 +272,55 @@ def _stopped() -> TimeBudget | None:
 class AnswerWriter:
     """Gives the answers of turns."""
 
-    def __init__(self, model: ChatClient | None, running: TurnFlows, *, model_timeout_s: float | None = 30.0) -> None:
-        """Take who puts answers into a schema where what is known does not fill it, if anyone does."""
+    def __init__(
+        self,
+        model: ChatClient | None,
+        titles: Titles,
+        *,
+        model_timeout_s: float | None = 30.0,
+    ) -> None:
+        """Take who puts answers into a schema where what is known does not fill it, if anyone does.
+
+        What cannot be done here is told in titles, and with the `support` to turn to, where the facts have one.
+        """
         self._model = model
         self._model_timeout_s = model_timeout_s
-        self._running = running
+        self._titles = titles
 
     async def give(self, work: TurnWork) -> TurnOutcome:
         """The answer of a turn in words, and in the schema if there is one."""
         work = _asking_again(work)
         outcome = self._worded(work)
         schema = work.request.schema
-        if schema is None or outcome.status in {"waiting", "confirming", "open", "failed"}:
-            return cut_short(outcome)
+        if schema is None or outcome.status in {"waiting", "confirming", "open", "failed", "blocked"}:
+            return cut_short(outcome, self._titles)
         with span("format", "decision") as traced:
             outcome, tier = await self._formatted(outcome, schema)
             if traced is not None:
                 traced.note({"tier": tier.value, "given": outcome.value is not None})
-        return cut_short(outcome)
+        return cut_short(outcome, self._titles)
 
     def _worded(self, work: TurnWork) -> TurnOutcome:
         """In words."""
-        status = work.status
-        told = [worded(run, self._running.flow) for run in work.runs if run.status != "failed" or _stopped() is None]
+        status, titles = work.status, self._titles
+        contact = str(work.request.facts.get("support") or "")
+        told = [worded(run, titles, contact) for run in work.runs if run.status != "failed" or _stopped() is None]
         top = work.stack.top
-        back = f"Back to: {spaced(work.resumed)}." if work.resumed else ""
+        back = f"Back to: {titles.flow(work.resumed)}." if work.resumed else ""
         if back and top is not None and work.request.schema is None:
             if work.pending is not None:
                 back = f"{back} {work.pending.question()}"
             elif top.status != "active":
-                back = f"{back} {repeated_question(top, work.request.context)}"
+                back = f"{back} {repeated_question(top, work.request.context, titles)}"
                 status = "waiting" if status == "done" else status
         elif work.pending is not None:
             told = [
-                *(worded(run, self._running.flow) for run in work.runs if run.status == "done"),
+                *(worded(run, titles) for run in work.runs if run.status == "done"),
                 work.pending.question(),
             ]
         elif top is not None and top.status != "active" and (not work.runs or not work.runs[-1].begun):
-            status, told = "waiting", [repeated_question(top, work.request.context)]
-        if isinstance(work.error, ChainError) and not _stopped() and (done := _done_and_doubtful(work)):
+            status, told = "waiting", [repeated_question(top, work.request.context, titles)]
+        if isinstance(work.error, ChainError) and not _stopped() and (done := _done_and_doubtful(work, titles)):
             told.insert(0, " ".join((_CHAIN_BROKE, *done)))  # the model that was to say it has failed
         text = "\n\n".join(text for text in (work.said, *told, back) if text)
         return TurnOutcome(

@@ -63,17 +63,14 @@ def checked_facts(facts: object) -> Facts:
 
 
 def unconnected(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> dict[str, tuple[str, ...]]:
-    """Flow to the tools that it names and nobody connected; no error, since such a flow may be a caller's to run."""
+    """Flow to the tools that it names and nobody connected: those too that it can do without."""
     found = ((flow.name, tuple(name for name in flow.tools if name not in tools)) for flow in flows)
     return {flow: names for flow, names in found if names}
 
 
 def note_flows(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> None:
-    """Log, once for each agent, what flows name and nothing here is or gives: it shows late, and may be a slip."""
-    listed = list(flows)
-    for flow, names in unconnected(listed, tools).items():
-        _log.warning("flow=<%s>, tools=<%s> | names tools that are not connected", flow, ", ".join(names))
-    for flow in listed:
+    """Log, once for each agent, what replies name and nothing here is or gives: it shows late, and may be a slip."""
+    for flow in flows:
         for name, near in _unknown_facts(flow, tools):
             meant = f"; did you mean {near!r}?" if near else ""
             _log.warning(

@@ -82,7 +82,7 @@ class Part(_Frozen):
         flow: Whose part it is: by that it is known again where an author puts the parts in another order.
     """
 
-    status: Literal["done", "active", "open", "waiting", "blocked", "failed"]
+    status: Literal["done", "active", "open", "waiting", "failed", "blocked"]
     done: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     branch: int | None = Field(default=None, ge=0)
@@ -115,6 +115,7 @@ class OpenFlow(_Frozen):
         request: What the user wanted when it was chosen.
         turn: In which turn that was.
         pending: The call that it waits for a yes to, while it is parked: asked for again when the flow comes back.
+        choices: Of what it asks for, the values that were said and of which one is meant.
     """
 
     name: str
@@ -131,6 +132,7 @@ class OpenFlow(_Frozen):
     request: str = ""
     turn: int = 0
     pending: PendingCall | None = None
+    choices: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict[str, tuple[Any, ...]])
 
     @property
     def final(self) -> tuple[str, ...]:

@@ -115,10 +115,6 @@ class DestructionGate:
             return None
         return Hold(problem="its steps have changed since it was begun", changed=changed)
 
-    def overlooks(self, flow: BaseFlow, said: Sequence[str], known: Mapping[str, Any]) -> bool:
-        """Whether what was said names something that it does not know, and it destroys something."""
-        return self.destroys(flow) and bool(unused(said, known))
-
     def held_by_name(
         self, waiting: OpenFlow, flow: BaseFlow, said: Sequence[str], known: Mapping[str, Any]
     ) -> Hold | None:

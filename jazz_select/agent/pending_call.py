@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jazz_select.json_values import plain, plain_bytes, storable
 from jazz_select.routing.records import Door, ToolCall
-from jazz_select.text import as_text, cut, json_line
+from jazz_select.text import as_text, cut, in_words, json_line, one_line, titled
 
 Before = Literal["", "done", "unknown"]
 _BEFORE: Final = {
@@ -35,6 +35,7 @@ class PendingCall(BaseModel):
         reason: Why it has to be asked for, in the words of whoever said so: for logs, not for users.
         before: Whether the same call was made before in this flow: it was `done`, or failed and may have been
             (`unknown`).
+        title: What users are told that the tool is called; its name in words where it is empty.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,6 +49,7 @@ class PendingCall(BaseModel):
     door: Door = "executor"
     reason: str = ""
     before: Before = ""
+    title: str = ""
 
     @classmethod
     def of(cls, call: ToolCall, *, flow: str, path: str, reason: str = "", before: Before = "") -> "PendingCall":
@@ -62,12 +64,18 @@ class PendingCall(BaseModel):
             door=call.door,
             reason=cut(reason, _LONGEST_REASON),
             before=before,
+            title=one_line(call.title),
         )
+
+    @property
+    def display_name(self) -> str:
+        """What users are told that it is called."""
+        return self.title or titled(self.tool)
 
     def question(self) -> str:
         """What the user is asked: what would be done, and with which arguments."""
-        given = ", ".join(f"{_spaced(name)}: {_shown(value)}" for name, value in self.arguments.items())
-        call = f"{_spaced(self.tool)}{f' ({given})' if given else ''}"
+        given = ", ".join(f"{in_words(name)}: {_shown(value)}" for name, value in self.arguments.items())
+        call = f"{self.display_name}{f' ({given})' if given else ''}"
         return f"{_BEFORE[self.before]} {call}. Shall I go on, yes or no?"
 
     def is_same(self, other: "PendingCall") -> bool:
@@ -87,10 +95,6 @@ def _sorted(arguments: Mapping[str, Any]) -> bytes:
 
 def _kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {as_text(name): storable(plain(value)) for name, value in arguments.items()}
-
-
-def _spaced(name: str) -> str:
-    return " ".join(name.replace("_", " ").replace("-", " ").split())
 
 
 def _shown(value: object) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from jazz_select.agent.answer import called_off, left_undone, told_of
+from jazz_select.agent.answer import Titles, called_off, left_undone, told_of
 from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows.consent import Consent, consent
 from jazz_select.agent.flows.said import folded_message, word_list
@@ -58,12 +58,13 @@ _COMMON: Final = word_list("""
 class TurnSelector:
     """Finds out, for each turn, which flow runs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it asks
         self,
         selector: FlowSelector,
         running: TurnFlows,
         gate: DestructionGate,
         approval: AgentApproval,
+        titles: Titles,
         *,
         shift_above: float,
         has_model: bool,
@@ -71,7 +72,9 @@ class TurnSelector:
         """Take who finds flows, who knows what they wait for, what holds them, and how sure a new one has to be.
 
         With a model of the agent's own, a message that no flow fits is answered, whatever is under way.
+        What is told at once is told in titles.
         """
+        self._titles = titles
         self._selector = selector
         self._running = running
         self._gate = gate
@@ -79,7 +82,7 @@ class TurnSelector:
         self._has_model = has_model
         self._approval = approval
 
-    async def select(self, request: TurnRequest) -> SelectedFlows:
+    async def select(self, request: TurnRequest) -> SelectedFlows:  # noqa: PLR0911 - one way for each kind of message
         """The flows that a message is for, and what is to be done with them. What fails on the way is told in it."""
         begun = self._without_gone(request)
         active = begun.stack.top
@@ -125,7 +128,7 @@ class TurnSelector:
     def _answered_at_once(self, begun: SelectedFlows, active: OpenFlow, *, idle: bool) -> SelectedFlows | None:
         """Where a message is a bare answer, agrees or calls off, nothing has to be looked for."""
         message = begun.request.message
-        said: Consent = consent(message, active.name)
+        said: Consent = consent(message, f"{active.name} {self._titles.flow(active.name)}")
         if idle and (answers := bare_answer(self._lacking(begun, active), message)):
             return _answered(begun, active, answers, way="run")
         if idle and said == "yes" and set(active.asks) <= _known(begun, active).keys():
@@ -136,7 +139,7 @@ class TurnSelector:
 
     async def _settled(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows | None:
         """What a yes or a no does to the call that waits for one; None where the message is neither."""
-        said = consent(begun.request.message, pending.tool, pending.arguments)
+        said = consent(begun.request.message, f"{pending.tool} {pending.title}", pending.arguments)
         if said == "yes":
             return replace(begun, way="run" if pending.flow else "open", granted=pending)
         return await self._refused(begun, pending) if said == "no" else None
@@ -154,7 +157,7 @@ class TurnSelector:
         """The flow under way is called off; asked for again, it goes on where it was if something was destroyed."""
         stack = begun.stack.without_top(self._gate.kept(active))
         resumed = stack.top.name if stack.top else ""
-        return replace(begun, way="ask", stack=stack, text=called_off(active), resumed=resumed)
+        return replace(begun, way="ask", stack=stack, text=called_off(active, self._titles), resumed=resumed)
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
         unasked = not self._approval.before_it_destroys and any(
@@ -177,7 +180,8 @@ class TurnSelector:
 
     async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
         """Whether a message that is about nothing else lets a flow that waits go on."""
-        answers = await self._running.found(begun.request, active)
+        heard = await self._running.found(begun, active)
+        answers = {name: value for name, value in heard.values.items() if active.answers.get(name) != value}
         if not self._has_model and not chosen and not _names_a_flow(begun):
             answers = plain_answer(self._lacking(begun, active), begun.request.message)
         goes_on = (answers or chosen) and self._gate.lets_through(
@@ -185,7 +189,7 @@ class TurnSelector:
         )
         return _answered(begun, active, answers, way="run" if goes_on else "ask")
 
-    async def _as_chosen(
+    async def _as_chosen(  # noqa: PLR0911 - one way for each answer
         self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None, *, idle: bool
     ) -> SelectedFlows:
         """What a model has chosen: to go on, another flow, one that was parked, to call off, or none of them."""
@@ -212,12 +216,10 @@ class TurnSelector:
             begun = heard
         return replace(begun, way="run", stack=_with(begun.stack, found.names, request, pending))
 
-    async def _called_off(
-        self, begun: SelectedFlows, ids: Sequence[str], pending: PendingCall | None
-    ) -> SelectedFlows:
+    async def _called_off(self, begun: SelectedFlows, ids: Sequence[str], pending: PendingCall | None) -> SelectedFlows:
         """Without the flows that are called off; what is under way now is told."""
         off = [each for each in reversed(begun.stack.flows) if flow_id(each.name) in ids]
-        texts = [called_off(each) for each in off]
+        texts = [called_off(each, self._titles) for each in off]
         if pending is not None and any(each.name == pending.flow for each in off):
             became = told_of(pending, await self._approval.withdraw(pending))
             texts = [became or texts[0], *texts[1:]]
@@ -235,7 +237,7 @@ class TurnSelector:
         request = begun.request
         message, context, episodes = request.message, request.context, request.conversation.episodes
         if self._selector.has_model:
-            situation = ConversationView.of(request, begun.stack, self._running.title).situation()
+            situation = ConversationView.of(request, begun.stack, self._titles.flow).situation()
             return await self._selector.select(
                 message, episode_summaries=episodes, context=context, situation=situation
             )
@@ -260,7 +262,10 @@ def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall
 
 def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way) -> SelectedFlows:
     """With what the user answered kept in the flow that waits for it."""
-    flow = active.model_copy(update={"answers": {**active.answers, **answers}})
+    corrected = any(name in active.answers for name in answers) and not active.is_final
+    known: dict[str, Any] = {"answers": {**active.answers, **answers}}
+    # What was found by what is corrected now does not hold any more.
+    flow = active.model_copy(update=known | ({"parts": {}, "pending": None} if corrected else {}))
     return replace(begun, way=way, stack=begun.stack.with_top(flow))
 
 

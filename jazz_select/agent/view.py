@@ -11,7 +11,7 @@ from jazz_select.agent.conversation import OpenFlow, Ran, Said
 from jazz_select.agent.turn import FlowStack, TurnRequest
 from jazz_select.json_values import storable_text
 from jazz_select.selector.prompt import Situation, UnderWay
-from jazz_select.text import beginning, cut, json_line, name_shown
+from jazz_select.text import beginning, cut, in_words, json_line, name_shown
 from jazz_select.values import Message, flow_id
 
 EARLIER_CHARS: Final = 24_000
@@ -147,20 +147,18 @@ class ConversationView:
 
     def told_flows(self, but: str = "") -> str:
         """The other flows that are open, and what they wait for, a line each."""
-        return "\n".join(
-            f"- {json_line(each.title)} ({each.state}), asked for with: {json_line(beginning(each.wanted, _LONGEST_FACT))}"
-            + (f"; it waits for: {json_line(each.waits_for)}" if each.waits_for else "")
-            for each in self.flows
-            if each.name != but
-        )
+        lines: list[str] = []
+        for each in self.flows:
+            if each.name != but:
+                wanted = json_line(beginning(each.wanted, _LONGEST_FACT))
+                waits_for = f"; it waits for: {json_line(each.waits_for)}" if each.waits_for else ""
+                lines.append(f"- {json_line(each.title)} ({each.state}), asked for with: {wanted}{waits_for}")
+        return "\n".join(lines)
 
 
 def _in_view(flow: OpenFlow, title: Callable[[str], str], state: State, waiting: Any) -> FlowInView:
     pending = flow.pending or (waiting if waiting is not None and waiting.flow == flow.name else None)
-    if pending is not None:
-        waits_for = pending.question()
-    else:
-        waits_for = ", ".join(name.replace("_", " ") for name in flow.asks)
+    waits_for = ", ".join(map(in_words, flow.asks)) if pending is None else pending.question()
     return FlowInView(
         name=flow.name,
         title=title(flow.name),

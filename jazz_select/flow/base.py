@@ -4,7 +4,7 @@ A flow knows its registry and a registry holds flows, so they live together. A f
 as a class, or built from data with `Flow(...)`.
 """
 
-from collections.abc import Generator, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Container, Generator, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from contextlib import contextmanager
 from contextvars import ContextVar
 from inspect import cleandoc
@@ -14,10 +14,11 @@ from typing import Any, ClassVar, TypeAlias
 from weakref import ref
 
 from jazz_select.errors import ConfigError, DuplicateFlowError, FlowValidationError
-from jazz_select.flow.checks import FIELDS, Subject, check_bars, check_fields, check_spelling
+from jazz_select.flow.checks import FIELDS, TOLD, Subject, check_bars, check_fields, check_spelling
 from jazz_select.flow.definition import Definition, SubflowDefinition
 from jazz_select.flow.origin import Origin, is_ours, locate, remember
 from jazz_select.flow.prompts import render
+from jazz_select.text import titled
 from jazz_select.values import FlowCard, flow_id
 
 DEEPEST, MOST_PARTS = 24, 500
@@ -214,6 +215,12 @@ class BaseFlow:
     """The order in which its tools run, for an executor: see `jazz_select.routing.run_context`."""
     reply: str = ""
     """What the user is told when the chain is done, with facts in braces."""
+    title: str = ""
+    """What it is called before users, such as "Refund of an order"; by default its name in words."""
+    optional_tools: Sequence[str] = ()
+    """Those of its tools that it can do without: an agent that lacks another of them is not made."""
+    manual: bool = False
+    """Whether it is a person's to do: no tool of it has to be connected, and its chain is not run."""
 
     _origin: Origin = Origin()
     _homes: tuple["ref[FlowRegistry]", ...] = ()
@@ -242,6 +249,9 @@ class BaseFlow:
         steps: Sequence[str] | None = None,
         priority: tuple[int, int] | None = None,
         aliases: Sequence[str] | None = None,
+        title: str | None = None,
+        optional_tools: Sequence[str] | None = None,
+        manual: bool | None = None,
         registry: FlowRegistry | None = None,
         replace: bool = False,
     ) -> None:
@@ -252,7 +262,7 @@ class BaseFlow:
             DuplicateFlowError: A different flow of this name is in the registry, and `replace` is false.
         """
         given = (name, description, condition, desired_effects, examples, tools, steps, priority, aliases)
-        for field, value in zip(FIELDS, given, strict=True):
+        for field, value in zip((*FIELDS, *TOLD), (*given, title, optional_tools, manual), strict=True):
             if value is not None:
                 setattr(self, field, tuple(value) if isinstance(value, list) else value)
         if not self.description:
@@ -292,6 +302,17 @@ class BaseFlow:
     def label(self) -> str:
         """The name, or something that stands for it where it is missing or no text."""
         return self.name if isinstance(self.name, str) and self.name else f"<unnamed {type(self).__qualname__}>"  # pyright: ignore[reportUnnecessaryIsInstance]
+
+    @property
+    def display_name(self) -> str:
+        """What users are told that it is called: its title, else its name in words."""
+        return self.title or titled(self.name)
+
+    def lacks(self, connected: Container[str]) -> tuple[str, ...]:
+        """The tools of its own that it cannot do without and that are not among these; none where it is `manual`."""
+        if self.manual:
+            return ()
+        return tuple(name for name in self.tools if name not in connected and name not in self.optional_tools)
 
     @property
     def has_guard(self) -> bool:
@@ -398,7 +419,7 @@ class BaseFlow:
 
     def fields(self) -> dict[str, object]:
         """The fields as the author wrote them."""
-        return {field: getattr(self, field) for field in (*FIELDS, "type")}
+        return {field: getattr(self, field) for field in (*FIELDS, *TOLD, "type")}
 
     def joined(self, registry: FlowRegistry) -> None:
         """Called by a registry that took this flow in: part names are looked up there from now on."""

@@ -1,17 +1,17 @@
 """What a flow's fields have to be: types, bars, and the spelling of attributes that were meant to be fields."""
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import get_annotations
-from typing import cast
+from typing import Protocol, cast
 from unicodedata import category
 
-from jazz_select.errors import FlowValidationError
+from jazz_select.errors import FlowValidationError, UnconnectedToolsError
 from jazz_select.flow.origin import locate
 
-_TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases")
+_TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases", "optional_tools")
 _PRIORITY = 2
 _PRIORITY_LIMIT = 1_000_000
 _BREAKS = {"Cc", "Zl", "Zp"}
@@ -45,6 +45,12 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
     for field in _TEXTS:
         _check_texts(subject, field, fields[field])
     _check_priority(subject, fields["priority"])
+    check_text(subject, "title", fields["title"])
+    if any(category(character) in _BREAKS for character in cast("str", fields["title"])):
+        raise subject.error("title", "has line breaks or control characters in it; take them out")
+    if not isinstance(fields["manual"], bool):
+        raise subject.error("manual", f"has to be True or False, not {describe(fields['manual'])}")
+    _check_optional(subject, cast("Sequence[str]", fields["optional_tools"]), cast("Sequence[str]", fields["tools"]))
 
 
 def check_bars(subject: Subject, fields: Mapping[str, object], *, composite: bool, min_examples: int) -> None:
@@ -84,6 +90,30 @@ def _check_examples(subject: Subject, examples: Sequence[str], least: int) -> No
         raise subject.error("examples", f"{problem} {'request' if missing == 1 else 'requests'} in a user's words")
 
 
+class NamesTools(Protocol):
+    """What is asked of a flow about its tools."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    def lacks(self, connected: Container[str]) -> Sequence[str]:
+        """The tools that it cannot do without and that are not among these."""
+        ...
+
+
+def check_connected(flows: Iterable[NamesTools], connected: Collection[str]) -> None:
+    """See that there is every tool that flows name, but for `optional_tools`, and for flows that are `manual`.
+
+    Raises:
+        UnconnectedToolsError: There is not.
+    """
+    lacking = {flow.name: names for flow in flows if (names := flow.lacks(connected))}
+    if lacking:
+        raise UnconnectedToolsError(lacking, connected=connected)
+
+
 def check_text(subject: Subject, field: str, value: object) -> None:
     """The value is a text that can be written down.
 
@@ -108,6 +138,15 @@ def _check_texts(subject: Subject, field: str, value: object) -> None:
         check_text(subject, f"{field}[{number - 1}]", item)
 
 
+def _check_optional(subject: Subject, optional: Sequence[str], tools: Sequence[str]) -> None:
+    for number, name in enumerate(optional, start=1):
+        if name not in tools:
+            near = get_close_matches(name, tools, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else "add it to the flow's `tools`, or take it out here"
+            problem = f"number {number}, {name!r}, is not among the flow's tools; {meant}"
+            raise subject.error("optional_tools", problem)
+
+
 def _check_priority(subject: Subject, value: object) -> None:
     shown = value
     numbers = cast("Sequence[object]", value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
@@ -129,6 +168,9 @@ def describe(value: object) -> str:
 
 FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")
 """What every flow says of itself."""
+TOLD = ("title", "optional_tools", "manual")
+"""What a flow says to whoever runs it and to users. Like `_RUNNING` it is no part of what is embedded or of the
+checksum: a new title would else have every flow embedded anew, and nothing that is found or shown to models changes."""
 _RUNNING = ("chain", "reply")
 """What whoever runs a flow reads: it says nothing about when the flow is the right one, so it is no part of it."""
 _PARTS = ("flows", "branches", "otherwise")
@@ -148,7 +190,7 @@ def check_spelling(kind: type) -> None:
         new = not any(name in vars(base) for base in kind.__mro__[1:])
         if name.startswith("_") or not new or not isinstance(value, str | list | tuple):
             continue
-        unset = [field for field in (*FIELDS, *_RUNNING, *_PARTS) if field not in own and hasattr(kind, field)]
+        unset = [field for field in (*FIELDS, *TOLD, *_RUNNING, *_PARTS) if field not in own and hasattr(kind, field)]
         near = get_close_matches(name, unset, n=1, cutoff=_NEAR)
         if near and not _is_annotated(kind, name):
             flow = own.get("name")

@@ -30,6 +30,9 @@ class CompositeFlow(BaseFlow):
         steps: Sequence[str] | None = None,
         priority: tuple[int, int] | None = None,
         aliases: Sequence[str] | None = None,
+        title: str | None = None,
+        optional_tools: Sequence[str] | None = None,
+        manual: bool | None = None,
         registry: FlowRegistry | None = None,
         replace: bool = False,
     ) -> None:
@@ -51,6 +54,9 @@ class CompositeFlow(BaseFlow):
             steps=steps,
             priority=priority,
             aliases=aliases,
+            title=title,
+            optional_tools=optional_tools,
+            manual=manual,
             registry=registry,
             replace=replace,
         )
@@ -139,6 +145,9 @@ class ConditionalFlow(CompositeFlow):
         steps: Sequence[str] | None = None,
         priority: tuple[int, int] | None = None,
         aliases: Sequence[str] | None = None,
+        title: str | None = None,
+        optional_tools: Sequence[str] | None = None,
+        manual: bool | None = None,
         registry: FlowRegistry | None = None,
         replace: bool = False,
     ) -> None:
@@ -163,6 +172,9 @@ class ConditionalFlow(CompositeFlow):
             steps=steps,
             priority=priority,
             aliases=aliases,
+            title=title,
+            optional_tools=optional_tools,
+            manual=manual,
             registry=registry,
             replace=replace,
         )

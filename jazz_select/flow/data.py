@@ -97,6 +97,9 @@ class FlowData(_Strict):
     otherwise: str | None = None
     chain: list[_Step] = []
     reply: str = ""
+    title: str = ""
+    optional_tools: list[str] = []
+    manual: bool = False
 
 
 def read_flows(file: Path) -> Iterator[BaseFlow]:

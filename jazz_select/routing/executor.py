@@ -157,9 +157,7 @@ class FlowExecutor:
         check_run(steps, inputs)
         named = [self._named(step) for step in steps]
         self._check(named, inputs or {})
-        run = RunContext(
-            dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost, decide=decide or self._callback
-        )
+        run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost, decide=decide or self._callback)
         return await self._passed(
             run, named, _Doorkeeper(approve or self._approve, approve or self._approve_chosen, call_id or _unnamed)
         )

@@ -34,6 +34,7 @@ class ToolCall:
         arguments: What it gets, as copies: what is changed in them changes nothing.
         destructive: True where the tool destroys something.
         door: Who calls.
+        title: What users are told that the tool is called; empty where it does not say.
     """
 
     id: str = field(default_factory=_new_id)
@@ -41,6 +42,7 @@ class ToolCall:
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     destructive: bool = False
     door: Door
+    title: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

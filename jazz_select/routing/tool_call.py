@@ -36,7 +36,10 @@ CallStatus = Literal["ok", "failed", "denied", "asked", "unknown"]
 
 
 class RunnableTool(NamedTool, Protocol):
-    """A tool that can be run. One that has an attribute `idempotent` that is True may be called twice."""
+    """A tool that can be run. One that has an attribute `idempotent` that is True may be called twice.
+
+    One that has a `display_name` is called by that before users.
+    """
 
     @property
     def function(self) -> Callable[..., object] | None:
@@ -114,6 +117,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
         arguments=copied(arguments),
         destructive=tool.destructive,
         door=door,
+        title=getattr(tool, "display_name", ""),
     )
     refused = _unbegun(call) or _unprepared(tool, call) or await _unapproved(approve, call) or _unbegun(call)
     refused = refused or await _claimed(claims, tool, call)

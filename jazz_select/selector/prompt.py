@@ -243,7 +243,7 @@ class Prompt(NamedTuple):
 
     messages: tuple[Message, ...]
     ids: tuple[str, ...]
-    """What the candidates are called in the prompt, in the order in which they are shown; then what else may be said."""
+    """What the candidates are called in the prompt, in the order in which they are shown, and what else may be said."""
     notes: tuple[str, ...]
     beside: Mapping[str, str]
     """What else may be said, by what it is called in the prompt: "off-1" to "off-" and the id of that flow."""
@@ -255,7 +255,7 @@ class Prompt(NamedTuple):
         return {"type": "object", "properties": {"ids": ids}, "required": ["ids"], "additionalProperties": False}
 
 
-def build_prompt(
+def build_prompt(  # noqa: PLR0913 - options with a name
     request: str,
     summaries: Sequence[str],
     candidates: Sequence[Candidate],

@@ -27,11 +27,15 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import beginning, describe_error
 
-FlowStatus = Literal["done", "active", "open", "waiting", "blocked", "failed"]
-_WORST: Final = {"done": 0, "active": 1, "open": 2, "waiting": 3, "blocked": 4, "failed": 5}
+FlowStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
+_WORST: Final = {"done": 0, "blocked": 1, "active": 2, "open": 3, "waiting": 4, "failed": 5}
+"""One that is blocked stands back for those that can go on: it is told once they are done."""
+ONE_OF: Final = "one of "
+"""How the name of a step begins that is a choice between tools, which it lists."""
 _MOST_RAN: Final = 10
 _LONGEST_RAN: Final = 1_000
 _LONGEST_GIVEN: Final = 300
+_MANUAL: Final = "it is a person's to do"
 _OPEN: Final = "which tool comes next is open"
 ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
 """Which branch of a conditional flow is to be run, by its place; None where none fits."""
@@ -50,8 +54,8 @@ class FlowRun:
         type: Its type.
         path: Its place: "0", or "0.1" for the second part of that.
         status: `done`; `active` where a model goes on with it in the turns to come; `open` where somebody else has to;
-            `waiting` for facts that a tool of it wants, or for a yes; `blocked` where it cannot be done here;
-            `failed` where a step did.
+            `waiting` for facts that a tool of it wants, or for a yes; `failed` where a step did; `blocked` where it
+            cannot be done here, since a tool of it that is `optional` is not connected, or it is a person's to do.
         records: One for each step of its own chain, of this turn.
         facts: What is known after it: what was known before, and what its tools returned.
         own: What its own tools returned, in this turn and before.
@@ -64,6 +68,7 @@ class FlowRun:
         tool: The tool that a choice fell on and that waits.
         last: The tool that ran last.
         asks: What it waits for.
+        choices: Of that, the values that were said and of which one is meant.
         unfound: What a tool was to give and did not, where it failed since another wants it.
         text: What a model said, where one went on.
         problem: What is open, or went wrong, in words.
@@ -89,6 +94,7 @@ class FlowRun:
     tool: str = ""
     last: str = ""
     asks: tuple[str, ...] = ()
+    choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     unfound: tuple[str, ...] = ()
     text: str = ""
     problem: str = ""
@@ -189,7 +195,7 @@ def steps_left(chain: Sequence[Step], done: Sequence[str]) -> list[tuple[str, St
 def _step_name(step: Step) -> str:
     if isinstance(step, str):
         return step
-    return f"one of {', '.join(step.candidate_tools)}" if isinstance(step, GuidedDecisionPoint) else "whatever fits"
+    return f"{ONE_OF}{', '.join(step.candidate_tools)}" if isinstance(step, GuidedDecisionPoint) else "whatever fits"
 
 
 def ran_of(tool: Tool, arguments: Mapping[str, Any], told: str, *, failed: bool) -> Ran:
@@ -294,7 +300,9 @@ class FlowRunner:
 
     async def _run(self, flow: BaseFlow, begun: FlowRun, before: Part | None) -> FlowRun:
         chain = chain_of(flow)
-        if before is not None and before.status in {"open", "active"} and not flow.composite:
+        if flow.manual:
+            run = replace(begun, status="open", problem=_MANUAL)
+        elif before is not None and before.status in {"open", "active"} and not flow.composite:
             run = replace(begun, status="open", problem=_OPEN)  # its chain has ended and must not run again
         elif left := steps_left(chain, begun.done):
             run = await self._chained(flow, begun, left)
@@ -304,9 +312,21 @@ class FlowRunner:
             run = replace(begun, status="open", problem="its author gave it no chain of tools")
         if run.status == "done" and flow.composite:
             run = await _as_far(run, self._composite(flow, run))
-        if run.status == "open" and self._go_on is not None and (not flow.composite or _lacks_branch(flow, run)):
+        mine = flow.manual or not flow.composite or _lacks_branch(flow, run)
+        if run.status == "open" and self._go_on is not None and mine:
             run = await _as_far(run, self._go_on(flow, run))
-        return run
+        return self._blocked(flow, run) if run.status == "open" else run
+
+    def _blocked(self, flow: BaseFlow, run: FlowRun) -> FlowRun:
+        """A flow that is open and that nobody goes on with: where it is a person's to do, or lacks the next tool."""
+        if flow.manual:
+            return replace(run, status="blocked")
+        step = next((step for _, step in steps_left(chain_of(flow), run.done)), None)
+        point = step if isinstance(step, GuidedDecisionPoint) else None
+        names = [step] if isinstance(step, str) else [*point.candidate_tools] if point else []
+        if not names or any(name in self._executor.tools or name not in flow.optional_tools for name in names):
+            return run
+        return replace(run, status="blocked", problem=f"not connected: {', '.join(names)}")
 
     async def _chained(self, flow: BaseFlow, begun: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
         """The flow's own chain, from where it stands."""

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from unicodedata import category, normalize
 
 from jazz_select.routing.schemas.fields import Schema, alternatives
-from jazz_select.text import nfkc
+from jazz_select.text import in_words, nfkc
 
 EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
 """What may stand around a value and is no part of it."""
@@ -96,11 +96,6 @@ def folded(text: str) -> str:
 def folded_message(message: str) -> str:
     """A message as it is compared: folded, and without what may stand around it."""
     return folded(message).strip(EDGES + " ")
-
-
-def in_words(name: str) -> str:
-    """A value of an `enum` as people say it: `next_day` is "next day"."""
-    return " ".join(re.sub(r"[-_]", " ", name).split())
 
 
 def was_said(value: object, part: object, root: Schema, messages: Iterable[str]) -> bool:

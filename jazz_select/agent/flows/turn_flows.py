@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from jazz_select.agent.answer import Titles
 from jazz_select.agent.chain.transcript import FlowChosen
 from jazz_select.agent.conversation import OpenFlow, Ran
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.flows.runner import FlowRun, FlowRunner, placed, progress_of, tools_named
-from jazz_select.agent.flows.slots import Wanted, from_words, wanted_of
+from jazz_select.agent.flows.slots import HeardFacts, Wanted, from_words, wanted_of
 from jazz_select.agent.gate import AgentApproval, DestructionGate, Hold, TurnApproval
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.agent.view import ConversationView
@@ -27,13 +28,16 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.availability import Availability
 from jazz_select.selector.result import prompt_of
 from jazz_select.selector.select import FlowSelector
-from jazz_select.text import describe_error, one_line, titled
+from jazz_select.text import beginning, describe_error, one_line
 from jazz_select.threads import in_time, spent_budget
-from jazz_select.values import Reason, flow_id
+from jazz_select.values import Reason
 
 _SURE: Final = 0.5
 """How sure recall has to be of a branch, where no model chooses."""
+_ENDED: Final = frozenset({"failed", "blocked"})
+"""How a flow ends without being done."""
 _NONE: Final = "none-of-the-branches"
+_LONGEST_REQUEST: Final = 300
 _CLAIMS: Final = "give the agent a store of claims, such as SqliteClaims(path)"
 
 
@@ -47,6 +51,8 @@ class FlowAttempt:
         open_flow: How far it has come before.
         approval: Who lets calls pass in this turn.
         answers: What was found in the user's words.
+        looked_for: The inputs that were looked for in the user's words.
+        unclear: What was said of an input in several ways of which nothing tells which is meant.
         replies: What models made of it, in the order in which they ended.
         made: The calls that were made in the turn, those of flows before this one included.
     """
@@ -56,6 +62,8 @@ class FlowAttempt:
     open_flow: OpenFlow
     approval: TurnApproval
     answers: dict[str, Any] = field(default_factory=dict[str, Any])
+    looked_for: set[str] = field(default_factory=set[str])
+    unclear: dict[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     replies: list[OpenFlowReply] = field(default_factory=list[OpenFlowReply])
     made: list[Ran] = field(default_factory=list[Ran])
 
@@ -86,14 +94,16 @@ class _Deciding:
 class TurnFlows:
     """Runs the flows of turns."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what flows are run with, by name
         self,
         selector: FlowSelector,
+        *,
         executor: FlowExecutor,
         gate: DestructionGate,
         model: ChatClient | None,
         loops: OpenFlows | None,
         approval: AgentApproval,
+        titles: Titles,
         decision: DecisionCallback | None = None,
     ) -> None:
         """Take who finds branches, runs chains, holds them, goes on where a flow is open, approves and decides."""
@@ -103,16 +113,12 @@ class TurnFlows:
         self._model = model
         self._loops = loops
         self._approval = approval
+        self._titles = titles
         self._decision = decision if isinstance(decision, ModelDecision) else None
 
     def flow(self, name: str) -> BaseFlow | None:
         """The live flow of this name."""
-        return self._selector.flow_registry.get(flow_id(name))
-
-    def title(self, name: str) -> str:
-        """What people call the flow of this name."""
-        flow = self.flow(name)
-        return titled(name) if flow is None else flow.display_name
+        return self._titles.find(name)
 
     async def prompts(self, flows: Sequence[OpenFlow]) -> str:
         """The prompts of the flows under way, the active one first; of one that cannot be told, none."""
@@ -128,9 +134,31 @@ class TurnFlows:
         found = wanted_of([*tools, *self._executor.tools.values()], open_flow.asks)
         return {name: found[name] for name in open_flow.asks if name in found}
 
-    async def found(self, request: TurnRequest, waiting: OpenFlow) -> dict[str, Any]:
-        """What a model finds in the message of what a flow waits for; nothing without one."""
-        return await from_words(self._model, self.wanted(waiting), [request.message]) if self._model else {}
+    async def found(self, begun: SelectedFlows, waiting: OpenFlow) -> HeardFacts:
+        """What a model finds of what a flow waits for or can take, and of what was said before and is corrected now."""
+        if self._model is None:
+            return HeardFacts({}, {})
+        view = ConversationView.of(begun.request, begun.stack, self._titles.flow)
+        wanted = self.wanted(waiting)
+        flow = self.flow(waiting.name)
+        if flow is not None and not waiting.is_final:
+            wanted = {**_unset(self._chained(flow), begun.request.context), **wanted}
+        wanted = {name: each for name, each in wanted.items() if name not in begun.request.context}
+        task = self._task(waiting)
+        return await from_words(self._model, wanted, view.heard, task=task, asked=view.asked)
+
+    def _chained(self, flow: BaseFlow) -> list[Tool]:
+        """The tools that its chains may run; none where one of them cannot be run."""
+        try:
+            return list(self._gate.chained(flow))
+        except FlowError:
+            return []
+
+    def _task(self, open_flow: OpenFlow) -> str:
+        """What facts are for, in words."""
+        flow = self.flow(open_flow.name)
+        about = f": {flow.description}" if flow is not None and flow.description else ""
+        return f"{self._titles.flow(open_flow.name)}{about} Asked for with: {beginning(open_flow.request, _LONGEST_REQUEST)}"
 
     async def run(self, selected: SelectedFlows) -> TurnWork:
         """Run what is on top, and what was queued below it once that is done."""
@@ -167,7 +195,7 @@ class TurnFlows:
         if self._loops is None:
             return replace(work, status="open", reason=work.reason or "no flow fits")
         approval = self._approval.turn(work.request.key, selected.granted, work.request.conversation.pending)
-        view = ConversationView.of(work.request, work.stack, self.title)
+        view = ConversationView.of(work.request, work.stack, self._titles.flow)
         talked = await self._loops.talk(view, "", None, FlowRun(flow="", path=""), approval)
         work = replace(work, notes=(*work.notes, *_unclaimed(approval)), calls=(*work.calls, *talked.ran))
         if talked.asked:
@@ -187,20 +215,20 @@ class TurnFlows:
         top = attempt.open_flow
         answers = {**top.answers, **storable_fields(attempt.answers)[0]}
         progress = top.model_copy(update={"answers": answers, "asks": run.asks, "named": run.named})
-        progress = progress.model_copy(update={"changed": run.changed})
+        progress = progress.model_copy(update={"changed": run.changed, "choices": storable_fields(run.choices)[0]})
         if run.begun:
             progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
         stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.name != top.name))
-        kept = self._gate.kept(progress, run, attempt.approval) if run.status in {"failed", "blocked"} else ()
+        kept = self._gate.kept(progress, run, attempt.approval) if run.status in _ENDED else ()
         if run.status == "failed" and cut and not any(each.doubt for each in kept):
             stack = stack.with_top(progress.model_copy(update={"status": "waiting" if run.begun else top.status}))
-        elif run.status in {"done", "failed", "blocked"}:
+        elif run.status == "done" or run.status in _ENDED:
             stack = stack.without_top(kept)
         else:
             status = "waiting" if run.status == "waiting" else "active"
             stack = stack.with_top(progress.model_copy(update={"status": status}))
         replies = attempt.replies
-        pending = None if run.status in {"done", "failed", "blocked"} else attempt.approval.pending
+        pending = None if run.status == "done" or run.status in _ENDED else attempt.approval.pending
         return replace(
             work,
             stack=stack,
@@ -226,8 +254,8 @@ class TurnFlows:
             return replace(begun, problem="; ".join(closed.notes))
         _check_chains(flow)
         top = attempt.open_flow = top.model_copy(update={"parts": placed(top.parts, flow)})
-        hold = self._gate.held_by_change(top, flow)
-        hold = hold or await self._held_by_name(attempt, flow)
+        hold = None if flow.manual else self._gate.held_by_change(top, flow)
+        hold = hold or (None if flow.manual else await self._held_by_name(attempt, flow))
         if hold is not None:
             return replace(begun, status="waiting", problem=hold.problem, named=hold.named, changed=hold.changed)
 
@@ -245,9 +273,8 @@ class TurnFlows:
             return place
 
         async def fill(tool: Tool, missing: tuple[str, ...]) -> Mapping[str, Any]:
-            found = await self._filled(attempt, wanted_of([tool], missing))
-            attempt.answers.update(found)
-            return found
+            left = [name for name in missing if name not in attempt.looked_for]
+            return await self._filled(attempt, wanted_of([tool], left))
 
         decides = self._decision
         runner = FlowRunner(
@@ -264,22 +291,35 @@ class TurnFlows:
         )
         return await runner.run(flow, {**top.answers, **context, **attempt.answers})
 
+    async def _first_heard(self, attempt: FlowAttempt, flow: BaseFlow) -> dict[str, tuple[Any, ...]]:
+        """Look, before a chain is begun, for all of its inputs in what the user has said; what of them is unclear.
+
+        What the user named binds: an order's number that is optional must not be left to be the latest order's.
+        """
+        top = attempt.open_flow
+        known = {**top.answers, **attempt.request.context}
+        await self._filled(attempt, _unset(self._chained(flow), known))
+        return attempt.unclear
+
     async def _held_by_name(self, attempt: FlowAttempt, flow: BaseFlow) -> Hold | None:
-        """Why the gate holds a flow for what the user named, once a model has looked which input is meant by it."""
+        """Why the gate holds a flow for what the user named, where no input was meant by it."""
         top = attempt.open_flow
         known = {**top.answers, **attempt.request.context}
         known |= {name: value for part in top.parts.values() for name, value in part.facts.items()}
         said = [top.request, attempt.request.message]
-        if self._model is not None and not top.parts and self._gate.overlooks(flow, said, known):
-            attempt.answers.update(await self._filled(attempt, _unset(list(self._gate.chained(flow)), known)))
         return self._gate.held_by_name(top, flow, said, {**known, **attempt.answers})
 
     async def _filled(self, attempt: FlowAttempt, wanted: Mapping[str, Wanted]) -> dict[str, Any]:
-        """Inputs of tools out of what the user has said since asking for this flow."""
-        if self._model is None:
+        """Inputs of tools out of what the user has said."""
+        if self._model is None or not wanted:
             return {}
-        earlier = attempt.request.conversation.since(attempt.open_flow.turn)
-        return await from_words(self._model, wanted, [*earlier, attempt.request.message])
+        view = self._view(attempt)
+        task = self._task(attempt.open_flow)
+        found = await from_words(self._model, wanted, view.heard, task=task, asked=view.asked)
+        attempt.looked_for.update(wanted)
+        attempt.answers.update(found.values)
+        attempt.unclear.update(found.unclear)
+        return found.values
 
     async def _gone_on(self, attempt: FlowAttempt, flow: BaseFlow, run: FlowRun) -> FlowRun:
         """A model goes on where a flow is open. If it fails, the flow stays as it is: nothing of it is run again."""
@@ -296,7 +336,7 @@ class TurnFlows:
         return replace(run, status=status, ran=ran, text=talked.chain.text, problem=talked.blocked)
 
     def _view(self, attempt: FlowAttempt) -> ConversationView:
-        return ConversationView.of(attempt.request, attempt.stack, self.title, tuple(attempt.made))
+        return ConversationView.of(attempt.request, attempt.stack, self._titles.flow, tuple(attempt.made))
 
     def _tools_of(self, flow: BaseFlow) -> Iterator[Tool]:
         """The connected tools that a flow and its parts name, in their order."""

@@ -43,6 +43,7 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     destructive: bool = False,
     idempotent: bool = False,
     read_only: bool | None = None,
+    title: str = "",
 ) -> Tool:
     """A tool from a function: its signature gives the arguments, its docstring the descriptions.
 
@@ -62,6 +63,7 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
         destructive: Whether it destroys something.
         idempotent: Whether calling it twice does no more than calling it once.
         read_only: Whether it changes nothing; None where nobody says.
+        title: What it is called before users, other than its name in words.
 
     Raises:
         ToolError: Its signature cannot be put as a JSON Schema; it says which parameter, and what to do about it.
@@ -89,6 +91,7 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
         destructive=destructive,
         idempotent=idempotent,
         read_only=read_only,
+        title=title,
     )
 
 

@@ -203,6 +203,7 @@ class ToolData(BaseModel):
     id: str = ""
     idempotent: bool = False
     read_only: bool | None = None
+    title: str = ""
 
 
 def _told(file: Path) -> Iterator[Tool]:

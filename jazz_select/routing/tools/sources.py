@@ -17,7 +17,7 @@ from jazz_select.routing.names.words import check_named
 from jazz_select.routing.schemas.fields import alternatives
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.tool import Tool, Toolbox
-from jazz_select.text import cut, describe_error
+from jazz_select.text import cut, describe_error, in_one_line, one_line
 
 Calling = Callable[[str, dict[str, Any]], object]
 """Runs a tool by name, with its arguments; sync or async."""
@@ -128,7 +128,8 @@ def tools_from_mcp(
         call: Runs a tool by the server's name for it. Its answer is read as an MCP result where it is one.
         destructive: Whether a tool without hints destroys something; or a function that decides about each tool, by the
             server's name for it and its hints (`readOnlyHint`, `destructiveHint`, `idempotentHint`).
-        trusted: Whether hints are believed that a tool is harmless or may be called twice.
+        trusted: Whether hints are believed that a tool is harmless or may be called twice, and whether users are told
+            of tools by the server's own titles.
 
     Raises:
         ToolError: An entry has no name, or a schema that is none.
@@ -139,15 +140,11 @@ def tools_from_mcp(
         hints = _hints(_said(entry, "annotations"))
         output = _said(entry, "outputSchema", "output_schema")
         given = None if output is None else _schema(name, output, "outputSchema")
-        about = [
-            _text(_said(entry, "description")),
-            _text(_said(entry, "title")),
-            _text(_said(entry, "annotations.title")),
-        ]
+        title = _text(_said(entry, "title")) or _text(_said(entry, "annotations.title"))
         found.append(
             Tool(
                 name=f"{prefix}{name}",
-                description=cut(next(filter(None, about), ""), _LONGEST_DESCRIPTION),
+                description=cut(_text(_said(entry, "description")) or title, _LONGEST_DESCRIPTION),
                 input_schema=_schema(name, _said(entry, "inputSchema", "input_schema") or {}, "inputSchema"),
                 output_schema=given,
                 function=None if call is None else _bound(call, name, given),
@@ -156,6 +153,8 @@ def tools_from_mcp(
                 destructive=_destroys(name, hints, destructive, trusted=trusted),
                 idempotent=trusted and True in (hints.get("idempotentHint"), hints.get("readOnlyHint")),
                 read_only=hints.get("readOnlyHint") if trusted else None,
+                # Users agree to calls by their titles: a server that is not trusted may not word what they agree to.
+                title=in_one_line(one_line(title)) if trusted else "",
             )
         )
     return found

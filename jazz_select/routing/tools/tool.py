@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from textwrap import dedent
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jazz_select.errors import DuplicateToolError, ToolError
 from jazz_select.routing.names.vocabulary import ACTING, LOOKING, READING
 from jazz_select.routing.names.words import check_named, stems, words
+from jazz_select.text import titled
 
 CALL_ID: Final = "call_id"
 """The parameter of a function that gets the id of the call, and of which no model is told."""
@@ -48,6 +49,8 @@ class Tool:
         idempotent: True where calling it twice does no more than calling it once: only then is a call of which nobody
             knows whether it was done tried again.
         read_only: Whether it changes nothing. None where nobody says so; then `reads` goes by its name.
+        title: What it is called before users, such as "Refund of the payment"; where there is none, `display_name` is
+            its name in words.
     """
 
     name: str
@@ -62,6 +65,7 @@ class Tool:
     id: str = ""
     idempotent: bool = False
     read_only: bool | None = None
+    title: str = ""
 
     def __post_init__(self) -> None:
         """Check what cannot be guessed, and bring capabilities to one form."""
@@ -70,8 +74,16 @@ class Tool:
             raise ToolError(str(self.name), "its name is blank; give it one")
         if not isinstance(given["input_schema"], Mapping):
             raise ToolError(self.name, "input_schema is a JSON Schema as a mapping, such as {'type': 'object'}")
+        if not isinstance(cast("object", self.title), str):
+            raise ToolError(self.name, f"title is a text in words for users, not {self.title!r:.60}")
+        object.__setattr__(self, "title", " ".join(self.title.split()))
         object.__setattr__(self, "id", self.id or ".".join(part for part in (self.provider, self.name) if part))
         object.__setattr__(self, "capabilities", tuple(dict.fromkeys(map(capability, self.capabilities))))
+
+    @property
+    def display_name(self) -> str:
+        """What users are told that it is called: its title, else its name in words."""
+        return self.title or titled(self.name)
 
     @property
     def reads(self) -> bool:

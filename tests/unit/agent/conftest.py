@@ -12,7 +12,7 @@ from flows.tools import ReturnPolicy, shop_tools
 from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.agent.agent import Agent
 from jazz_select.flow.loading import load_flows
-from tests.unit.agent.turns import Made
+from tests.unit.agent.turns import Made, all_named
 from tests.vectors import EMBEDDER
 
 PACK = Path(__file__).parents[3] / "flows"
@@ -47,6 +47,7 @@ async def memory(indexed: Path) -> AsyncIterator[ProceduralMemory]:
 def made(memory: ProceduralMemory, pack: FlowRegistry) -> Made:
     def make(model: Any = None, *, llm: Any = None, **options: Any) -> Agent:
         options = {"decision_callback": ReturnPolicy(), "approval": "never"} | options
-        return Agent(FlowSelector(llm, pack, memory, "support"), shop_tools(Shop()), model, **options)
+        tools = all_named(pack, shop_tools(Shop()))
+        return Agent(FlowSelector(llm, pack, memory, "support"), tools, model, **options)
 
     return make

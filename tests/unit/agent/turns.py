@@ -1,6 +1,6 @@
 """What the tests of whole turns share: what is said, and agents of a few flows with chains."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from jazz_select import FlowRegistry, FlowSelector, ParallelFlow, SequentialFlow
@@ -24,6 +24,13 @@ def tools_for(*names: str, log: list[str], wants: str = "") -> list[Tool]:
         return Tool(name=name, input_schema={"type": "object", **wanted}, function=run)
 
     return [tool(name) for name in names]
+
+
+def all_named(registry: FlowRegistry, tools: Iterable[Tool]) -> list[Tool]:
+    """These tools, and as ones that are only described, and cannot be run, those that flows name beside."""
+    there = list(tools)
+    named = dict.fromkeys(name for flow in registry.values() for name in flow.tools)
+    return [*there, *(Tool(name=name) for name in named if name not in {tool.name for tool in there})]
 
 
 def composed(kind: type[SequentialFlow | ParallelFlow]) -> tuple[FlowSelector, FlowRegistry]:
