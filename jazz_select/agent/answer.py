@@ -62,7 +62,9 @@ class Titles:
     def step(self, name: str) -> str:
         """Of a step to come: a tool, or a choice between some."""
         one_of, marked, between = name.partition(ONE_OF)
-        return f"{ONE_OF}{self.named(between.split(', '))}" if marked and not one_of else self.tool(name)
+        if marked and not one_of:
+            return f"{ONE_OF}{self.named(between.split(', '))}"
+        return name if " " in name and name not in self.tools else self.tool(name)
 
 
 def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:

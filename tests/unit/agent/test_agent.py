@@ -17,7 +17,7 @@ from jazz_select.errors import ConfigError, FormatError, ModelError, StoreError
 from jazz_select.routing import GuidedDecisionPoint
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import flow_id
-from tests.unit.agent.turns import ADA, BEN, REFUND, Made, agent_of, destroyer, shop_of
+from tests.unit.agent.turns import ADA, BEN, REFUND, Made, agent_of, all_named, destroyer, shop_of
 from tests.unit.selector.shop import metadata, shop
 from tests.vectors import NEEDS_STATIC
 
@@ -73,7 +73,7 @@ async def test_a_change_of_subject_parks_a_flow_and_brings_it_back(made: Made) -
     second = await agent.turn("what about my other order, has it been shipped?", first.conversation, context=BEN)
     assert second.flows == ["track_order"]
     assert (second.status, second.resumed) == ("waiting", "refund_order")
-    assert second.text.endswith("Back to: refund order. Shall I go on with: refund order?")
+    assert second.text.endswith("Back to: Refund of an order. Shall I go on with: Refund of an order?")
     active = second.conversation.active
     assert active is not None
     assert (active.name, active.status, active.asks) == ("refund_order", "waiting", ("email",))
@@ -165,7 +165,7 @@ async def test_the_second_of_several_waits_until_the_first_has_what_it_needs(mad
         ("track_order", "waiting"),
     ]
     asked = await agent.turn("hm", first.conversation, context=ADA)
-    assert (asked.status, asked.flows, asked.text) == ("waiting", [], "Shall I go on with: track order?")
+    assert (asked.status, asked.flows, asked.text) == ("waiting", [], "Shall I go on with: Tracking of an order?")
     second = await agent.turn("ok", asked.conversation, context=ADA)
     assert second.flows == ["track_order", "refund_order"]
 
@@ -218,14 +218,14 @@ async def test_guards_see_what_is_asked_and_what_those_before_them_changed(made:
 async def test_what_fails_in_a_flow_is_told_and_the_flow_is_over(made: Made) -> None:
     result = await made().turn("please cancel the order I placed", context=ADA)
     assert (result.status, result.flows) == ("failed", ["cancel_order"])
-    assert result.text == "cancel order could not be done."
+    assert result.text == "Cancellation of an order could not be done."
     assert "is delivered and can no longer be cancelled" in result.reason
     assert result.conversation.flows == ()
 
 
 async def test_a_memory_that_fails_is_told_and_the_flow_under_way_goes_on(pack: FlowRegistry) -> None:
     selector = FlowSelector(None, pack, ListMemory(error=StoreError("gone")), "support")
-    result = await Agent(selector, shop_tools(Shop())).turn(REFUND)
+    result = await Agent(selector, all_named(pack, shop_tools(Shop()))).turn(REFUND)
     assert (result.status, result.flows) == ("open", [])
     assert isinstance(result.error, StoreError)
 
@@ -339,7 +339,7 @@ async def test_a_template_that_fails_loses_nothing(reply: str) -> None:
 
     result = await agent_of(registry, [look]).turn("both")
     assert result.status == "done"
-    assert result.text.startswith("both is done.")
+    assert result.text.startswith("Both is done.")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("x"), ValueError("y"), StoreError("z")])

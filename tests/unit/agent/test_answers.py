@@ -20,7 +20,7 @@ async def test_a_refund_of_one_order_is_no_refund_of_another(made: Made) -> None
     assert (without.status, without.runs[0].records, without.text) == (
         "waiting",
         (),
-        "60105 will not be used. Shall I go on with: refund order?",
+        "60105 will not be used. Shall I go on with: Refund of an order?",
     )
     assert "60105" in without.reason
     thanks = await made().turn("thanks", without.conversation, context=ADA)
@@ -43,7 +43,7 @@ async def test_a_flow_that_waits_and_has_all_it_needs_asks_whether_to_go_on(made
     agent = made()
     first = await agent.turn(REFUND)
     second = await agent.turn("thanks", first.conversation, context=ADA)
-    assert (second.status, second.flows, second.text) == ("waiting", [], "Shall I go on with: refund order?")
+    assert (second.status, second.flows, second.text) == ("waiting", [], "Shall I go on with: Refund of an order?")
     third = await agent.turn("yes please", second.conversation, context=ADA)
     assert (third.status, third.flows) == ("done", ["refund_order"])
 
@@ -54,7 +54,7 @@ async def test_what_waits_can_be_called_off(made: Made, message: str) -> None:
     first = await agent.turn(REFUND)
     second = await agent.turn(message, first.conversation)
     assert (second.flows, second.conversation.flows) == ([], ())
-    assert second.text == "All right, nothing more is done about: refund order."
+    assert second.text == "All right, nothing more is done about: Refund of an order."
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ async def test_what_the_middle_of_a_chain_lacks_is_asked_for_first() -> None:
 @pytest.mark.parametrize(
     ("found", "declared", "status", "text"),
     [
-        ({"class_id": None}, None, "failed", "both could not be done: class id could not be found."),
-        ({}, obj(class_id="string"), "failed", "both could not be done: class id could not be found."),
+        ({"class_id": None}, None, "failed", "Both could not be done: class id could not be found."),
+        ({}, obj(class_id="string"), "failed", "Both could not be done: class id could not be found."),
         ({}, None, "waiting", "To go on, I need: class id."),
-        ({"class_id": "C1"}, None, "done", "both is done."),
+        ({"class_id": "C1"}, None, "done", "Both is done."),
         ({"title": None}, obj(title="string"), "waiting", "To go on, I need: class id."),
         ({"day": None}, None, "waiting", "To go on, I need: class id."),
     ],
@@ -184,7 +184,7 @@ async def test_what_was_named_and_is_not_taken_is_asked_about(
     log: list[str] = []
     agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log)], shift_above=0)
     first = await agent.turn(message, context=context)
-    assert (first.status, first.text, log) == ("waiting", f"{named} will not be used. Shall I go on with: both?", [])
+    assert (first.status, first.text, log) == ("waiting", f"{named} will not be used. Shall I go on with: Both?", [])
     second = await agent.turn("yes", Conversation.from_json(first.conversation.to_json()))
     assert (second.status, log) == ("done", ["drop"])
 
@@ -204,7 +204,7 @@ async def test_an_answer_that_takes_itself_back_is_no_go_ahead() -> None:
     agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, number="string")], model=model)
     first = await agent.turn("both")
     second = await agent.turn("no, stop, do not do it for A-17!", first.conversation)
-    assert (second.status, log, second.text) == ("waiting", [], "Shall I go on with: both?")
+    assert (second.status, log, second.text) == ("waiting", [], "Shall I go on with: Both?")
     third = await agent.turn("yes", second.conversation)
     assert (third.status, log) == ("done", ["drop A-17"])
 

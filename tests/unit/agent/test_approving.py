@@ -22,7 +22,7 @@ POLICIES = ("destructive", "always", "never")
 ASK = (Message(role="user", content="pay 5"),)
 CALL = '{"tool_call": {"tool": "pay", "arguments": {"amount": 5}}}'
 KNOWN = {"amount": 5}
-QUESTION = "This would be done next: pay (amount: 5). Shall I go on, yes or no?"
+QUESTION = "This would be done next: Pay (amount: 5). Shall I go on, yes or no?"
 
 
 def pays(log: list[Any], *, destructive: bool = True, name: str = "pay") -> Tool:
@@ -183,9 +183,9 @@ async def test_a_model_without_a_flow_hears_what_came_of_the_call_that_was_agree
 @pytest.mark.parametrize(
     ("by", "text"),
     [
-        ("steps", "All right, nothing more is done about: pays."),
-        ("model", "All right, nothing more is done about: pays."),
-        ("no flow", "All right, this is not done: pay."),
+        ("steps", "All right, nothing more is done about: Pays."),
+        ("model", "All right, nothing more is done about: Pays."),
+        ("no flow", "All right, this is not done: Pay."),
     ],
 )
 async def test_a_no_calls_it_off_and_a_later_yes_does_nothing(by: str, text: str) -> None:
@@ -237,7 +237,7 @@ async def test_parts_side_by_side_are_asked_about_one_after_the_other() -> None:
     tools = [pays(log, name="do_first"), pays(log, name="do_second")]
     results = await talk(Agent(selector, tools), "both", "yes", "yes")
     assert [each.status for each in results] == ["confirming", "confirming", "done"]
-    assert ["do first" in results[0].text, "do second" in results[1].text, len(log)] == [True, True, 2]
+    assert ["Do first" in results[0].text, "Do second" in results[1].text, len(log)] == [True, True, 2]
 
 
 async def test_a_message_about_another_flow_parks_the_one_that_asks_and_brings_the_question_back() -> None:
@@ -253,7 +253,7 @@ async def test_a_message_about_another_flow_parks_the_one_that_asks_and_brings_t
     first, other, done = await talk(agent, "pays", "looks", "yes")
     assert [each.status for each in (first, other, done)] == ["confirming", "confirming", "done"]
     assert (other.flows, other.resumed, log) == (["looks"], "pays", ["look", KNOWN])
-    assert other.text == f"looks is done.\n\nBack to: pays. {QUESTION}"
+    assert other.text == f"Looks is done.\n\nBack to: Pays. {QUESTION}"
     assert other.conversation.pending == first.conversation.pending
     assert [each.pending for each in other.conversation.flows] == [None]
 
@@ -316,7 +316,7 @@ async def test_a_flow_that_is_called_off_brings_the_question_of_the_one_below_it
     selector = FlowSelector(model, registry, ListMemory(metadata("pays", "looks")), "support")
     results = await talk(Agent(selector, [pays(log), look]), "pays", "looks", "never mind", "yes")
     assert [each.status for each in results] == ["confirming", "waiting", "confirming", "done"]
-    assert results[2].text.endswith(f"Back to: pays. {QUESTION}")
+    assert results[2].text.endswith(f"Back to: Pays. {QUESTION}")
     assert log == [KNOWN]
 
 
@@ -330,7 +330,7 @@ async def test_a_hook_may_still_say_no_after_the_yes_and_its_reason_is_for_logs(
     agent = at_an_agent(pays(log), approve=approve)
     first, denied = await talk(agent, "pays", "yes")
     assert (first.status, first.reason, first.text) == ("confirming", "it costs money", QUESTION)
-    assert (denied.status, denied.text, log) == ("failed", "pays could not be done.", [])
+    assert (denied.status, denied.text, log) == ("failed", "Pays could not be done.", [])
     assert "the till is closed" in denied.reason
 
 
@@ -385,7 +385,7 @@ async def test_every_argument_is_shown_in_one_line(value: Any, shown: str) -> No
     tool = Tool(name="pay", input_schema={"properties": {"to_whom": {}}}, function=pay, destructive=True)
     model = ScriptedModel(json.dumps(call), "done")
     asked, done = await talk(at_an_agent(tool, steps=False, model=model), "pays", "yes", context=None)
-    assert asked.text.startswith("This would be done next: pay (to whom: ")
+    assert asked.text.startswith("This would be done next: Pay (to whom: ")
     assert shown in asked.text
     assert "\n" not in asked.text
     assert (done.status, len(log)) == ("active", 1)

@@ -98,7 +98,7 @@ async def test_in_a_later_turn_of_the_flow_it_is_asked_about_whatever_the_policy
     assert (first.status, log) == ("active", ["a"])
     asked = await agent.turn("well?", Conversation.from_json(first.conversation.to_json()))
     assert (asked.status, log) == ("confirming", ["a"])
-    assert asked.text == f"{before} wipe (disk: a). Shall I go on, yes or no?"
+    assert asked.text == f"{before} Wipe (disk: a). Shall I go on, yes or no?"
     done = await agent.turn("yes", Conversation.from_json(asked.conversation.to_json()))
     assert (done.text, log) == ("Done.", ["a", "a"])
 

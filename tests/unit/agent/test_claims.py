@@ -118,7 +118,7 @@ async def test_who_comes_while_the_call_is_under_way_hears_that_nobody_knows(
     gate.set()
     assert (await first).status == "done"
     assert (second.status, second.runs[0].records[-1].unknown, till.paid) == ("failed", True, [5])
-    assert second.text == "pay was begun, and nobody heard of its end: it may have been done."
+    assert second.text == "Pay was begun, and nobody heard of its end: it may have been done."
     (kept,) = second.conversation.failed
     assert kept.doubt == ("pay",)
 
@@ -294,7 +294,7 @@ async def test_a_no_comes_too_late_or_keeps_the_call_from_being_made(
         asked = await worker(till.tool(), shared(), steps=steps, replies=(CALL,)).turn("pays", context=KNOWN)
         results = [await fresh().turn(said, loaded(asked), context=KNOWN) for said in (first, last)]
         if first == "yes":
-            assert results[1].text == "It is too late for that: pay was done already. Nothing more is done."
+            assert results[1].text == "It is too late for that: Pay was done already. Nothing more is done."
         else:
             assert results[0].text.startswith("All right, nothing more is done")
             told = results[1].reason if steps else results[1].chain.entries[1].error  # type: ignore[union-attr]
@@ -307,7 +307,7 @@ async def test_a_no_is_a_no_where_the_store_fails() -> None:
     agent = worker(till.tool(), Broken(claims=False))
     asked = await agent.turn("pays", context=KNOWN)
     off = await agent.turn("no", loaded(asked), context=KNOWN)
-    assert (off.text, till.paid) == ("All right, nothing more is done about: pays.", [])
+    assert (off.text, till.paid) == ("All right, nothing more is done about: Pays.", [])
 
 
 @pytest.mark.spec("005.4")

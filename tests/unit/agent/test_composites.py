@@ -42,7 +42,7 @@ async def test_a_sequence_stops_where_a_part_fails() -> None:
 
     failing = [Tool(name="do_first", function=fails), *tools_for("do_second", log=log)]
     result = await Agent(selector, failing).turn("both")
-    assert (result.status, log, result.text) == ("failed", [], "both could not be done.")
+    assert (result.status, log, result.text) == ("failed", [], "Both could not be done.")
     assert "ValueError: no" in result.reason
 
 
@@ -248,7 +248,7 @@ async def test_a_chain_that_cannot_run_is_found_before_any_does(kind: type[Seque
     selector, registry = composed(kind)
     bad_chain(registry)
     log: list[str] = []
-    result = await Agent(selector, tools_for("do_first", log=log)).turn("both")
+    result = await Agent(selector, tools_for("do_first", "do_second", log=log)).turn("both")
     assert (result.status, log) == ("failed", [])
     assert "no_such_tool" in result.reason
 

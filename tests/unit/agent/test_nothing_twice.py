@@ -33,7 +33,7 @@ async def test_what_has_run_is_not_run_again_whatever_waits_beside_it() -> None:
     registry = shop_of(("pay", ("charge", "nothing_here")), ("ask", ("note",)))
     found = registry.by_name("pay")
     assert found is not None
-    vars(found).update(chain=("charge", CHOOSE))
+    vars(found).update(chain=("charge", CHOOSE), optional_tools=("nothing_here",))
     ParallelFlow(
         name="both", description="d", condition="c", flows=["pay", "ask"], examples=[], registry=registry, tools=["fee"]
     )
@@ -167,7 +167,7 @@ async def test_what_destroys_and_failed_is_only_done_again_where_that_is_agreed_
     agent = agent_of(shop_of(("both", ("charge",))), [tool_from_function(charge, destructive=True)])
     first = await agent.turn("both")
     second = await agent.turn("both", Conversation.from_json(first.conversation.to_json()))
-    asked = "This failed before, may have been done all the same, and would be tried once more: charge."
+    asked = "This failed before, may have been done all the same, and would be tried once more: Charge."
     assert (second.status, log) == ("confirming", ["charge"])
     assert second.text == f"{asked} Shall I go on, yes or no?"
     third = await agent.turn("yes", second.conversation)
@@ -179,12 +179,12 @@ async def test_what_was_done_before_it_was_called_off_is_told_and_not_done_again
     registry = shop_of(("both", ("charge", "ship")))
     found = registry.by_name("both")
     assert found is not None
-    vars(found)["chain"] = ("charge", CHOOSE)
+    vars(found).update(chain=("charge", CHOOSE), optional_tools=("ship",))
     agent = agent_of(registry, [destroyer("charge", log)])
     first = await agent.turn("both")
     assert (first.status, log) == ("open", ["charge"])
     second = await agent.turn("never mind", first.conversation)
-    assert second.text.endswith("Done already: charge.")
+    assert second.text.endswith("Done already: Charge.")
     await agent.turn("both", Conversation.from_json(second.conversation.to_json()))
     assert log == ["charge"]
 

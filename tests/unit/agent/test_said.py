@@ -282,7 +282,7 @@ async def test_what_waits_for_a_fact_is_called_off_in_each_language(message: str
     agent = agent_of(shop_of(("both", ("register",))), [vet(done, pet_name=TEXT)], model=model)
     first = await agent.turn("both")
     off = await agent.turn(message, first.conversation)
-    assert (off.text, off.conversation.flows, done) == ("All right, nothing more is done about: both.", (), [])
+    assert (off.text, off.conversation.flows, done) == ("All right, nothing more is done about: Both.", (), [])
 
 
 @pytest.mark.spec("005.3")

@@ -29,9 +29,9 @@ async def told(chain: tuple[Any, ...], reply: str, *, model: Any = None, **optio
 
 
 TOLD = [
-    pytest.param(("look",), "", None, {}, "done", "look up is done.", id="no reply"),
+    pytest.param(("look",), "", None, {}, "done", "Look up is done.", id="no reply"),
     pytest.param(("look", CHOOSE), "", None, {}, "open", "", id="no reply, and open"),
-    pytest.param(("look",), "{nothing_of_it}", None, {}, "done", "look up is done.", id="a reply that lacks a fact"),
+    pytest.param(("look",), "{nothing_of_it}", None, {}, "done", "Look up is done.", id="a reply that lacks a fact"),
     pytest.param(("look",), REPLY, None, {}, "done", "Good day, Ada.", id="a reply"),
     pytest.param(("look",), "", None, {"schema": SCHEMA}, "done", '{"name":"Ada"}', id="a schema"),
     pytest.param(
@@ -90,10 +90,10 @@ def unreadable(**_: Any) -> object:
     return object()
 
 
-UNHEARD = "cancel was begun, and nobody heard of its end: it may have been done."
-HALF = "stop was begun, and could not be brought to its end. Done already: pay."
+UNHEARD = "Cancel was begun, and nobody heard of its end: it may have been done."
+HALF = "Stop was begun, and could not be brought to its end. Done already: Pay."
 FAILING = [
-    pytest.param(("cancel",), {"cancel": raises}, "stop could not be done.", id="it raised"),
+    pytest.param(("cancel",), {"cancel": raises}, "Stop could not be done.", id="it raised"),
     pytest.param(("cancel",), {"cancel": hangs_up}, UNHEARD, id="nobody heard of its end"),
     pytest.param(("pay", "cancel"), {"pay": pays, "cancel": raises}, HALF, id="after something was destroyed"),
     pytest.param(("pay", "cancel"), {"pay": pays, "cancel": hangs_up}, f"{HALF} {UNHEARD}", id="both"),
@@ -115,8 +115,8 @@ async def test_of_what_failed_users_are_told_what_was_done_and_what_nobody_knows
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        pytest.param(pays, "Done until then: pay.", id="it was done"),
-        pytest.param(hangs_up, UNHEARD.replace("cancel", "pay"), id="nobody heard of its end"),
+        pytest.param(pays, "Done until then: Pay.", id="it was done"),
+        pytest.param(hangs_up, UNHEARD.replace("Cancel", "Pay"), id="nobody heard of its end"),
         pytest.param(raises, "", id="it raised"),
     ],
 )
