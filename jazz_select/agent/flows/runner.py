@@ -398,7 +398,11 @@ class FlowRunner:
 
     def _told(self, record: StepRecord) -> Ran:
         told = output_text(record.output) if record.status == "ok" else f"it ran: {record.error}"
-        return ran_of(self._executor.tools[record.tool], record.arguments, told, failed=record.status != "ok")
+        tool = self._executor.tools[record.tool]
+        ran = ran_of(tool, record.arguments, told, failed=record.status != "ok")
+        # What the caller knows is for one turn: it is not kept.
+        own = {name: value for name, value in ran.arguments.items() if name not in self._fixed}
+        return ran.model_copy(update={"arguments": own})
 
     async def _filled(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """With what the chain wants and no tool of it gives, as far as that can be found or else has to be asked for.

@@ -9,6 +9,7 @@ from jazz_select.agent.chain.transcript import FlowChosen
 from jazz_select.agent.conversation import OpenFlow, Ran
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.flows.runner import FlowRun, FlowRunner, placed, progress_of, tools_named
+from jazz_select.agent.flows.said import folded_message
 from jazz_select.agent.flows.slots import HeardFacts, Wanted, from_words, wanted_of
 from jazz_select.agent.gate import AgentApproval, DestructionGate, Hold, TurnApproval
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnStatus, TurnWork, tell_turn
@@ -28,7 +29,7 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.availability import Availability
 from jazz_select.selector.result import prompt_of
 from jazz_select.selector.select import FlowSelector
-from jazz_select.text import beginning, describe_error, one_line
+from jazz_select.text import beginning, describe_error, in_words, one_line
 from jazz_select.threads import in_time, spent_budget
 from jazz_select.values import Reason
 
@@ -158,7 +159,8 @@ class TurnFlows:
         """What facts are for, in words."""
         flow = self.flow(open_flow.name)
         about = f": {flow.description}" if flow is not None and flow.description else ""
-        return f"{self._titles.flow(open_flow.name)}{about} Asked for with: {beginning(open_flow.request, _LONGEST_REQUEST)}"
+        wanted = beginning(open_flow.request, _LONGEST_REQUEST)
+        return f"{self._titles.flow(open_flow.name)}{about} Asked for with: {wanted}"
 
     async def run(self, selected: SelectedFlows) -> TurnWork:
         """Run what is on top, and what was queued below it once that is done."""
@@ -254,6 +256,10 @@ class TurnFlows:
             return replace(begun, problem="; ".join(closed.notes))
         _check_chains(flow)
         top = attempt.open_flow = top.model_copy(update={"parts": placed(top.parts, flow)})
+        is_new = top.status == "queued" and not flow.manual
+        if is_new and (unclear := await self._first_heard(attempt, flow)):
+            which = f"which is meant is not clear: {', '.join(unclear)}"
+            return replace(begun, status="waiting", asks=tuple(unclear), choices=unclear, problem=which)
         hold = None if flow.manual else self._gate.held_by_change(top, flow)
         hold = hold or (None if flow.manual else await self._held_by_name(attempt, flow))
         if hold is not None:
@@ -294,11 +300,15 @@ class TurnFlows:
     async def _first_heard(self, attempt: FlowAttempt, flow: BaseFlow) -> dict[str, tuple[Any, ...]]:
         """Look, before a chain is begun, for all of its inputs in what the user has said; what of them is unclear.
 
-        What the user named binds: an order's number that is optional must not be left to be the latest order's.
+        What the user named binds: an order's number that is optional must not be left to be the latest order's. A
+        request that is the flow's name or an example of it, word for word, names nothing that is not required.
         """
         top = attempt.open_flow
         known = {**top.answers, **attempt.request.context}
-        await self._filled(attempt, _unset(self._chained(flow), known))
+        tools = self._chained(flow)
+        own = {folded_message(text) for text in (in_words(flow.name), *flow.aliases, *flow.examples)}
+        if folded_message(top.request) not in own or _unset(tools, known, optional=False):
+            await self._filled(attempt, _unset(tools, known))
         return attempt.unclear
 
     async def _held_by_name(self, attempt: FlowAttempt, flow: BaseFlow) -> Hold | None:
@@ -412,12 +422,15 @@ def _check_chains(flow: BaseFlow) -> None:
         _check_chains(part)
 
 
-def _unset(tools: Sequence[Tool], known: Mapping[str, Any]) -> dict[str, Wanted]:
-    """The inputs, left out or lacking, that no tool before theirs gives."""
+def _unset(tools: Sequence[Tool], known: Mapping[str, Any], *, optional: bool = True) -> dict[str, Wanted]:
+    """The inputs, those that may be left out among them or not, that no tool before theirs gives."""
     found: dict[str, Wanted] = {}
     given: set[str] = set(known)
     for tool in tools:
-        found |= wanted_of([tool], [name for name in fields(tool.input_schema) if name not in given | found.keys()])
+        own = fields(tool.input_schema)
+        found |= wanted_of(
+            [tool], [name for name, (_, needed) in own.items() if (needed or optional) and name not in given | {*found}]
+        )
         given |= {each.name for each in outputs(tool)}
     return found
 

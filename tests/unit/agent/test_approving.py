@@ -39,7 +39,7 @@ def at_an_agent(tool: Tool, *, steps: bool = True, model: Any = None, **options:
         flow = registry.by_name("pays")
         assert flow is not None
         vars(flow).update(tools=("pay",))
-    return Agent(selector_of(registry, "pays"), [tool], model, **options)
+    return Agent(selector_of(registry, "pays"), [tool], model, **{"open_tools": "all"} | options)
 
 
 async def talk(agent: Agent, *messages: str, context: Any = KNOWN) -> list[Any]:

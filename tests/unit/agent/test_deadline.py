@@ -76,7 +76,7 @@ def works(messages: Sequence[Message]) -> str:
     last = messages[-1].content
     if last.startswith("TOOL RESULTS:") and FINISHED in last:
         return "All is done."
-    return call(FINISHED if last.startswith("TOOL RESULTS:") or "Already run" in messages[0].content else "first")
+    return call(FINISHED if last.startswith("TOOL RESULTS:") or "CALLS MADE" in messages[0].content else "first")
 
 
 def hooked(hook: str) -> Building:

@@ -73,7 +73,7 @@ async def test_a_model_that_fails_after_a_charge_does_not_charge_again() -> None
     second = await agent.turn("please try again", first.conversation)
     assert (second.status, second.text, ran) == ("active", "All done.", ["charge"])
     assert "R-1" in model.calls[-1][0].content
-    assert "not to be run again" in model.calls[-1][0].content
+    assert "is not to be repeated" in model.calls[-1][0].content
 
 
 async def test_what_failed_after_something_was_destroyed_goes_on_where_it_failed() -> None:

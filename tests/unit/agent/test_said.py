@@ -25,7 +25,7 @@ def wanted(**parts: Any) -> dict[str, Wanted]:
 
 async def heard(value: Any, part: Any, *said: str) -> Any:
     model = ScriptedModel(json.dumps({"fact": value}))
-    return (await from_words(model, wanted(fact=part), said)).get("fact")
+    return (await from_words(model, wanted(fact=part), said)).values.get("fact")
 
 
 SAID: list[Any] = [

@@ -61,7 +61,7 @@ def selector_of(registry: FlowRegistry, *names: str) -> FlowSelector:
 def agent_of(registry: FlowRegistry, tools: list[Any], *names: str, model: Any = None, **options: Any) -> Agent:
     """An agent that asks nobody: what it asks for is what `test_approving` is about."""
     selector = selector_of(registry, *(names or ("both",)))
-    given: dict[str, Any] = {"approval": "never"} | options
+    given: dict[str, Any] = {"approval": "never", "open_tools": "all"} | options
     return Agent(selector, tools, model, **given)
 
 
