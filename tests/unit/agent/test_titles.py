@@ -13,14 +13,20 @@ from jazz_select.routing import CHOOSE, Tool, tool_from_function, tools_from_mcp
 from jazz_select.testing import MemoryClaims
 from tests.unit.agent.turns import agent_of, obj, shop_of
 
-TITLES: dict[str, tuple[dict[str, str], str, str]] = {
-    "titles": (
-        {"flow": "Refund of an order", "tool": "Pay the money back"},
-        "Refund of an order",
-        "Pay the money back",
-    ),
-    "none": ({}, "Refund order", "Pay back"),
+REFUND, PAY = "Refund of an order", "Pay the money back"
+TITLED = {"flow": REFUND, "tool": PAY}
+TITLES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "titles": (TITLED, TITLED),
+    "none": ({}, {"flow": "Refund order", "tool": "Pay back"}),
 }
+
+
+def looks(**_: Any) -> dict[str, int]:
+    return {"amount_cents": 5}
+
+
+def pays(**_: Any) -> dict[str, bool]:
+    return {"paid_back": True}
 
 
 async def hangs_up(**_: Any) -> None:
@@ -32,68 +38,57 @@ def raises(**_: Any) -> None:
     raise RuntimeError(msg)
 
 
-def agent_with(titles: dict[str, str], function: Any = None, **options: Any) -> Agent:
+def agent_with(titles: dict[str, str], function: Any = pays, **options: Any) -> Agent:
     """An agent of a flow that looks an order up and pays it back."""
     registry = shop_of(("refund_order", ("look_up", "pay_back")))
     flow = registry.by_name("refund_order")
     assert flow is not None
     vars(flow)["title"] = titles.get("flow", "")
-    paid = function or (lambda **_: {"paid_back": True})
     tools = [
-        Tool(name="look_up", input_schema=obj(order_id="string"), function=lambda **_: {"amount_cents": 5}),
+        Tool(name="look_up", input_schema=obj(order_id="string"), function=looks),
         Tool(
             name="pay_back",
             title=titles.get("tool", ""),
             input_schema=obj(amount_cents="integer"),
-            function=paid,
+            function=function,
             destructive=True,
         ),
     ]
     return agent_of(registry, tools, "refund_order", **({"approval": "destructive"} | options))
 
 
-async def talk(agent: Agent, messages: Sequence[str], **context: Any) -> list[TurnResult]:
+async def talk(agent: Agent, messages: Sequence[str]) -> list[TurnResult]:
     """Each turn goes on from the JSON of the one before."""
     results: list[TurnResult] = []
     conversation = Conversation()
     for message in messages:
-        results.append(await agent.turn(message, conversation, context=context))
+        results.append(await agent.turn(message, conversation))
         conversation = Conversation.from_json(results[-1].conversation.to_json())
     return results
 
 
+NUMBERED = ["refund_order", "N-17"]
+AGREED = [*NUMBERED, "yes"]
+ASKED = "This would be done next: {tool} (amount cents: 5). Shall I go on, yes or no?"
+UNHEARD = "{tool} was begun, and nobody heard of its end: it may have been done."
 SAID: list[Any] = [
-    pytest.param(None, ["refund_order"], {}, "To go on, I need: order id.", id="what it needs"),
-    pytest.param(None, ["refund_order", "A1", "yes"], {}, "{flow} is done.", id="that it is done"),
-    pytest.param(
-        None,
-        ["refund_order", "A1"],
-        {},
-        "This would be done next: {tool} (amount cents: 5). Shall I go on, yes or no?",
-        id="what it asks",
-    ),
-    pytest.param(
-        None, ["refund_order", "A1", "no"], {}, "All right, nothing more is done about: {flow}.", id="that it is off"
-    ),
-    pytest.param(raises, ["refund_order", "A1", "yes"], {}, "{flow} could not be done.", id="that it failed"),
-    pytest.param(
-        hangs_up,
-        ["refund_order", "A1", "yes"],
-        {},
-        "{tool} was begun, and nobody heard of its end: it may have been done.",
-        id="that nobody knows",
-    ),
+    pytest.param(pays, ["refund_order"], "To go on, I need: order id.", id="what it needs"),
+    pytest.param(pays, NUMBERED, ASKED, id="what it asks"),
+    pytest.param(pays, AGREED, "{flow} is done.", id="that it is done"),
+    pytest.param(pays, [*NUMBERED, "no"], "All right, nothing more is done about: {flow}.", id="that it is off"),
+    pytest.param(raises, AGREED, "{flow} could not be done.", id="that it failed"),
+    pytest.param(hangs_up, AGREED, UNHEARD, id="that nobody knows"),
 ]
 
 
 @pytest.mark.spec("010.8")
-@pytest.mark.parametrize(("titles", "flow", "tool"), TITLES.values(), ids=TITLES)
-@pytest.mark.parametrize(("function", "messages", "context", "text"), SAID)
+@pytest.mark.parametrize(("given", "told"), TITLES.values(), ids=TITLES)
+@pytest.mark.parametrize(("function", "messages", "text"), SAID)
 async def test_texts_have_titles_and_no_names(
-    titles: dict[str, str], flow: str, tool: str, function: Any, messages: list[str], context: Any, text: str
+    given: dict[str, str], told: dict[str, str], function: Any, messages: list[str], text: str
 ) -> None:
-    results = await talk(agent_with(titles, function), messages, **context)
-    assert results[-1].text == text.format(flow=flow, tool=tool)
+    results = await talk(agent_with(given, function), messages)
+    assert results[-1].text == text.format(**told)
     assert not [name for each in results for name in ("refund_order", "look_up", "pay_back") if name in each.text]
 
 
@@ -107,14 +102,14 @@ YES: list[Any] = [
 @pytest.mark.spec("010.8")
 @pytest.mark.parametrize("message", YES)
 async def test_a_yes_may_repeat_the_title_that_was_asked_about(message: str) -> None:
-    results = await talk(agent_with(TITLES["titles"][0]), ["refund_order", "A1", message])
+    results = await talk(agent_with(TITLED), ["refund_order", "N-17", message])
     assert results[-1].status == "done"
 
 
 @pytest.mark.spec("010.8")
 async def test_a_call_keeps_its_title_in_what_is_signed() -> None:
-    agent = agent_with(TITLES["titles"][0])
-    _, asked = await talk(agent, ["refund_order", "A1"])
+    agent = agent_with(TITLED)
+    _, asked = await talk(agent, ["refund_order", "N-17"])
     kept = asked.conversation.to_json(secret="s" * 32)
     pending = Conversation.from_json(kept, secret="s" * 32).pending
     assert pending is not None
@@ -128,8 +123,8 @@ async def test_a_call_keeps_its_title_in_what_is_signed() -> None:
 
 @pytest.mark.spec("010.8")
 async def test_a_no_that_comes_too_late_is_told_in_titles() -> None:
-    agent = agent_with(TITLES["titles"][0], claims=MemoryClaims())
-    _, asked = await talk(agent, ["refund_order", "A1"])
+    agent = agent_with(TITLED, claims=MemoryClaims())
+    _, asked = await talk(agent, ["refund_order", "N-17"])
     await agent.turn("yes", asked.conversation)
     late = await agent.turn("no", asked.conversation)
     assert late.text == "It is too late for that: Pay the money back was done already. Nothing more is done."
@@ -137,7 +132,7 @@ async def test_a_no_that_comes_too_late_is_told_in_titles() -> None:
 
 @pytest.mark.spec("010.8")
 async def test_what_comes_back_and_a_choice_to_come_are_told_in_titles() -> None:
-    agent = agent_with(TITLES["titles"][0])
+    agent = agent_with(TITLED)
     first = await agent.turn("refund_order")
     flow = first.conversation.flows[0]
     changed = flow.model_copy(update={"asks": (), "changed": ("one of pay_back, look_up", "nothing more")})
