@@ -163,7 +163,7 @@ async def test_a_yes_does_again_what_the_question_named_and_no_more() -> None:
     second = await agent.turn("both", first.conversation)
     third = await agent.turn("yes", second.conversation)
     assert [second.status, third.status, *log] == ["confirming", "confirming", "wipe_a"]
-    assert ["wipe a" in second.text, "wipe b" in second.text, "wipe b" in third.text] == [True, False, True]
+    assert ["Wipe a" in second.text, "Wipe b" in second.text, "Wipe b" in third.text] == [True, False, True]
     last = await agent.turn("yes", third.conversation)
     assert (last.status, log) == ("done", ["wipe_a", "wipe_b"])
 
