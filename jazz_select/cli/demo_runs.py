@@ -131,12 +131,16 @@ async def talk(
     """Let an agent answer, line by line; the conversation goes through JSON between any two."""
     scripted = ScriptedModel(*(reply for line in lines for reply in line.script)) if not settings.llm else None
     model = scripted or as_chat_model(settings.llm)
-    selector = FlowSelector(model, registry, memory, settings.agent_id, settings.top_k, on_empty="none")
+    tools = load_tools(settings.flows)
+    able = {key: flow for key, flow in registry.items() if not flow.lacks(tools)}  # an agent takes no others
+    selector = FlowSelector(model, able, memory, settings.agent_id, settings.top_k, on_empty="none")
     policy = None if settings.llm or scripted else load_policy(settings.flows)
-    agent = Agent(selector, load_tools(settings.flows).values(), model, decision_callback=policy)
+    agent = Agent(selector, tools.values(), model, decision_callback=policy)
     who = settings.llm or "a scripted model, whose replies are in the file,"
     console.print()
     console.print(styled(f"An agent in conversation: {who} speaks where there is something to decide.", "bold"))
+    if left := len(registry) - len(able):
+        console.print(styled(f"Left out are {left} flows, which name tools that are not connected.", "dim"))
     conversation = Conversation()
     for line in lines:
         began = perf_counter()

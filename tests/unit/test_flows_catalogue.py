@@ -246,3 +246,10 @@ def test_no_labelled_request_is_an_example_in_other_clothes(pack: FlowRegistry) 
         words = set(folded(case.request).split())
         nearest = max(len(words & example) / len(words | example) for example in examples)
         assert nearest < 0.6, case.request
+
+
+@pytest.mark.spec("010.8")
+def test_each_flow_has_a_title_in_words_of_its_own(pack: FlowRegistry) -> None:
+    titles = [flow.title for flow in pack.values()]
+    assert len(set(titles)) == len(pack) == 40
+    assert not [title for title in titles if "_" in title or title != title.strip() or not title[:1].isupper()]

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from unicodedata import normalize
 
 from jazz_select.agent.flows.said import word_list
+from jazz_select.agent.flows.tentative import DENYING
 from jazz_select.routing.names.words import stem, stems
 from jazz_select.text import nfkc
 
@@ -108,7 +109,7 @@ def consent(message: str, tool: str = "", arguments: Mapping[str, Any] | None = 
 
     Args:
         message: What the user says.
-        tool: The tool that was asked about, or whatever name the question has.
+        tool: The tool that was asked about, or whatever name the question has; a title may stand beside it.
         arguments: What it would get.
     """
     text = _TONES.sub("", nfkc(message).replace("’", "'").casefold()).strip(" '\t\n")
@@ -130,7 +131,7 @@ def _repeated(text: str, tool: str, arguments: Mapping[str, Any]) -> Consent:
     """A yes or a "don't" that repeats what it was asked about, and says nothing more."""
     for phrase in sorted(_shown(arguments), key=len, reverse=True):
         text = re.sub(rf"(?<![\w@.+-]){re.escape(phrase)}(?![\w@+-]|\.\w)", f" {_GIVEN} ", text)
-    own = frozenset(stems(tool))
+    own = frozenset(stems(tool)) - DENYING  # a title may have a "not" in it, and so may what somebody takes back
     said = [each for piece in _PIECES.split(text) for each in _kinds(piece.split(), own) if each[0] != "polite"]
     kinds = [kind for kind, _ in said]
     if not said or "else" in kinds or kinds.count("given") > len(arguments):

@@ -9,7 +9,7 @@ from typing import Final
 from jazz_select.agent.flows.said import word_list
 from jazz_select.text import nfkc
 
-_DENYING: Final = word_list(
+DENYING: Final = word_list(
     """
     not no nor neither never none without cannot dont wont cant didnt doesnt shouldnt wouldnt couldnt isnt wasnt havent
     nicht nichts nie niemals nein kein keine keinen keinem keiner keines ohne
@@ -19,6 +19,7 @@ _DENYING: Final = word_list(
     не нет никогда ни без
     """
 )
+"""Words that deny: whatever stands beside them is not agreed to."""
 _SUPPOSING: Final = word_list(
     """
     if whether suppose supposing hypothetical hypothetically theoretically imagine assuming maybe perhaps might wonder
@@ -81,7 +82,7 @@ def is_tentative(message: str) -> bool:
 
 def _is_tentative(sentence: str) -> bool:
     words = _WORDS.findall(sentence)
-    if any(word in _DENYING or word in _SUPPOSING or word.endswith("n't") or word.startswith("n'") for word in words):
+    if any(word in DENYING or word in _SUPPOSING or word.endswith("n't") or word.startswith("n'") for word in words):
         return True
     following = [*words[1:], ""]
     if any(word in _WISHES and after not in _WISHES[word] for word, after in zip(words, following, strict=False)):

@@ -111,6 +111,21 @@ def test_a_yes_may_repeat_what_was_asked_about_and_say_nothing_more(message: str
 
 
 @pytest.mark.spec("005.2")
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("yes, help with it", "yes"),
+        ("yes, troubleshoot that", "yes"),
+        ("yes, not", ""),
+        ("yes, that does not work", ""),
+        ("yes, not this product", ""),
+    ],
+)
+def test_what_a_title_denies_is_no_part_of_a_yes(message: str, said: str) -> None:
+    assert consent(message, "troubleshoot_product Help with a product that does not work") == said
+
+
+@pytest.mark.spec("005.2")
 @pytest.mark.parametrize("message", ["yes, cancel it", "yes, ada@example.org", "yes, 5"])
 def test_what_nobody_asked_about_is_no_part_of_a_yes(message: str) -> None:
     assert consent(message) == consent(message, "close_shop", {"at": "8 pm"}) == ""

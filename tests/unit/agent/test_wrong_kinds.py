@@ -134,16 +134,6 @@ async def test_what_is_no_plan_is_refused(plan: Any) -> None:
 # --- what may not be meant ---------------------------------------------------------
 
 
-def test_tools_that_flows_name_and_nobody_connected_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    registry = shop_of(("pay_back", ("pay", "print_it")), ("look", ("pay",)))
-    with caplog.at_level(logging.WARNING, logger="jazz_select"):
-        agent = Agent(FlowSelector(None, registry), [pay])
-    assert agent.unconnected == {"pay_back": ("print_it",)}
-    assert [each.getMessage() for each in caplog.records] == [
-        "flow=<pay_back>, tools=<print_it> | names tools that are not connected"
-    ]
-
-
 REPLIES: list[Any] = [
     pytest.param("{cents} cents for {order}.", "", id="what tools take and give"),
     pytest.param("{cent} for {order}.", "name=<cent>.*did you mean 'cents'", id="a slip"),

@@ -51,7 +51,7 @@ def test_the_demo_runs_flows_in_all_three_tiers_and_lets_an_agent_answer(clone: 
         ("active", "damaged_item_claim", "3"),
         ("active", "damaged_item_claim", "3"),
     ]
-    assert text.count("issue refund (return number: R-40002)") == 2
+    assert text.count("Issue refund (return number: R-40002)") == 2
     assert '{"refunded": "129.00 EUR"' in text
 
 

@@ -172,7 +172,7 @@ def test_tools_that_do_not_exist_are_found(jazz: Jazz) -> None:
     assert "whether the tools that a flow names exist was not checked" in jazz("sync", "--dry-run").stderr
     assert len(jazz.json(wire.Sync, "sync", "--dry-run")["notes"]) == 1
     result = jazz("sync", "--tools", str(jazz.folder / "tools.py"), code=2)
-    assert "names tools that do not exist: issue_refund" in result.stderr
+    assert "names tools that are not connected: refund_order: issue_refund" in result.stderr
     both = "def look_up(): ...\ndef issue_refund(): ...\nTOOLS = [look_up, issue_refund]\n"
     (jazz.folder / "both.py").write_text(both, encoding="utf-8")
     assert jazz.json(wire.Sync, "sync", "--tools", str(jazz.folder / "both.py"))["notes"] == []

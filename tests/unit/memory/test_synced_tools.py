@@ -43,6 +43,15 @@ async def test_a_tool_that_does_not_exist_is_found_by_a_sync(
     assert await memory.list_flows("a") == [], "nothing was written"
 
 
+@pytest.mark.spec("010.6")
+@pytest.mark.parametrize("fields", [{"optional_tools": ("pay",)}, {"manual": True}], ids=["optional", "manual"])
+async def test_what_a_flow_can_do_without_is_not_asked_for(memory: ProceduralMemory, fields: dict[str, Any]) -> None:
+    registry = registry_of(refund=["pay"])
+    (flow,) = registry.values()
+    vars(flow).update(fields)
+    assert (await sync_registry(memory, "a", registry, tools=TOOLS)).created == ("refund",)
+
+
 @pytest.mark.spec("005.17")
 async def test_a_report_says_whether_anybody_looked(memory: ProceduralMemory) -> None:
     registry = registry_of(refund=["lookup_order"], track=[], swap=["send_label"])

@@ -161,6 +161,7 @@ tools:
     destructive: true
     idempotent: true
     read_only: false
+    title: Look for an order
     id: shop#1
   - function: yaml_shop:add
     provider: shop
@@ -206,6 +207,7 @@ def test_yaml_says_whatever_a_tool_has(shop: Path) -> None:
         "id": "shop#1",
         "idempotent": True,
         "read_only": False,
+        "title": "Look for an order",
     }
     assert (tools["add"].id, tools["add"].description) == ("shop.add", "Add two numbers.")
     assert tools["add"].input_schema["required"] == ["left", "right"]

@@ -1,0 +1,185 @@
+"""Users are told of flows and tools by their titles: no name by which code knows them shows in a text of an agent."""
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jazz_select.agent import Agent, Conversation, TurnResult
+from jazz_select.errors import SnapshotError
+from jazz_select.routing import CHOOSE, Tool, tool_from_function, tools_from_mcp
+from jazz_select.testing import MemoryClaims
+from tests.unit.agent.turns import agent_of, obj, shop_of
+
+REFUND, PAY = "Refund of an order", "Pay the money back"
+TITLED = {"flow": REFUND, "tool": PAY}
+TITLES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "titles": (TITLED, TITLED),
+    "none": ({}, {"flow": "Refund order", "tool": "Pay back"}),
+}
+
+
+def looks(**_: Any) -> dict[str, int]:
+    return {"amount_cents": 5}
+
+
+def pays(**_: Any) -> dict[str, bool]:
+    return {"paid_back": True}
+
+
+async def hangs_up(**_: Any) -> None:
+    raise asyncio.CancelledError
+
+
+def raises(**_: Any) -> None:
+    msg = "the backend says 503"
+    raise RuntimeError(msg)
+
+
+def agent_with(titles: dict[str, str], function: Any = pays, **options: Any) -> Agent:
+    """An agent of a flow that looks an order up and pays it back."""
+    registry = shop_of(("refund_order", ("look_up", "pay_back")))
+    flow = registry.by_name("refund_order")
+    assert flow is not None
+    vars(flow)["title"] = titles.get("flow", "")
+    tools = [
+        Tool(name="look_up", input_schema=obj(order_id="string"), function=looks),
+        Tool(
+            name="pay_back",
+            title=titles.get("tool", ""),
+            input_schema=obj(amount_cents="integer"),
+            function=function,
+            destructive=True,
+        ),
+    ]
+    return agent_of(registry, tools, "refund_order", **({"approval": "destructive"} | options))
+
+
+async def talk(agent: Agent, messages: Sequence[str]) -> list[TurnResult]:
+    """Each turn goes on from the JSON of the one before."""
+    results: list[TurnResult] = []
+    conversation = Conversation()
+    for message in messages:
+        results.append(await agent.turn(message, conversation))
+        conversation = Conversation.from_json(results[-1].conversation.to_json())
+    return results
+
+
+NUMBERED = ["refund_order", "N-17"]
+AGREED = [*NUMBERED, "yes"]
+ASKED = "This would be done next: {tool} (amount cents: 5). Shall I go on, yes or no?"
+UNHEARD = "{tool} was begun, and nobody heard of its end: it may have been done."
+SAID: list[Any] = [
+    pytest.param(pays, ["refund_order"], "To go on, I need: order id.", id="what it needs"),
+    pytest.param(pays, NUMBERED, ASKED, id="what it asks"),
+    pytest.param(pays, AGREED, "{flow} is done.", id="that it is done"),
+    pytest.param(pays, [*NUMBERED, "no"], "All right, nothing more is done about: {flow}.", id="that it is off"),
+    pytest.param(raises, AGREED, "{flow} could not be done.", id="that it failed"),
+    pytest.param(hangs_up, AGREED, UNHEARD, id="that nobody knows"),
+]
+
+
+@pytest.mark.spec("010.8")
+@pytest.mark.parametrize(("given", "told"), TITLES.values(), ids=TITLES)
+@pytest.mark.parametrize(("function", "messages", "text"), SAID)
+async def test_texts_have_titles_and_no_names(
+    given: dict[str, str], told: dict[str, str], function: Any, messages: list[str], text: str
+) -> None:
+    results = await talk(agent_with(given, function), messages)
+    assert results[-1].text == text.format(**told)
+    assert not [name for each in results for name in ("refund_order", "look_up", "pay_back") if name in each.text]
+
+
+YES: list[Any] = [
+    pytest.param("yes, pay the money back", id="the title"),
+    pytest.param("yes, pay back", id="the name"),
+    pytest.param("yes", id="yes"),
+]
+
+
+@pytest.mark.spec("010.8")
+@pytest.mark.parametrize("message", YES)
+async def test_a_yes_may_repeat_the_title_that_was_asked_about(message: str) -> None:
+    results = await talk(agent_with(TITLED), ["refund_order", "N-17", message])
+    assert results[-1].status == "done"
+
+
+@pytest.mark.spec("010.8")
+async def test_a_call_keeps_its_title_in_what_is_signed() -> None:
+    agent = agent_with(TITLED)
+    _, asked = await talk(agent, ["refund_order", "N-17"])
+    kept = asked.conversation.to_json(secret="s" * 32)
+    pending = Conversation.from_json(kept, secret="s" * 32).pending
+    assert pending is not None
+    assert (pending.title, pending.display_name) == ("Pay the money back", "Pay the money back")
+    with pytest.raises(SnapshotError):
+        Conversation.from_json(kept.replace("Pay the money back", "Look at the money"), secret="s" * 32)
+    earlier = asked.conversation.to_json().replace(',"title":"Pay the money back"', "")
+    again = await agent.turn("hm?", Conversation.from_json(earlier))
+    assert again.text.startswith("This would be done next: Pay back ("), "one that was kept before there were titles"
+
+
+@pytest.mark.spec("010.8")
+async def test_a_no_that_comes_too_late_is_told_in_titles() -> None:
+    agent = agent_with(TITLED, claims=MemoryClaims())
+    _, asked = await talk(agent, ["refund_order", "N-17"])
+    await agent.turn("yes", asked.conversation)
+    late = await agent.turn("no", asked.conversation)
+    assert late.text == "It is too late for that: Pay the money back was done already. Nothing more is done."
+
+
+@pytest.mark.spec("010.8")
+async def test_what_comes_back_and_a_choice_to_come_are_told_in_titles() -> None:
+    agent = agent_with(TITLED)
+    first = await agent.turn("refund_order")
+    flow = first.conversation.flows[0]
+    changed = flow.model_copy(update={"asks": (), "changed": ("one of pay_back, look_up", "nothing more")})
+    conversation = first.conversation.model_copy(update={"flows": (changed,)})
+    again = await agent.turn("what is the capital of Peru", conversation)
+    assert "To come: one of Pay the money back, Look up, nothing more." in again.text
+    below = first.conversation.model_copy(update={"flows": (flow, flow.model_copy(update={"name": "refund_order"}))})
+    off = await agent.turn("never mind", below)
+    assert "Back to: Refund of an order." in off.text
+
+
+def greet() -> str:
+    """Say hello."""
+    return "hello"
+
+
+LISTED: list[Any] = [
+    pytest.param({"title": "Say hello"}, {}, "Say hello", id="a title"),
+    pytest.param({"annotations": {"title": "Say hello"}}, {}, "Say hello", id="one among the annotations"),
+    pytest.param({"title": "Say hello", "annotations": {"title": "No"}}, {}, "Say hello", id="both"),
+    pytest.param({"annotations": SimpleNamespace(title="Say hello")}, {}, "Say hello", id="objects"),
+    pytest.param({"title": "Say\n\u202ehello"}, {}, "Say \\u202ehello", id="in one line"),
+    pytest.param({"title": "x" * 1000}, {}, "x" * 120 + "…", id="a long one"),
+    pytest.param({"title": 5}, {}, "Greet them", id="none that is a text"),
+    pytest.param({"title": "Harmless"}, {"trusted": False}, "Greet them", id="of a server that is not trusted"),
+]
+
+
+@pytest.mark.spec("010.8")
+@pytest.mark.parametrize(("said", "options", "title"), LISTED)
+def test_a_servers_title_is_taken_where_it_is_trusted(said: Any, options: Any, title: str) -> None:
+    (tool,) = tools_from_mcp([{"name": "greet_them", "inputSchema": {"type": "object"}, **said}], **options)
+    assert tool.display_name == title
+
+
+@pytest.mark.spec("010.8")
+def test_a_function_may_be_given_a_title() -> None:
+    assert tool_from_function(greet).display_name == "Greet"
+    assert tool_from_function(greet, title=" Say  hello ").display_name == "Say hello"
+
+
+async def test_a_flow_that_is_open_shows_no_name() -> None:
+    registry = shop_of(("refund_order", ("look_up",)))
+    flow = registry.by_name("refund_order")
+    assert flow is not None
+    vars(flow).update(chain=("look_up", CHOOSE))
+    agent = agent_of(registry, [Tool(name="look_up", function=greet)], "refund_order")
+    first = await agent.turn("refund_order")
+    off = await agent.turn("never mind", first.conversation)
+    assert (first.text, off.text) == ("", "All right, nothing more is done about: Refund order.")
