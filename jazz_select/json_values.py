@@ -2,10 +2,11 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
+from hashlib import sha256
 from hmac import compare_digest
 from hmac import digest as hmac
 from typing import Any, Final, cast
@@ -13,7 +14,10 @@ from typing import Any, Final, cast
 import orjson
 
 from jazz_select.errors import ConfigError, SnapshotError
-from jazz_select.text import as_text
+from jazz_select.text import as_text, describe_error
+
+Secret = str | bytes | Sequence[str | bytes]
+"""What is signed with: one, or several, of which the first signs and each is good for what comes back."""
 
 DEEPEST: Final = 64
 """Levels of nesting that are kept."""
@@ -21,6 +25,7 @@ MOST_VALUES: Final = 10_000
 MOST_LETTERS: Final = 4_000_000
 """Of what a tool may return: texts, numbers, lists and objects together; and characters in all of it."""
 _SIGNATURE: Final = "signature"
+_LONGEST_TOLD: Final = 1_000
 _LARGEST: Final = 2**63
 _MOST_DIGITS: Final = 18
 _LARGEST_FACT: Final = 20_000
@@ -95,52 +100,95 @@ def shown_json(value: object) -> Any:
     return orjson.loads(orjson.dumps(value, default=_shown, option=orjson.OPT_NON_STR_KEYS))
 
 
-def signed(text: str, secret: str | bytes | None) -> str:
-    """A JSON object with its signature in it: HMAC-SHA-256 (RFC 2104) of its canonical form, keys in order.
+def signed(text: str, secret: Secret | None, kind: str) -> str:
+    """A JSON object with its signature in it: HMAC-SHA-256 (RFC 2104) of its kind and canonical form, keys in order.
 
     It holds through whatever stores JSON as values: other blanks, another order of keys. Without a secret, the text.
 
     Raises:
-        ConfigError: The secret is empty.
+        ConfigError: The secret is empty, or none.
+        SnapshotError: The text is no JSON object.
     """
     if secret is None:
         return text
-    value = orjson.loads(text)
-    return orjson.dumps({**value, _SIGNATURE: _mac(value, secret)}).decode()
+    from pydantic_core import to_json
+
+    first, *_ = _keys(secret)
+    fields = _read(text)
+    return to_json({**fields, _SIGNATURE: _mac(fields, first, kind)}).decode()
 
 
-def unsigned(text: str | bytes, secret: str | bytes | None) -> str | bytes:
+def unsigned(text: str | bytes, secret: Secret | None, kind: str, *, longest: int) -> str | bytes:
     """A JSON object without its signature, once that is found to be right; where there is no secret, whatever it is.
 
     Raises:
-        ConfigError: The secret is empty.
-        SnapshotError: It is no JSON object, or not signed with this secret.
+        ConfigError: The secret is empty, or none.
+        SnapshotError: It is too long, no JSON object, or of this kind not signed with this secret.
     """
+    given = cast("object", text)  # callers without a type checker
+    if not isinstance(given, str | bytes | bytearray):
+        problem = f"the text: it is {type(given).__name__}, and no text"
+        raise SnapshotError(problem)
+    if len(text) > longest:
+        problem = f"it is longer than {longest} characters, which no {kind} is"
+        raise SnapshotError(problem)
     marked = _SIGNATURE in text if isinstance(text, str) else _SIGNATURE.encode() in text
     if secret is None and not marked:
         return text
+    from pydantic_core import to_json
+
+    keys = _keys(secret) if secret is not None else []
+    fields = _read(text)
+    found = str(fields.pop(_SIGNATURE, "")).encode(errors="replace")
+    # All are compared, each in constant time: how long it takes says neither which secret it was nor how near it came.
+    right = [compare_digest(found, _mac(fields, key, kind).encode()) for key in keys]
+    if secret is not None and not any(right):
+        problem = "it is not signed with this secret, or was changed since: do not go on with it"
+        raise SnapshotError(problem, missing=(_SIGNATURE,))
+    return to_json(fields)
+
+
+def _read(text: str | bytes) -> dict[str, Any]:
+    """A JSON object, numbers of any size in it as they are."""
+    from pydantic_core import from_json
+
     try:
-        value: Any = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        problem = f"the text: it is no JSON: {error}"
+        value: Any = from_json(text, allow_inf_nan=False)
+    except (ValueError, TypeError) as error:  # the latter where a text holds halves of surrogate pairs
+        problem = f"the text: it is no JSON: {describe_error(error)}"
         raise SnapshotError(problem) from error
     if not isinstance(value, dict):
         problem = "the text: it is no JSON object"
         raise SnapshotError(problem)
-    fields = cast("dict[str, Any]", value)
-    found = str(fields.pop(_SIGNATURE, "")).encode(errors="replace")
-    if secret is not None and not compare_digest(found, _mac(fields, secret).encode()):
-        problem = "it is not signed with this secret, or was changed since: do not go on with it"
-        raise SnapshotError(problem, missing=(_SIGNATURE,))
-    return orjson.dumps(fields)
+    return cast("dict[str, Any]", value)
 
 
-def _mac(value: object, secret: str | bytes) -> str:
-    key = secret.encode() if isinstance(secret, str) else secret
-    if not key:
+def _keys(secret: Secret) -> list[bytes]:
+    """The secrets as bytes: the first signs, and each verifies, so that one can be replaced by the next.
+
+    Raises:
+        ConfigError: There is none, one is empty, or one is neither text nor bytes.
+    """
+    given = cast("list[object]", [*secret] if isinstance(secret, list | tuple) else [secret])
+    keys = [each.encode(errors="surrogatepass") if isinstance(each, str) else each for each in given]
+    wrong = next((each for each in keys if not isinstance(each, bytes)), None)
+    if wrong is not None:
+        msg = f"secret is a text, bytes, or a list of these, the newest first, not {type(wrong).__name__}"
+        raise ConfigError(msg)
+    if not keys or not all(keys):
         msg = "secret is empty: anybody could sign with it; take random bytes, such as secrets.token_bytes(32)"
         raise ConfigError(msg)
-    return hmac(key, plain_bytes(value), "sha256").hex()
+    return cast("list[bytes]", keys)
+
+
+def _mac(fields: dict[str, Any], key: bytes, kind: str) -> str:
+    try:
+        # Numbers of any size are written out: what is cut or rounded here could be changed unseen.
+        canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        problem = f"the text: it is no JSON that can be signed: {describe_error(error)}"
+        raise SnapshotError(problem) from error
+    return hmac(key, f"jazz_select {kind}\n{canonical}".encode(), "sha256").hex()
 
 
 def plain_bytes(value: object) -> bytes:
@@ -153,7 +201,14 @@ def plain(value: object) -> Any:
     try:
         return orjson.loads(orjson.dumps(value, default=_told, option=orjson.OPT_NON_STR_KEYS))
     except Exception:  # noqa: BLE001 - whatever a value trips over, its own text included
-        return as_text(value)[:1_000]
+        return _told_whole(as_text(value))
+
+
+def _told_whole(text: str) -> str:
+    """The beginning of a long text and a hash of all of it: two that differ stay two."""
+    if len(text) <= _LONGEST_TOLD:
+        return text
+    return f"{text[:_LONGEST_TOLD]}… {sha256(text.encode()).hexdigest()}"
 
 
 def storable(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one way for each kind of value
