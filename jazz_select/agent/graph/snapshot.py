@@ -113,6 +113,24 @@ class Snapshot(BaseModel):
             raise SnapshotError(problem, missing=(name,))
         return name
 
+    def last(self, state: TurnState, aliases: Mapping[str, str]) -> NodeRecord | None:
+        """The node that was passed last, by its names now; None where none was.
+
+        Raises:
+            SnapshotError: The state is not the one that it was left with: the snapshot was changed, or put together.
+        """
+        if not self.trace:
+            return None
+        was = self.trace[-1]
+        action = aliases.get(was.action, was.action)
+        own = {"iterations": was.iteration, "route": was.route, "decision": action}
+        decided = state.decision.action if state.decision else ""
+        for name, value in {"iterations": state.iterations, "route": state.route, "decision": decided}.items():
+            if value != own[name]:
+                problem = f"{was.node} was left with {name} {own[name]!r:.80}, and its state has {value!r:.80}"
+                raise SnapshotError(problem)
+        return was.model_copy(update={"node": aliases.get(was.node, was.node), "action": action})
+
     def state_of(self, kind: type[StateT]) -> StateT:
         """The state.
 
