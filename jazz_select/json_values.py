@@ -171,9 +171,9 @@ def _keys(secret: Secret) -> list[bytes]:
     """
     given = cast("list[object]", [*secret] if isinstance(secret, list | tuple) else [secret])
     keys = [each.encode(errors="surrogatepass") if isinstance(each, str) else each for each in given]
-    wrong = next((each for each in keys if not isinstance(each, bytes)), None)
-    if wrong is not None:
-        msg = f"secret is a text, bytes, or a list of these, the newest first, not {type(wrong).__name__}"
+    wrong = [type(each).__name__ for each in keys if not isinstance(each, bytes)]
+    if wrong:
+        msg = f"secret is a text, bytes, or a list of these, the newest first, not {wrong[0]}"
         raise ConfigError(msg)
     if not keys or not all(keys):
         msg = "secret is empty: anybody could sign with it; take random bytes, such as secrets.token_bytes(32)"
