@@ -214,6 +214,8 @@ class Conversation(_Frozen):
             errors = error.errors(include_url=False, include_context=False, include_input=False)
             missing = tuple(".".join(map(str, each["loc"])) for each in errors)
             problem = f"{missing[0] or 'the text'}: {errors[0]['msg']}"
+            if errors[0]["type"] == "extra_forbidden":
+                problem += "; another version of this library may have saved it: begin a new conversation"
             raise SnapshotError(problem, missing=missing) from error
         if found.version != VERSION:
             problem = f"the conversation is of version {found.version}, and this is version {VERSION}"

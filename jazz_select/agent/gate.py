@@ -263,7 +263,12 @@ class TurnApproval:
             number = self._named[place]
             self._named[place] += 1
             asked = self._asked
-            if asked is not None and not number and place == (asked.flow, asked.path, asked.door, asked.tool):
+            if (
+                asked is not None
+                and asked.id
+                and not number
+                and place == (asked.flow, asked.path, asked.door, asked.tool)
+            ):
                 same = fingerprint(tool, asked.arguments) == fingerprint(tool, arguments)
                 if same or self.granted is not None:
                     return asked.id

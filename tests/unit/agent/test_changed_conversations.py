@@ -1,5 +1,6 @@
 """Conversations that were changed while a call waits for a yes, or a composite is half done: what runs all the same."""
 
+import hmac
 import json
 import random
 from functools import partial
@@ -9,7 +10,7 @@ import pytest
 
 from jazz_select import ParallelFlow, SequentialFlow
 from jazz_select.agent import Agent, Conversation
-from jazz_select.errors import JazzSelectError, SnapshotError
+from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError
 from jazz_select.routing import Tool
 from jazz_select.testing import MemoryClaims, ScriptedModel
 from tests.unit.agent.mutations import changed, is_changed
@@ -111,6 +112,112 @@ async def test_with_a_secret_each_change_is_refused(state: str) -> None:
         if is_changed(value, text):
             with pytest.raises(SnapshotError):
                 Conversation.from_json(json.dumps(value), secret=SECRET)
+
+
+@pytest.mark.spec("005.4")
+async def test_a_call_without_an_id_is_asked_about_anew_and_made_once() -> None:
+    text = await saved(None, ("pay",))
+    value = json.loads(text)
+    value["pending"]["id"] = ""
+    log: Called = []
+    agent = bank(log, None, claims=MemoryClaims())
+    again = await agent.turn("yes", Conversation.from_json(json.dumps(value)), context=KNOWN)
+    assert (again.status, log) == ("confirming", [])
+    assert again.conversation.pending is not None
+    assert again.conversation.pending.id
+    for _ in range(2):
+        assert (await agent.turn("yes", again.conversation, context=KNOWN)).status == "done"
+    assert log == [("pay", (("amount", 5),))], "who says yes to an older state hears what became of the call"
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize("claims", [MemoryClaims(), None], ids=["claims", "no claims"])
+async def test_a_signed_state_that_is_sent_again_is_made_again_only_where_nobody_keeps_claims(claims: Any) -> None:
+    log: Called = []
+    text = Conversation.from_json(await saved(None, ("pay",))).to_json(secret=SECRET)
+    told: list[tuple[str, ...]] = []
+    for _ in range(2):
+        kept = Conversation.from_json(text, secret=SECRET)
+        result = await bank(log, None, claims=claims).turn("yes", kept, context=KNOWN)
+        assert result.status == "done"
+        told.append(result.notes)
+    if claims is not None:
+        assert (len(log), told) == (1, [(), ()])
+        return
+    assert len(log) == 2
+    assert all("where another process goes on with this conversation too, both call it" in each[0] for each in told)
+
+
+@pytest.mark.spec("005.4")
+async def test_a_signed_conversation_is_that_of_its_id_and_runs_nothing_at_an_agent_without_its_flow() -> None:
+    log: Called = []
+    signed = Conversation.from_json(await saved(None, ("pay",))).to_json(secret=SECRET)
+    kept = Conversation.from_json(signed, secret=SECRET)
+    with pytest.raises(ConfigError, match="leave conversation_id out"):
+        await bank(log, None).turn("yes", kept, context=KNOWN, conversation_id="ben")
+    registry = shop_of(("refunds", ("refund",)))
+    tools = [destroys(log, "pay", amount="integer"), destroys(log, "refund", order="string")]
+    other = Agent(selector_of(registry, "refunds"), tools)
+    for message in ("yes", "yes"):
+        result = await other.turn(message, kept, context=KNOWN)
+        kept = result.conversation
+        assert "pay" not in [name for name, _ in log]
+    with pytest.raises(SnapshotError, match="not signed with this secret"):
+        Conversation.from_json(signed, secret=hmac.digest(SECRET, b"ben", "sha256"))
+
+
+PART: dict[str, Any] = {"branch": None, "tool": "", "facts": {}, "ran": [], "final": False}
+FIRST: dict[str, Any] = PART | {
+    "status": "done",
+    "done": ["pay"],
+    "left": [],
+    "last": "pay",
+    "facts": {"pay_id": "pay-7"},
+    "final": True,
+}
+FLOW: dict[str, Any] = {
+    "name": "both",
+    "status": "waiting",
+    "asks": [],
+    "answers": {},
+    "named": [],
+    "agreed": [],
+    "request": "both",
+}
+SAID: dict[str, Any] = {
+    "messages": [{"role": "user", "content": "both"}],
+    "episodes": [],
+    "done": [],
+    "turns": 1,
+    "version": 1,
+}
+EARLIER: list[Any] = [
+    pytest.param(
+        FLOW | {"parts": {"0": PART | {"status": "waiting"}, "0.0": FIRST}}, "", id="parts without their flows"
+    ),
+    pytest.param(
+        FLOW | {"parts": {"0": PART | {"status": "waiting", "steps": 0}}}, "flows.0.parts.0.steps: Extra", id="steps"
+    ),
+    pytest.param({"name": "both", "facts": {"a": 1}, "done": ["pays"]}, "flows.0.facts: Extra", id="facts of a flow"),
+]
+
+
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize(("flow", "message"), EARLIER)
+async def test_what_an_earlier_version_saved_goes_on_or_is_refused_and_nothing_is_done_twice(
+    flow: dict[str, Any], message: str
+) -> None:
+    text = json.dumps(SAID | {"flows": [flow]})
+    if message:
+        with pytest.raises(SnapshotError, match=message) as raised:
+            Conversation.from_json(text)
+        assert "another version of this library may have saved it" in raised.value.problem
+        return
+    log: Called = []
+    agent, kept = bank(log, SequentialFlow), Conversation.from_json(text)
+    for message_ in ("yes", "yes", "a street 1", "yes"):
+        kept = (await agent.turn(message_, kept, context=KNOWN | {"address": "a street 1"})).conversation
+    assert [name for name, _ in log] == ["refund", "thank"]
 
 
 CALL = '{"tool_call": {"tool": "pay", "arguments": {"amount": 5}}}'
