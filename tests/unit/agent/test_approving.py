@@ -222,6 +222,23 @@ async def test_with_other_arguments_than_shown_the_question_is_another() -> None
 
 
 @pytest.mark.spec("005.2")
+async def test_what_differs_far_behind_beside_a_number_beyond_64_bits_is_another_call() -> None:
+    log: list[Any] = []
+
+    def refund(**given: Any) -> None:
+        log.append(given)
+
+    tool = Tool(name="pay", input_schema=obj(to="object"), function=refund, destructive=True)
+    agent = at_an_agent(tool)
+    ours, theirs = ({"to": {"amount": 2**70, "names": ["x" * 1_100, name]}} for name in ("ada", "eve"))
+    first = await agent.turn("pays", context=ours)
+    second = await agent.turn("yes", first.conversation, context=theirs)
+    assert (second.status, log) == ("confirming", [])
+    third = await agent.turn("yes", second.conversation, context=theirs)
+    assert (third.status, log) == ("done", [theirs])
+
+
+@pytest.mark.spec("005.2")
 async def test_each_call_is_a_question_of_its_own() -> None:
     log: list[Any] = []
     registry = shop_of(("pays", ("pay", "pay")))
