@@ -101,6 +101,17 @@ REPEATED = [
     ("yes, cancel all of them", ""),
     ("yes, A-17, A-17, A-17, A-17", ""),
     ("yes \ue000", ""),
+    ("correct, cancel it", "yes"),
+    ("confirm, cancel my appointment", "yes"),
+    ("I confirm it", "yes"),
+    ("correct it", ""),
+    ("please correct it", ""),
+    ("yes, correct it", ""),
+    ("correct appointment A-17", ""),
+    ("continue my appointment", ""),
+    ("confirm my appointment", ""),
+    ("I confirm A-17", ""),
+    ("confirmo A-17", ""),
 ]
 
 
