@@ -135,6 +135,12 @@ def test_no_word_is_both_and_each_phrase_of_the_lists_is_read_as_what_it_is() ->
 
 
 TENTATIVE = [
+    "Has my appointment been cancelled",
+    "Where do I cancel my appointment",
+    "Which appointments were cancelled",
+    "Please refrain from cancelling my appointment",
+    "Cancel my appointment unless it is tomorrow",
+    "Wann wurde mein Termin storniert",
     "don't cancel my appointment",
     "do not cancel it",
     "I would never cancel my appointment",
