@@ -11,7 +11,8 @@ from jazz_select.text import nfkc
 
 _DENYING: Final = word_list(
     """
-    not no nor neither never none without refrain hardly cannot dont wont cant didnt doesnt shouldnt wouldnt couldnt isnt wasnt havent
+    not no nor neither never none without refrain hardly
+    cannot dont wont cant didnt doesnt shouldnt wouldnt couldnt isnt wasnt havent
     nicht nichts nie niemals nein kein keine keinen keinem keiner keines ohne
     nunca jamás jamas tampoco ningún ninguna sin
     pas jamais aucun aucune ne sans
@@ -21,8 +22,8 @@ _DENYING: Final = word_list(
 )
 _SUPPOSING: Final = word_list(
     """
-    if unless whether suppose supposing hypothetical hypothetically theoretically imagine assuming maybe perhaps might wonder
-    wondering wondered considering possible possibly possibility curious should thinking
+    unless if whether suppose supposing hypothetical hypothetically theoretically imagine assuming maybe perhaps might
+    wonder wondering wondered considering possible possibly possibility curious should thinking
     wenn falls ob möglich vielleicht angenommen theoretisch hypothetisch eventuell überlege frage
     si posible quizás quizá supongamos hipotéticamente acaso
     possible peut-être supposons hypothétiquement éventuellement serait
