@@ -113,6 +113,8 @@ def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[s
         more = "so does 1 other flow" if len(lacking) == 2 else f"so do {len(lacking) - 1} other flows"  # noqa: PLR2004
         others = f"; {more}: {', '.join(each.name for each, _ in lacking[1:6])}"
         problem = f"names tools that do not exist: {', '.join(meant)}{others if len(lacking) > 1 else ''}"
+        if not set(meant).isdisjoint(names):
+            problem += "; connect them, too (one module's TOOLS may hold those of several files), or take them out"
         raise FlowValidationError(flow.label, "tools", problem, place=flow.place)
     return ()
 

@@ -264,7 +264,8 @@ class FlowExecutor:
     async def _guided(self, run: RunContext, point: GuidedDecisionPoint | None, record: StepRecord) -> StepRecord:
         candidates = list(record.candidates)
         if self._callback is None:
-            told = f"nobody chooses between {_listed(candidates)}: there is no decision_callback"
+            what = "chooses between" if len(candidates) > 1 else "decides on"
+            told = f"nobody {what} {_listed(candidates)}: there is no decision_callback"
             return replace(record, tier=Tier.OPEN, reason="no_callback", status="open", error=told)
         prompt = point.decision_prompt if point else None
         if prompt is None:

@@ -68,7 +68,7 @@ def _remedy(source: Path) -> str:
     if source.suffix.lower() in _DATA and source.is_file():
         return "give it a list of them, in YAML under `tools:`"
     data = sorted(each.name for each in source.glob("*") if each.suffix.lower() in _DATA) if source.is_dir() else []
-    named = f"of a folder only .py files are read, so name {data[0]} itself, or " if data else ""
+    named = f"of a folder only .py files are read, so name {data[0]} itself if it has tools, or " if data else ""
     return f"{named}give a module a list named {NAME}"
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.agent import Agent
 from jazz_select.errors import ConfigError
-from jazz_select.routing import CHOOSE, FlowExecutor, GuidedDecisionPoint, Plan, PlanStep, run_plan
+from jazz_select.routing import CHOOSE, FlowExecutor, GuidedDecisionPoint, Plan, PlanStep, run_plan, tool_from_function
 from jazz_select.testing import ScriptedModel
 from tests.unit.agent.turns import agent_of, shop_of
 from tests.unit.routing.shop import find_order, tools
@@ -103,6 +103,13 @@ async def test_a_point_that_is_left_open_says_why(decides: Any, why: str) -> Non
     point = GuidedDecisionPoint(after_step="find_order", candidate_tools=["check_refund", "send_mail"])
     last = (await FlowExecutor(tools(), decides).run(["find_order", point], ORDER)).records[-1]
     assert (last.status, last.error) == ("open", why)
+
+
+async def test_one_that_destroys_and_nobody_decides_on_is_no_choice_between_several() -> None:
+    point = GuidedDecisionPoint(after_step="find_order", candidate_tools=["wipe"])
+    wipe = tool_from_function(find_order, name="wipe", destructive=True)
+    last = (await FlowExecutor([*tools(), wipe]).run(["find_order", point], ORDER)).records[-1]
+    assert (last.status, last.error) == ("open", "nobody decides on wipe: there is no decision_callback")
 
 
 async def test_a_choice_that_nothing_fits_says_so() -> None:

@@ -378,7 +378,13 @@ FILES: list[tuple[str, str, bytes, str]] = [
     ("other suffix", "a.toml", b"", r"\.py, \.json, \.yaml, \.yml"),
     ("no suffix", "flows", b"", "without a suffix"),
     ("raising", "a.py", b"\nraise ValueError('oh')", r"ValueError: oh \(.*a\.py:2\)"),
-    ("leaving", "a.py", b"raise SystemExit(3)", "SystemExit: 3"),
+    ("leaving", "a.py", b"raise SystemExit(3)", "SystemExit: 3.*; put what it does as a program under `if __name__"),
+    (
+        "a loop",
+        "a.py",
+        b"raise RuntimeError('asyncio.run() cannot be called')",
+        "RuntimeError.*; put what it does as a",
+    ),
     ("no python", "a.py", b"x = (", "SyntaxError: .*never closed"),
     ("missing module", "a.py", b"import not_there_at_all", "'not_there_at_all'.*__init__.py"),
     ("no flow", "a.py", b"x = 1", "no flows in it"),
@@ -444,6 +450,7 @@ def test_a_flow_that_is_wrong_is_named_with_its_line(tmp_path: Path, registry: F
     write(tmp_path, {"a.py": class_of("x").replace('"1", "2", ', "")})
     with pytest.raises(FlowValidationError, match="examples: has 3") as caught:
         load_flows(tmp_path, registry)
+    assert caught.value.place.startswith("a.")
     assert caught.value.place.endswith("a.py:4)")
 
 
