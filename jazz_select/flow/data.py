@@ -175,6 +175,9 @@ def _entries(file: Path) -> Iterator[object]:
         content = document
         if isinstance(content, dict):
             mapping = cast("dict[object, object]", content)
+            if mapping.keys().isdisjoint({"name", "flows"}) and _are_described(mapping.get("tools")):
+                problem = "it holds tools and no flows; load_tools reads it, and the command does as --tools"
+                raise FlowLoadError(short_path(str(file)), problem)
             content = mapping["flows"] if "flows" in mapping and "name" not in mapping else [mapping]
             if set(mapping) - {"flows"} and "name" not in mapping and "flows" in mapping:
                 extra = ", ".join(sorted(f"{key!r:.80}" for key in set(mapping) - {"flows"})[:_MOST_NAMED])
@@ -185,6 +188,11 @@ def _entries(file: Path) -> Iterator[object]:
             problem = "it has to hold a list of flows, `flows:` with such a list, or one flow with its `name:`"
             raise FlowLoadError(short_path(str(file)), problem)
         yield from cast("list[object]", content)
+
+
+def _are_described(tools: object) -> bool:
+    """Whether these are tools with all that is said of them; a flow has their names."""
+    return isinstance(tools, list) and any(isinstance(each, dict) for each in cast("list[object]", tools))
 
 
 SYNTAX_ERRORS = (ValueError, RecursionError, yaml.YAMLError)

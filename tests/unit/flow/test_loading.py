@@ -358,6 +358,8 @@ FILES: list[tuple[str, str, bytes, str]] = [
     ("a text", "a.yaml", b"hello", "a list of flows"),
     ("a mapping under flows", "a.yaml", b"flows: {a: b}", "a list of flows"),
     ("something next to flows", "a.yaml", b"flows: []\nextra: 1", "'extra'"),
+    ("tools", "a.yaml", b"tools:\n- name: a\n", "holds tools and no flows; load_tools reads it"),
+    ("a listing", "a.json", b'{"tools": [{"name": "a", "inputSchema": {}}]}', "holds tools and no flows"),
     ("a tab", "a.yaml", b"- name: a\n\tdescription: b", "line 2.*spaces, not tabs"),
     ("a colon", "a.yaml", b"- name: a\n  description: b: c", "line 2.*a text with a colon in it needs quotes"),
     (
