@@ -9,7 +9,16 @@ from pydantic import BaseModel
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.agent import Agent
 from jazz_select.errors import ConfigError
-from jazz_select.routing import CHOOSE, FlowExecutor, GuidedDecisionPoint, Plan, PlanStep, run_plan, tool_from_function
+from jazz_select.routing import (
+    CHOOSE,
+    FlowExecutor,
+    GuidedDecisionPoint,
+    Plan,
+    PlanStep,
+    SqliteClaims,
+    run_plan,
+    tool_from_function,
+)
 from jazz_select.testing import ScriptedModel
 from tests.unit.agent.turns import agent_of, shop_of
 from tests.unit.routing.shop import find_order, tools
@@ -51,6 +60,8 @@ AGENTS: list[Any] = [
     pytest.param({"decision_callback": "send_mail"}, "or a function of these three", id="a name that decides"),
     pytest.param({"open_router": "x"}, "open_router is a function", id="a name that routes"),
     pytest.param({"approval": "sometimes"}, "approval is one of", id="no policy"),
+    pytest.param({"claims": "claims.db"}, "claims is a store of claims, such as", id="a path for claims"),
+    pytest.param({"claims": SqliteClaims}, "claims is a store of claims, such as", id="a class for claims"),
 ]
 
 
@@ -76,7 +87,12 @@ async def test_an_executor_says_what_steps_are(steps: Any, problem: str) -> None
 
 @pytest.mark.parametrize(
     ("options", "problem"),
-    [({"approve": 3}, "approve is a function"), ({"decision_callback": 3}, "decide"), ({"open_router": 3}, "open_")],
+    [
+        ({"approve": 3}, "approve is a function"),
+        ({"decision_callback": 3}, "decide"),
+        ({"open_router": 3}, "open_"),
+        ({"claims": "claims.db"}, "claims is a store"),
+    ],
 )
 async def test_whoever_is_asked_is_somebody(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
