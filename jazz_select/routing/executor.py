@@ -22,7 +22,7 @@ from jazz_select.routing.decisions.points import (
     decision_prompt,
 )
 from jazz_select.routing.records import RunResult, StepRecord, note_step
-from jazz_select.routing.run_context import RunContext, Step, arguments_of, check_run, inputs_lost
+from jazz_select.routing.run_context import RunContext, Step, arguments_of, check_run, inputs_lost, meant
 from jazz_select.routing.schemas.compatibility import inputs, outputs
 from jazz_select.routing.tool_call import CallOutcome, answered, call_tool, may_repeat
 from jazz_select.routing.tools.sources import ToolsLike
@@ -241,7 +241,7 @@ class FlowExecutor:
                 tier=Tier.DETERMINISTIC if known else Tier.OPEN,
                 reason="planned" if known else "unknown",
                 status="ok" if known else "open",
-                error="" if known else f"there is no tool {step!r}",
+                error="" if known else f"there is no tool {step!r}{meant(step, [*self._tools]).removeprefix(step)}",
             )
         point = step if isinstance(step, GuidedDecisionPoint) else None
         candidates, dropped = self._candidates(run, point)

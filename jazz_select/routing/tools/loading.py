@@ -89,7 +89,11 @@ def _flows_aside() -> Generator[None]:
 
 
 def _found(source: str | Path) -> Iterator[Tool]:
-    path = Path(source)
+    try:
+        path = Path(source)
+    except TypeError as error:
+        problem = "a source is one name or path; load each of several, and put their values into one list"
+        raise ToolError(f"{source!r:.80}", problem) from error
     if path.suffix.lower() in SUFFIXES and path.is_file():
         yield from (_listed(path) if path.suffix.lower() == ".json" else _told(path))
         return

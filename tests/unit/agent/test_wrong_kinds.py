@@ -128,6 +128,11 @@ async def test_one_that_destroys_and_nobody_decides_on_is_no_choice_between_seve
     assert (last.status, last.error) == ("open", "nobody decides on wipe: there is no decision_callback")
 
 
+async def test_a_step_that_is_no_tool_is_told_with_the_one_that_it_may_be_misspelt_from() -> None:
+    (record,) = (await FlowExecutor(tools()).run(["find_oder"], ORDER)).records
+    assert record.error == "there is no tool 'find_oder' (did you mean 'find_order'?)"
+
+
 async def test_a_choice_that_nothing_fits_says_so() -> None:
     last = (await FlowExecutor(tools()).run([CHOOSE], {"colour": "red"})).records[-1]
     assert (last.status, last.error) == ("open", "none of the tools that may come next fits what is there")
