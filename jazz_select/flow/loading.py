@@ -52,9 +52,8 @@ def _found(source: str | Path) -> Iterator[BaseFlow]:
     try:
         path = Path(source)
     except TypeError as error:
-        raise FlowLoadError(
-            f"{source!r:.80}", "a source is one name or path; load each of several by itself"
-        ) from error
+        given, problem = f"{source!r:.80}", "a source is one name or path; load each of several by itself"
+        raise FlowLoadError(given, problem) from error
     if path.is_dir():
         yield from _in_folder(path.resolve())
     elif path.is_file():

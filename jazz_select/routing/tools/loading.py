@@ -92,8 +92,9 @@ def _found(source: str | Path) -> Iterator[Tool]:
     try:
         path = Path(source)
     except TypeError as error:
+        given = f"{source!r:.80}"
         problem = "a source is one name or path; load each of several, and put their values into one list"
-        raise ToolError(f"{source!r:.80}", problem) from error
+        raise ToolError(given, problem) from error
     if path.suffix.lower() in SUFFIXES and path.is_file():
         yield from (_listed(path) if path.suffix.lower() == ".json" else _told(path))
         return
