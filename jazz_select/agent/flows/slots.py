@@ -59,6 +59,8 @@ _HESITANT: Final = (
 _AT_ONCE: Final = 4_000
 """Characters, of a reply and of what was said, that are read in a moment."""
 _LONGEST_SAID: Final = 4_000
+_DATED: Final = 1_000
+"""Characters of what was said in which dates are looked for, so that it takes a moment."""
 _SHAPING: Final = frozenset({"enum", "const", "format"})
 _SHAPED: Final = word_list(
     """
@@ -170,7 +172,7 @@ def identifiers(message: str) -> list[str]:
     if not found:
         return found
     # "March 5th, 2026" has a year in it that names nothing.
-    in_dates = Counter(word.strip(EDGES) for written, _ in dates(text) for word in written.split())
+    in_dates = Counter(word.strip(EDGES) for written, _ in dates(text[:_DATED]) for word in written.split())
     return list((Counter(found) - in_dates).elements())
 
 
