@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,6 +101,7 @@ def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[s
         which = "a flow names" if len(named) == 1 else f"{len(named)} flows name"
         note = f"whether the tools that {which} exist was not checked: pass tools=… (jazz-select sync --tools)"
         return (note,) if named else ()
+    from jazz_select.routing.run_context import meant
     from jazz_select.routing.tools.sources import toolbox_of
 
     toolbox = toolbox_of(tools)
@@ -109,17 +109,14 @@ def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[s
     lacking = [(flow, names) for flow, names in missing if names]
     if lacking:
         flow, names = lacking[0]
-        meant = [_meant(name, toolbox) for name in names]
+        shown = [meant(name, list(toolbox)) for name in names]
         more = "so does 1 other flow" if len(lacking) == 2 else f"so do {len(lacking) - 1} other flows"  # noqa: PLR2004
         others = f"; {more}: {', '.join(each.name for each, _ in lacking[1:6])}"
-        problem = f"names tools that do not exist: {', '.join(meant)}{others if len(lacking) > 1 else ''}"
+        problem = f"names tools that do not exist: {', '.join(shown)}{others if len(lacking) > 1 else ''}"
+        if not set(shown).isdisjoint(names):
+            problem += "; connect them, too (one module's TOOLS may hold those of several files), or take them out"
         raise FlowValidationError(flow.label, "tools", problem, place=flow.place)
     return ()
-
-
-def _meant(name: str, tools: Iterable[str]) -> str:
-    near = get_close_matches(name, list(tools), n=1)
-    return f"{name} (did you mean {near[0]!r}?)" if near else name
 
 
 async def open_memory(settings: "Settings") -> "ProceduralMemory":

@@ -47,6 +47,7 @@ _NAMED: Final = (
 )
 _UNHEARD: Final = frozenset({-32000, -32001, 408})
 """What clients answer themselves: that the connection broke, or that time ran out."""
+_CLOSED: Final = "its session is closed; keep it open as long as its tools are in use"
 _MOST_PAGES, _MOST_TOOLS = 1_000, 10_000
 _LONGEST_NAME, _LONGEST_DESCRIPTION, _LARGEST_SCHEMA = 500, 20_000, 500_000
 _MOST_PARTS, _LONGEST_WORD, _LONGEST_ERROR = 100, 500, 500
@@ -325,6 +326,10 @@ class _Live:
         except (TypeError, ValueError, RecursionError) as error:
             raise ToolArgumentsError(name, f"they are no JSON: {describe_error(error)}") from error
         try:
+            getattr(self.session, "session", None)  # mcp's `Client` has one as long as it is open, and raises otherwise
+        except RuntimeError as error:
+            raise ToolError(name, _CLOSED) from error
+        try:
             return await self._within(lambda: methodcaller("call_tool", name, sent)(self.session), name)
         except ToolError:
             raise
@@ -377,7 +382,7 @@ def _fault(name: str, error: Exception) -> ToolError:
     """What an error of a session means: an answer of the server, a call never sent, or one whose end nobody heard."""
     answered: object = getattr(getattr(error, "error", None), "code", None)
     if type(error).__name__ == "ClosedResourceError":
-        return ToolError(name, "its session is closed; keep it open as long as its tools are in use")
+        return ToolError(name, _CLOSED)
     if isinstance(answered, int) and answered not in _UNHEARD:
         return ToolAnswerError(name, cut(" ".join(str(error).split()), _LONGEST_ERROR))
     return ToolUnheardError(name, describe_error(error))
