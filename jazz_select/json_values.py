@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
@@ -23,6 +23,8 @@ MOST_LETTERS: Final = 4_000_000
 _SIGNATURE: Final = "signature"
 _LARGEST: Final = 2**63
 _MOST_DIGITS: Final = 18
+_MOST_BITS: Final = 1_023
+"""Of a whole number that is surely within the range of a float."""
 _LARGEST_FACT: Final = 20_000
 _MOST_FACTS: Final = 100
 _BUDGET: Final = 60_000
@@ -74,6 +76,45 @@ def as_json(value: object) -> Any:
         if "64-bit" not in str(error):
             raise
         return json.loads(json.dumps(value, default=_plain))  # JSON itself has no largest number
+
+
+def json_bytes(value: object) -> bytes:
+    """A value as JSON text, with the texts of objects in it that are none. JSON itself has no largest number."""
+    try:
+        return orjson.dumps(value, default=str)
+    except TypeError:
+        return json.dumps(value, default=str).encode()
+
+
+def is_json(value: object) -> bool:
+    """Whether a value is JSON through and through: nothing that JSON could only describe, or that readers differ on.
+
+    A whole number too large for a float is none: read as one, it would be endless.
+    """
+    left, seen = [value], set[int]()
+    while left:
+        each = left.pop()
+        if type(each) not in {dict, list}:
+            if not _is_leaf(each):
+                return False
+        elif id(each) not in seen:  # one may be in itself
+            seen.add(id(each))
+            left.extend(cast("Iterable[object]", each))
+            if isinstance(each, dict):
+                values = cast("dict[object, object]", each)
+                left.extend(values.values())
+                if not all(isinstance(key, str) for key in values):
+                    return False
+    return True
+
+
+def _is_leaf(value: object) -> bool:
+    kind = type(value)
+    if kind is str:
+        return cast("str", value).encode(errors="replace").decode() == value
+    if kind is int:
+        return cast("int", value).bit_length() <= _MOST_BITS
+    return value is None or kind in {float, bool}
 
 
 def output_json(value: object) -> Any:
