@@ -86,6 +86,14 @@ def json_bytes(value: object) -> bytes:
         return json.dumps(value, default=str).encode()
 
 
+def json_or_same(value: object) -> object:
+    """A value as JSON; one that is none stays as it is."""
+    try:
+        return as_json(value)
+    except Exception:  # noqa: BLE001 - whatever a value trips over
+        return value
+
+
 def is_json(value: object) -> bool:
     """Whether a value is JSON through and through: nothing that JSON could only describe, or that readers differ on.
 

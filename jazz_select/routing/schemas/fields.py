@@ -161,12 +161,18 @@ def _spread(schema: object, reading: Reading, hops: int) -> Iterator[Alternative
 
 
 def _closed(schema: Schema, reading: Reading, hops: int) -> Iterator[Alternative]:
-    """Without those that require a property that no branch looks at."""
+    """With none of the properties that it requires and no branch looks at: an object cannot have those."""
     looked = Looked(schema, reading.root, surely=False)
     reading.left -= looked.steps
     for each in _spread(_without(schema, "unevaluatedProperties"), reading, hops + 1):
-        if all(map(looked, names(each.schema.get("required")))):
-            yield replace(each, certain=False)
+        unseen = {name: False for name in names(each.schema.get("required")) if not looked(name)}
+        known = (
+            {**each.schema, "properties": {**mapping(each.schema.get("properties")), **unseen}}
+            if unseen
+            else each.schema
+        )
+        if not impossible(closed := replace(each, schema=known, certain=False)):
+            yield closed
 
 
 _DEPENDENT: Final = ("dependentSchemas", "dependentRequired")

@@ -8,7 +8,7 @@ from itertools import count, islice
 from typing import Any, Final, cast
 
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import as_json, json_bytes
+from jazz_select.json_values import as_json, json_bytes, json_or_same
 from jazz_select.routing.schemas.fields import TYPES, Reading, Schema, is_a, mapping
 from jazz_select.routing.schemas.keywords import (
     SIMPLE,
@@ -388,14 +388,16 @@ def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
     """What is wrong with the arguments of a tool that has this input schema; empty where nothing is."""
     if not schema:
         return ""
-    sent = {name: _as_sent(value) for name, value in arguments.items()}
+    sent = {name: json_or_same(value) for name, value in arguments.items()}
     held, fault = _judged(sent, schema, Reading(schema, MOST_STEPS), frozenset())
-    if held:
-        return ""
+    if held is False:
+        held = _judged(sent, schema, Reading(schema, MOST_STEPS), frozenset(("pattern",)))[0]
     if held is None:
         fault = ""  # of a branch that may fail: what is not decided is not wrong
     try:
         text = json_bytes(as_json(dict(schema)))
+        if held or (held is None and all(any(each in text for each in some) for some in _TURNED)):
+            return ""
         if len(text) > _LARGEST_WORDED or len(json_bytes(sent)) > _LARGEST_WORDED_VALUE:
             problems = fault or f"they could not be checked: {_TOO_MUCH}"
         else:
@@ -406,6 +408,8 @@ def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
     return f"the arguments are not valid: {problems}" if problems else ""
 
 
+_TURNED: Final = ((b'"pattern', b'"unevaluated'), (b'"not"', b'"oneOf"', b'"if"', b'"contains"', b'"disallow"'))
+"""What counts as holding unread, and what may fail because something in it holds."""
 _TOO_MUCH: Final = "there is too much to look at in it; send less, or take a simpler schema"
 
 
@@ -414,16 +418,7 @@ def _checker(schema: bytes) -> Checker:
 
 
 _kept_checker: Final = lru_cache(256)(_checker)
-"""By the schema's text, since the same tools are called again and again; none of a large one, so that this is no more
-than a few megabytes."""
-
-
-def _as_sent(value: object) -> object:
-    """A value as JSON, in which it is described; one that is none is held against the schema as it is."""
-    try:
-        return as_json(value)
-    except Exception:  # noqa: BLE001 - whatever a value trips over
-        return value
+"""By the schema's text, since the same tools are called again and again; a large one is not kept, there may be many."""
 
 
 def _is_fault(error: BaseException) -> bool:
