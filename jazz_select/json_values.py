@@ -81,9 +81,9 @@ def as_json(value: object) -> Any:
 def json_bytes(value: object) -> bytes:
     """A value as JSON text, with the texts of objects in it that are none. JSON itself has no largest number."""
     try:
-        return orjson.dumps(value, default=str)
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:
-        return json.dumps(value, default=str).encode()
+        return json.dumps(value, default=str, skipkeys=True).encode()
 
 
 def json_or_same(value: object) -> object:

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from jazz_select.routing.schemas.keywords import (
     ANNOTATIONS,
+    LIMITING,
     UNEVALUATED,
     Looked,
     both,
@@ -371,7 +372,7 @@ def impossible(each: Alternative) -> bool:
         kinds: Any = cast("Schema", refused)["type"]
         if each.sure_type in ([kinds] if isinstance(kinds, str) else kinds):
             return True
-    if crossed(own, each.sure_type):
+    if not LIMITING.isdisjoint(own) and crossed(own, each.sure_type):
         return True
     if each.sure_type == "array":
         least = own.get("minItems") or 0

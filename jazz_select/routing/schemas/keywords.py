@@ -235,6 +235,7 @@ _BOUNDS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
 }
+LIMITING: Final = frozenset(_BOUNDS)
 _SAID_ONCE: Final = ANNOTATIONS | {"type", "prefixItems"}
 
 
@@ -394,11 +395,7 @@ def inner(schema: object) -> Iterator[Schema]:
 
 
 def check_references(schema: dict[str, Any]) -> None:
-    """Look up whatever validation may look up, in a schema of today.
-
-    Raises:
-        Exception: There is none; it is that of the library that looks.
-    """
+    """Look up whatever validation may look up, in a schema of today; the library's error where there is none."""
     from jsonschema_specifications import REGISTRY
     from referencing import Resource
     from referencing.jsonschema import DRAFT202012

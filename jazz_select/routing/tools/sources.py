@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from itertools import islice
 from operator import methodcaller
 from typing import Any, Final, cast
 
@@ -18,6 +19,7 @@ from jazz_select.routing.schemas.fields import alternatives
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.text import cut, describe_error
+from jazz_select.threads import in_thread
 
 Calling = Callable[[str, dict[str, Any]], object]
 """Runs a tool by name, with its arguments; sync or async."""
@@ -197,9 +199,8 @@ async def tools_from_session(
         raise ConfigError(msg)
     live = _Live(session, asyncio.get_running_loop(), timeout_s)
     listed = await live.listed(provider or "?")
-    return tools_from_mcp(
-        listed, provider=provider, prefix=prefix, call=live.call, destructive=destructive, trusted=trusted
-    )
+    read = partial(tools_from_mcp, listed, provider=provider, prefix=prefix, call=live.call)
+    return await in_thread(read, destructive=destructive, trusted=trusted)  # thousands take longer than a loop may wait
 
 
 def tools_from_openai(
@@ -337,12 +338,14 @@ class _Live:
         """All pages of the listing. A server that never comes to an end is refused."""
         found: list[object] = []
         cursors: list[str] = []
-        while len(cursors) < _MOST_PAGES and len(found) <= _MOST_TOOLS:
+        while len(cursors) < _MOST_PAGES:
             try:
                 page = await self._within(partial(self._page, cursors[-1] if cursors else None), server)
-                found += _entries(page, "tools")
+                found += islice(_entries(page, "tools"), _MOST_TOOLS + 1 - len(found))
             except Exception as error:
                 raise ToolError(server, f"its server could not list its tools: {describe_error(error)}") from error
+            if len(found) > _MOST_TOOLS:
+                break
             cursor = _text(_said(page, "nextCursor", "next_cursor"))
             if not cursor:
                 return found
