@@ -31,7 +31,7 @@ _BUDGET: Final = 60_000
 """Bytes of JSON that may be kept between two turns: of one fact, and of all together."""
 
 
-def too_much(value: object) -> str:
+def too_much(value: object, most_letters: int = MOST_LETTERS) -> str:
     """Why a value is more than is taken, as a sentence goes on after "it ran, but"; empty where it is not.
 
     Counted before it is made JSON, which is one step that nothing else can run beside. Objects count as one value, and
@@ -59,8 +59,8 @@ def too_much(value: object) -> str:
             if again > len(holders):
                 return "returned what is no JSON: it holds itself, or one part of it over and over"
             return f"returned more than {MOST_VALUES} values; let it return fewer, or page by page"
-        if letters > MOST_LETTERS:
-            return f"returned more than {MOST_LETTERS} characters; let it return fewer, or where they are"
+        if letters > most_letters:
+            return f"returned more than {most_letters} characters; let it return fewer, or where they are"
     return ""
 
 

@@ -269,7 +269,7 @@ async def test_what_is_too_large_to_take_may_have_been_done() -> None:
     (tool,) = tools_from_mcp([{"name": "a"}], call=lambda name, arguments: answer)
     error = (await called(tool)).error
     assert error is not None
-    assert (error.unknown, "it answered with 11000" in error.message) == (True, True)
+    assert (error.unknown, "its server returned more than 1000000 characters" in error.message) == (True, True)
     assert len(error.message) < 200
 
 
@@ -315,6 +315,9 @@ UNLISTED: dict[str, tuple[list[Any], str]] = {
     "no list": ([{"items": []}], "could not list its tools: ToolError"),
     "an error": ([], "tool 'shop': its server could not list its tools: IndexError"),
     "no name": ([{"tools": [{}]}], "it has no name"),
+    "too many at once": ([{"tools": [{"name": f"a{number}"} for number in range(10_001)]}], "more than 10000 tools"),
+    "no tool at all": ([{"tools": [1]}], "an entry of a listing is a mapping"),
+    "nothing": ([{"tools": None}], "a listing is a list of tools"),
 }
 
 
