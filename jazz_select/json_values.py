@@ -75,7 +75,8 @@ def as_json(value: object) -> Any:
     except TypeError as error:
         if "64-bit" not in str(error):
             raise
-        return json.loads(json.dumps(value, default=_plain))  # JSON itself has no largest number
+        text = json.dumps(value, default=_plain)  # JSON itself has no largest number, but no endless one either
+        return json.loads(text, parse_constant=lambda _: None)
 
 
 def json_bytes(value: object) -> bytes:
