@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
@@ -28,13 +28,15 @@ _SIGNATURE: Final = "signature"
 _LONGEST_TOLD: Final = 1_000
 _LARGEST: Final = 2**63
 _MOST_DIGITS: Final = 18
+_MOST_BITS: Final = 1_023
+"""Of a whole number that is surely within the range of a float."""
 _LARGEST_FACT: Final = 20_000
 _MOST_FACTS: Final = 100
 _BUDGET: Final = 60_000
 """Bytes of JSON that may be kept between two turns: of one fact, and of all together."""
 
 
-def too_much(value: object) -> str:
+def too_much(value: object, most_letters: int = MOST_LETTERS) -> str:
     """Why a value is more than is taken, as a sentence goes on after "it ran, but"; empty where it is not.
 
     Counted before it is made JSON, which is one step that nothing else can run beside. Objects count as one value, and
@@ -62,8 +64,8 @@ def too_much(value: object) -> str:
             if again > len(holders):
                 return "returned what is no JSON: it holds itself, or one part of it over and over"
             return f"returned more than {MOST_VALUES} values; let it return fewer, or page by page"
-        if letters > MOST_LETTERS:
-            return f"returned more than {MOST_LETTERS} characters; let it return fewer, or where they are"
+        if letters > most_letters:
+            return f"returned more than {most_letters} characters; let it return fewer, or where they are"
     return ""
 
 
@@ -78,7 +80,55 @@ def as_json(value: object) -> Any:
     except TypeError as error:
         if "64-bit" not in str(error):
             raise
-        return json.loads(json.dumps(value, default=_plain))  # JSON itself has no largest number
+        text = json.dumps(value, default=_plain)  # JSON itself has no largest number, but no endless one either
+        return json.loads(text, parse_constant=lambda _: None)
+
+
+def json_bytes(value: object) -> bytes:
+    """A value as JSON text, with the texts of objects in it that are none. JSON itself has no largest number."""
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return json.dumps(value, default=str, skipkeys=True).encode()
+
+
+def json_or_same(value: object) -> object:
+    """A value as JSON; one that is none stays as it is."""
+    try:
+        return as_json(value)
+    except Exception:  # noqa: BLE001 - whatever a value trips over
+        return value
+
+
+def is_json(value: object) -> bool:
+    """Whether a value is JSON through and through: nothing that JSON could only describe, or that readers differ on.
+
+    A whole number too large for a float is none: read as one, it would be endless.
+    """
+    left, seen = [value], set[int]()
+    while left:
+        each = left.pop()
+        if type(each) not in {dict, list}:
+            if not _is_leaf(each):
+                return False
+        elif id(each) not in seen:  # one may be in itself
+            seen.add(id(each))
+            left.extend(cast("Iterable[object]", each))
+            if isinstance(each, dict):
+                values = cast("dict[object, object]", each)
+                left.extend(values.values())
+                if not all(isinstance(key, str) for key in values):
+                    return False
+    return True
+
+
+def _is_leaf(value: object) -> bool:
+    kind = type(value)
+    if kind is str:
+        return cast("str", value).encode(errors="replace").decode() == value
+    if kind is int:
+        return cast("int", value).bit_length() <= _MOST_BITS
+    return value is None or kind in {float, bool}
 
 
 def output_json(value: object) -> Any:
