@@ -122,12 +122,12 @@ class DuplicateFlowError(FlowError):
 
 
 class FlowLoadError(FlowError):
-    """A file, folder or package of flows could not be read."""
+    """A file, folder or package of flows, or a module of tools, could not be read."""
 
     def __init__(self, source: str, problem: str) -> None:
         self.source = source
         self.problem = problem
-        super().__init__(f"cannot load flows from {source}: {problem}")
+        super().__init__(f"cannot load {source}: {problem}")
 
 
 class StoreError(JazzSelectError):

@@ -2,10 +2,11 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
+from hashlib import sha256
 from hmac import compare_digest
 from hmac import digest as hmac
 from typing import Any, Final, cast
@@ -13,7 +14,10 @@ from typing import Any, Final, cast
 import orjson
 
 from jazz_select.errors import ConfigError, SnapshotError
-from jazz_select.text import as_text
+from jazz_select.text import as_text, describe_error
+
+Secret = str | bytes | Sequence[str | bytes]
+"""What is signed with: one, or several, of which the first signs and each is good for what comes back."""
 
 DEEPEST: Final = 64
 """Levels of nesting that are kept."""
@@ -21,15 +25,18 @@ MOST_VALUES: Final = 10_000
 MOST_LETTERS: Final = 4_000_000
 """Of what a tool may return: texts, numbers, lists and objects together; and characters in all of it."""
 _SIGNATURE: Final = "signature"
+_LONGEST_TOLD: Final = 1_000
 _LARGEST: Final = 2**63
 _MOST_DIGITS: Final = 18
+_MOST_BITS: Final = 1_023
+"""Of a whole number that is surely within the range of a float."""
 _LARGEST_FACT: Final = 20_000
 _MOST_FACTS: Final = 100
 _BUDGET: Final = 60_000
 """Bytes of JSON that may be kept between two turns: of one fact, and of all together."""
 
 
-def too_much(value: object) -> str:
+def too_much(value: object, most_letters: int = MOST_LETTERS) -> str:
     """Why a value is more than is taken, as a sentence goes on after "it ran, but"; empty where it is not.
 
     Counted before it is made JSON, which is one step that nothing else can run beside. Objects count as one value, and
@@ -57,8 +64,8 @@ def too_much(value: object) -> str:
             if again > len(holders):
                 return "returned what is no JSON: it holds itself, or one part of it over and over"
             return f"returned more than {MOST_VALUES} values; let it return fewer, or page by page"
-        if letters > MOST_LETTERS:
-            return f"returned more than {MOST_LETTERS} characters; let it return fewer, or where they are"
+        if letters > most_letters:
+            return f"returned more than {most_letters} characters; let it return fewer, or where they are"
     return ""
 
 
@@ -73,7 +80,55 @@ def as_json(value: object) -> Any:
     except TypeError as error:
         if "64-bit" not in str(error):
             raise
-        return json.loads(json.dumps(value, default=_plain))  # JSON itself has no largest number
+        text = json.dumps(value, default=_plain)  # JSON itself has no largest number, but no endless one either
+        return json.loads(text, parse_constant=lambda _: None)
+
+
+def json_bytes(value: object) -> bytes:
+    """A value as JSON text, with the texts of objects in it that are none. JSON itself has no largest number."""
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return json.dumps(value, default=str, skipkeys=True).encode()
+
+
+def json_or_same(value: object) -> object:
+    """A value as JSON; one that is none stays as it is."""
+    try:
+        return as_json(value)
+    except Exception:  # noqa: BLE001 - whatever a value trips over
+        return value
+
+
+def is_json(value: object) -> bool:
+    """Whether a value is JSON through and through: nothing that JSON could only describe, or that readers differ on.
+
+    A whole number too large for a float is none: read as one, it would be endless.
+    """
+    left, seen = [value], set[int]()
+    while left:
+        each = left.pop()
+        if type(each) not in {dict, list}:
+            if not _is_leaf(each):
+                return False
+        elif id(each) not in seen:  # one may be in itself
+            seen.add(id(each))
+            left.extend(cast("Iterable[object]", each))
+            if isinstance(each, dict):
+                values = cast("dict[object, object]", each)
+                left.extend(values.values())
+                if not all(isinstance(key, str) for key in values):
+                    return False
+    return True
+
+
+def _is_leaf(value: object) -> bool:
+    kind = type(value)
+    if kind is str:
+        return cast("str", value).encode(errors="replace").decode() == value
+    if kind is int:
+        return cast("int", value).bit_length() <= _MOST_BITS
+    return value is None or kind in {float, bool}
 
 
 def output_json(value: object) -> Any:
@@ -95,52 +150,95 @@ def shown_json(value: object) -> Any:
     return orjson.loads(orjson.dumps(value, default=_shown, option=orjson.OPT_NON_STR_KEYS))
 
 
-def signed(text: str, secret: str | bytes | None) -> str:
-    """A JSON object with its signature in it: HMAC-SHA-256 (RFC 2104) of its canonical form, keys in order.
+def signed(text: str, secret: Secret | None, kind: str) -> str:
+    """A JSON object with its signature in it: HMAC-SHA-256 (RFC 2104) of its kind and canonical form, keys in order.
 
     It holds through whatever stores JSON as values: other blanks, another order of keys. Without a secret, the text.
 
     Raises:
-        ConfigError: The secret is empty.
+        ConfigError: The secret is empty, or none.
+        SnapshotError: The text is no JSON object.
     """
     if secret is None:
         return text
-    value = orjson.loads(text)
-    return orjson.dumps({**value, _SIGNATURE: _mac(value, secret)}).decode()
+    from pydantic_core import to_json
+
+    first, *_ = _keys(secret)
+    fields = _read(text)
+    return to_json({**fields, _SIGNATURE: _mac(fields, first, kind)}).decode()
 
 
-def unsigned(text: str | bytes, secret: str | bytes | None) -> str | bytes:
+def unsigned(text: str | bytes, secret: Secret | None, kind: str, *, longest: int) -> str | bytes:
     """A JSON object without its signature, once that is found to be right; where there is no secret, whatever it is.
 
     Raises:
-        ConfigError: The secret is empty.
-        SnapshotError: It is no JSON object, or not signed with this secret.
+        ConfigError: The secret is empty, or none.
+        SnapshotError: It is too long, no JSON object, or of this kind not signed with this secret.
     """
+    given = cast("object", text)  # callers without a type checker
+    if not isinstance(given, str | bytes | bytearray):
+        problem = f"the text: it is {type(given).__name__}, and no text"
+        raise SnapshotError(problem)
+    if len(text) > longest:
+        problem = f"it is longer than {longest} characters, which no {kind} is"
+        raise SnapshotError(problem)
     marked = _SIGNATURE in text if isinstance(text, str) else _SIGNATURE.encode() in text
     if secret is None and not marked:
         return text
+    from pydantic_core import to_json
+
+    keys = _keys(secret) if secret is not None else []
+    fields = _read(text)
+    found = str(fields.pop(_SIGNATURE, "")).encode(errors="replace")
+    # All are compared, each in constant time: how long it takes says neither which secret it was nor how near it came.
+    right = [compare_digest(found, _mac(fields, key, kind).encode()) for key in keys]
+    if secret is not None and not any(right):
+        problem = "it is not signed with this secret, or was changed since: do not go on with it"
+        raise SnapshotError(problem, missing=(_SIGNATURE,))
+    return to_json(fields)
+
+
+def _read(text: str | bytes) -> dict[str, Any]:
+    """A JSON object, numbers of any size in it as they are."""
+    from pydantic_core import from_json
+
     try:
-        value: Any = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        problem = f"the text: it is no JSON: {error}"
+        value: Any = from_json(text, allow_inf_nan=False)
+    except (ValueError, TypeError) as error:  # the latter where a text holds halves of surrogate pairs
+        problem = f"the text: it is no JSON: {describe_error(error)}"
         raise SnapshotError(problem) from error
     if not isinstance(value, dict):
         problem = "the text: it is no JSON object"
         raise SnapshotError(problem)
-    fields = cast("dict[str, Any]", value)
-    found = str(fields.pop(_SIGNATURE, "")).encode(errors="replace")
-    if secret is not None and not compare_digest(found, _mac(fields, secret).encode()):
-        problem = "it is not signed with this secret, or was changed since: do not go on with it"
-        raise SnapshotError(problem, missing=(_SIGNATURE,))
-    return orjson.dumps(fields)
+    return cast("dict[str, Any]", value)
 
 
-def _mac(value: object, secret: str | bytes) -> str:
-    key = secret.encode() if isinstance(secret, str) else secret
-    if not key:
+def _keys(secret: Secret) -> list[bytes]:
+    """The secrets as bytes: the first signs, and each verifies, so that one can be replaced by the next.
+
+    Raises:
+        ConfigError: There is none, one is empty, or one is neither text nor bytes.
+    """
+    given = cast("list[object]", [*secret] if isinstance(secret, list | tuple) else [secret])
+    keys = [each.encode(errors="surrogatepass") if isinstance(each, str) else each for each in given]
+    wrong = [type(each).__name__ for each in keys if not isinstance(each, bytes)]
+    if wrong:
+        msg = f"secret is a text, bytes, or a list of these, the newest first, not {wrong[0]}"
+        raise ConfigError(msg)
+    if not keys or not all(keys):
         msg = "secret is empty: anybody could sign with it; take random bytes, such as secrets.token_bytes(32)"
         raise ConfigError(msg)
-    return hmac(key, plain_bytes(value), "sha256").hex()
+    return cast("list[bytes]", keys)
+
+
+def _mac(fields: dict[str, Any], key: bytes, kind: str) -> str:
+    try:
+        # Numbers of any size are written out: what is cut or rounded here could be changed unseen.
+        canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        problem = f"the text: it is no JSON that can be signed: {describe_error(error)}"
+        raise SnapshotError(problem) from error
+    return hmac(key, f"jazz_select {kind}\n{canonical}".encode(), "sha256").hex()
 
 
 def plain_bytes(value: object) -> bytes:
@@ -153,7 +251,14 @@ def plain(value: object) -> Any:
     try:
         return orjson.loads(orjson.dumps(value, default=_told, option=orjson.OPT_NON_STR_KEYS))
     except Exception:  # noqa: BLE001 - whatever a value trips over, its own text included
-        return as_text(value)[:1_000]
+        return _told_whole(as_text(value))
+
+
+def _told_whole(text: str) -> str:
+    """The beginning of a long text and a hash of all of it: two that differ stay two."""
+    if len(text) <= _LONGEST_TOLD:
+        return text
+    return f"{text[:_LONGEST_TOLD]}… {sha256(text.encode()).hexdigest()}"
 
 
 def storable(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one way for each kind of value

@@ -338,6 +338,9 @@ async def ends_within(task: "asyncio.Task[Any]", limit_s: float | None, *, what:
         limit_s: How long it may take, where the budget of what is going on does not end before; None for any time.
         what: What it is, in words, in case that the budget ends here.
         late_s: How much longer than the budget it may take.
+
+    Returns:
+        Whether it ended; one that did not is cancelled, and may run on.
     """
     deadline = Deadline.after(limit_s)
     try:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import ConfigError, SnapshotError
-from jazz_select.json_values import plain_bytes, signed, unsigned
+from jazz_select.json_values import Secret, plain_bytes, signed, unsigned
 from jazz_select.text import as_text, cut, nfkc
 from jazz_select.values import Message
 
@@ -187,30 +187,35 @@ class Conversation(_Frozen):
         """Those that are to come back, the next one last."""
         return self.flows[:-1]
 
-    def to_json(self, *, secret: str | bytes | None = None) -> str:
-        """As a JSON text; signed, where there is a secret, so that nobody else changes it unseen."""
-        return signed(self.model_dump_json(), secret)
+    def to_json(self, *, secret: Secret | None = None) -> str:
+        """As a JSON text; signed, where there is a secret, so that nobody else changes it unseen.
+
+        Of several secrets the first signs.
+
+        Raises:
+            ConfigError: A secret is empty, or none.
+        """
+        return signed(self.model_dump_json(), secret, "conversation")
 
     @classmethod
-    def from_json(cls, text: str | bytes, *, secret: str | bytes | None = None) -> "Conversation":
+    def from_json(cls, text: str | bytes, *, secret: Secret | None = None) -> "Conversation":
         """Read one.
 
         Args:
             text: What `to_json` gave.
-            secret: What it was signed with: one that is not, or was changed since, is refused. Without a secret
-                whatever stands in it is believed: keep it where users cannot write.
+            secret: What it was signed with, or several, of which one is it: one that is not, or was changed since, is
+                refused. Without a secret whatever stands in it is believed: keep it where users cannot write.
 
         Raises:
+            ConfigError: A secret is empty, or none.
             SnapshotError: It is none, of a version that is not known here, or not signed with this secret.
         """
-        if len(text) > LONGEST_STORED:
-            problem = f"it is longer than {LONGEST_STORED} characters, which no conversation is"
-            raise SnapshotError(problem)
+        text = unsigned(text, secret, "conversation", longest=LONGEST_STORED)
         if text.lstrip()[:1] in ("[", b"["):
             problem = "the text: it is a list, and a conversation is an object"
             raise SnapshotError(problem)
         try:
-            found = cls.model_validate_json(unsigned(text, secret))
+            found = cls.model_validate_json(text)
         except ValidationError as error:
             if error.error_count() > _MOST_ERRORS:
                 problem = f"{error.error_count()} things in it are wrong, so it is no conversation"
@@ -218,6 +223,8 @@ class Conversation(_Frozen):
             errors = error.errors(include_url=False, include_context=False, include_input=False)
             missing = tuple(".".join(map(str, each["loc"])) for each in errors)
             problem = f"{missing[0] or 'the text'}: {errors[0]['msg']}"
+            if errors[0]["type"] == "extra_forbidden":
+                problem += "; another version of this library may have saved it: begin a new conversation"
             raise SnapshotError(problem, missing=missing) from error
         if found.version != VERSION:
             problem = f"the conversation is of version {found.version}, and this is version {VERSION}"

@@ -17,7 +17,7 @@ from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import Allow, Approve, Ask, Deny, Verdict, checked_policy, needs_yes
+from jazz_select.routing.approval import Allow, Approve, Ask, Deny, Verdict, check_claims, checked_policy, needs_yes
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.routing.run_context import Step, chain_of
@@ -195,8 +195,9 @@ class AgentApproval:
         """Take both, and where calls are claimed that two processes might make.
 
         Raises:
-            ConfigError: There is no such policy.
+            ConfigError: There is no such policy, or no such store.
         """
+        check_claims(claims)
         named = checked_policy(policy)
         self._asks = {destructive: needs_yes(named, destructive=destructive) for destructive in (True, False)}
         self._hook = hook
@@ -280,7 +281,12 @@ class TurnApproval:
             number = self._named[place]
             self._named[place] += 1
             asked = self._asked
-            if asked is not None and not number and place == (asked.flow, asked.path, asked.door, asked.tool):
+            if (
+                asked is not None
+                and asked.id
+                and not number
+                and place == (asked.flow, asked.path, asked.door, asked.tool)
+            ):
                 same = fingerprint(tool, asked.arguments) == fingerprint(tool, arguments)
                 if same or self.granted is not None:
                     return asked.id

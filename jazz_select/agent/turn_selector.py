@@ -256,8 +256,11 @@ def _known(begun: SelectedFlows, active: OpenFlow) -> dict[str, Any]:
 
 
 def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall | None:
-    """The call that waits, where the flow that wants it is still the one under way."""
-    return pending if pending is not None and pending.flow == (active.name if active else "") else None
+    """The call that waits, where the flow that wants it is still the one under way.
+
+    One that was saved without an id is asked about anew: nobody could claim it.
+    """
+    return pending if pending is not None and pending.id and pending.flow == (active.name if active else "") else None
 
 
 def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way) -> SelectedFlows:

@@ -76,7 +76,8 @@ class Standing(NamedTuple):
 def standing(text: str) -> list[Standing]:
     """The arrays and objects that stand in `text`, outermost only, in order, with their places.
 
-    None where the text is too large to be read. The search ends early where there are too many, or too much is none.
+    There are none in a text that is too large to be read. The search ends early where there are too many values, or
+    where too much was read in vain.
     """
     found: list[Standing] = []
     if too_large(text):

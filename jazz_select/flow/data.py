@@ -34,6 +34,7 @@ _NUMBER = "+-0123456789_:."
 SUFFIXES = (".json", ".yaml", ".yml")
 _PLAIN: dict[str, type[CompositeFlow]] = {"sequential": SequentialFlow, "parallel": ParallelFlow}
 _QUOTES = "; put quotes around it (unquoted, YAML reads yes, no, on, off, numbers and dates as something else)"
+_BRACES = "; if it is one, put quotes around it (unquoted, YAML reads braces and `a: b` as a mapping)"
 _PAIR = 2
 
 
@@ -177,6 +178,9 @@ def _entries(file: Path) -> Iterator[object]:
         content = document
         if isinstance(content, dict):
             mapping = cast("dict[object, object]", content)
+            if mapping.keys().isdisjoint({"name", "flows"}) and _are_described(mapping.get("tools")):
+                problem = "it holds tools and no flows; load_tools reads it, and the command does as --tools"
+                raise FlowLoadError(short_path(str(file)), problem)
             content = mapping["flows"] if "flows" in mapping and "name" not in mapping else [mapping]
             if set(mapping) - {"flows"} and "name" not in mapping and "flows" in mapping:
                 extra = ", ".join(sorted(f"{key!r:.80}" for key in set(mapping) - {"flows"})[:_MOST_NAMED])
@@ -187,6 +191,11 @@ def _entries(file: Path) -> Iterator[object]:
             problem = "it has to hold a list of flows, `flows:` with such a list, or one flow with its `name:`"
             raise FlowLoadError(short_path(str(file)), problem)
         yield from cast("list[object]", content)
+
+
+def _are_described(tools: object) -> bool:
+    """Whether these are tools with all that is said of them; a flow has their names."""
+    return isinstance(tools, list) and any(isinstance(each, dict) for each in cast("list[object]", tools))
 
 
 SYNTAX_ERRORS = (ValueError, RecursionError, yaml.YAMLError)
@@ -261,7 +270,8 @@ def _check_size(text: str) -> None:
             if anchor:
                 known[str(anchor)] = total - before
         elif isinstance(event, yaml.AliasEvent):
-            total += known.get(str(event.anchor), MOST_VALUES)  # one that is not closed yet holds itself
+            holds_itself = any(anchor == event.anchor for anchor, _ in nodes)  # and what is of no anchor is an error
+            total += known.get(str(event.anchor), MOST_VALUES if holds_itself else 0)
         elif isinstance(event, yaml.ScalarEvent):
             total += 1
             known |= {str(event.anchor): 1} if event.anchor else {}
@@ -289,12 +299,24 @@ class _UniqueKeys(_YamlLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+_COLUMN = "; the fields of an entry begin in one column, and a text that begins with a brace or a quote needs quotes"
+_MEANT = {
+    "mapping values are not allowed": "; a text with a colon in it needs quotes, and a field a blank after its colon",
+    "did not find expected key": _COLUMN,
+    "expected <block end>": _COLUMN,
+    "cannot start any token": "; a text that begins with such a mark needs quotes",
+    "undefined alias": "; a text that begins with a star needs quotes",
+}
+"""What is mostly wrong, by what the two YAML libraries say of it."""
+
+
 def syntax_problem(error: Exception) -> str:
     """What is wrong with a data file that cannot be read, and in which line."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         problem = f"line {error.problem_mark.line + 1}: {error.problem}"
-        tabs = "; YAML is indented with spaces, not tabs" if "\\t" in problem or " tab " in problem else ""
-        return f"{problem}{tabs}"
+        if "\\t" in problem or " tab " in problem:
+            return f"{problem}; YAML is indented with spaces, not tabs"
+        return problem + next((hint for said, hint in _MEANT.items() if said in problem), "")
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
@@ -345,8 +367,10 @@ def _problem(error: ErrorDetails) -> str:
         case "extra_forbidden":
             problem = _unknown(str(error["loc"][-1]), of=error["loc"][0] if len(error["loc"]) > 1 else "")
         case "string_type":
-            scalar = value is not None and not isinstance(value, list | dict)
-            problem = f"has to be a text, not {given}{_QUOTES if scalar else ''}"
+            hint = _BRACES if isinstance(value, dict) else "" if value is None or isinstance(value, list) else _QUOTES
+            problem = f"has to be a text, not {given}{hint}"
+        case "list_type" | "too_short" | "too_long" if error["loc"] == ("priority",):
+            problem = f"has to be a list of two whole numbers such as [1, 0], not {given}"
         case "list_type" if value is None:
             problem = "has to be a list, not nothing; write [] or take the line out"
         case "list_type":

@@ -12,9 +12,8 @@ from traceback import extract_tb
 from typing import Final
 
 from jazz_select.errors import FlowError, FlowLoadError
-from jazz_select.flow.origin import short_path
+from jazz_select.flow.origin import PRIVATE, short_path
 
-_PREFIX = "_jazz_flows_"
 NOT_THERE: Final = "there is no package, module, folder or file of that name"
 
 
@@ -66,7 +65,7 @@ def import_file(file: Path) -> str:
             invalidate_caches()
             import_module(name)
         return name
-    name = f"{_PREFIX}{sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
+    name = f"{PRIVATE}{sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
     spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None:  # pragma: no cover - a .py file always has a loader
         raise FlowLoadError(short_path(str(file)), "Python cannot import it")
@@ -148,7 +147,9 @@ def _translated(subject: str, *, wanted: str = "") -> Generator[None, None, None
             subject, f"it needs the module {error.name!r}, which is not there{_at(error)}; {hint}"
         ) from error
     except (Exception, SystemExit) as error:
-        raise FlowLoadError(subject, f"running it raised {type(error).__name__}: {error}{_at(error)}") from error
+        is_program = isinstance(error, SystemExit) or "asyncio.run()" in str(error)
+        hint = '; put what it does as a program under `if __name__ == "__main__":`' if is_program else ""
+        raise FlowLoadError(subject, f"running it raised {type(error).__name__}: {error}{_at(error)}{hint}") from error
 
 
 def _at(error: BaseException) -> str:

@@ -49,7 +49,11 @@ def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list
 def _found(source: str | Path) -> Iterator[BaseFlow]:
     if not str(source).strip():
         raise FlowLoadError(repr(source), "the source is empty; name a package, a folder or a file")
-    path = Path(source)
+    try:
+        path = Path(source)
+    except TypeError as error:
+        given, problem = f"{source!r:.80}", "a source is one name or path; load each of several by itself"
+        raise FlowLoadError(given, problem) from error
     if path.is_dir():
         yield from _in_folder(path.resolve())
     elif path.is_file():

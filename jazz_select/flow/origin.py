@@ -1,5 +1,6 @@
 """Where a flow was defined: for messages that name the place, and to find a module's flows again."""
 
+import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 _PART = __name__.rpartition(".")[0]
+PRIVATE = "_jazz_flows_"
+"""How the names begin under which files that are in no package are imported; what stands for the path follows."""
+_PRIVATE_NAME = re.compile(rf"{PRIVATE}[0-9a-f]+_")
 
 
 def is_ours(defined: object) -> bool:
@@ -34,6 +38,7 @@ class Origin:
         """`module.QualName (file.py:12)` for Python, `flows.yaml (flow 2)` for data."""
         if self.entry:
             return f"{short_path(self.file)} (flow {self.entry})"
+        subject = _PRIVATE_NAME.sub("", subject, count=1)
         return f"{subject} ({short_path(self.file)}:{self.line})" if self.file else subject
 
 

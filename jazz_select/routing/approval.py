@@ -69,6 +69,18 @@ def check_approve(hook: object) -> None:
         raise ConfigError(msg)
 
 
+def check_claims(claims: object) -> None:
+    """See that calls can be claimed there: a store that is none would be found when something is to be destroyed.
+
+    Raises:
+        ConfigError: It is no store.
+    """
+    can = all(callable(getattr(claims, method, None)) for method in ("claim", "settle"))
+    if claims is not None and (isinstance(claims, type) or not can):
+        msg = f"claims is a store of claims, such as SqliteClaims(path), not {claims!r:.80}"
+        raise ConfigError(msg)
+
+
 def engine_approver(approval: object, approve: Approve | None, *, by_model: bool = False) -> Approve | None:
     """Who is asked before each call of an engine that its caller runs directly; None where nobody is.
 

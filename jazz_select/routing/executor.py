@@ -11,7 +11,7 @@ from tenacity import AsyncRetrying
 from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError
 from jazz_select.json_values import plain, storable
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, engine_approver
+from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, check_claims, engine_approver
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
 from jazz_select.routing.decisions.points import (
     Decide,
@@ -22,7 +22,7 @@ from jazz_select.routing.decisions.points import (
     decision_prompt,
 )
 from jazz_select.routing.records import RunResult, StepRecord, note_step
-from jazz_select.routing.run_context import RunContext, Step, arguments_of, check_run, inputs_lost
+from jazz_select.routing.run_context import RunContext, Step, arguments_of, check_run, inputs_lost, meant
 from jazz_select.routing.schemas.compatibility import inputs, outputs
 from jazz_select.routing.tool_call import CallOutcome, answered, call_tool, may_repeat
 from jazz_select.routing.tools.sources import ToolsLike
@@ -94,7 +94,7 @@ class FlowExecutor:
             on_call: Hears of each call of a tool, before it is made and after.
 
         Raises:
-            ConfigError: There is no such policy, or one who is to be asked is of the wrong kind.
+            ConfigError: There is no such policy, or one who is to be asked, or the store, is of the wrong kind.
             DuplicateToolError: Two tools have one name.
         """
         self._approve = engine_approver(approval, approve)
@@ -103,6 +103,7 @@ class FlowExecutor:
         if open_router is not None and not callable(open_router):
             msg = f"open_router is a function of (context, candidates), sync or async, not {open_router!r:.80}"
             raise ConfigError(msg)
+        check_claims(claims)
         self._analyzer = ChainAnalyzer(tools)
         self._tools = self._analyzer.toolbox
         self._callable = frozenset(self._analyzer.callable)
@@ -243,7 +244,7 @@ class FlowExecutor:
                 tier=Tier.DETERMINISTIC if known else Tier.OPEN,
                 reason="planned" if known else "unknown",
                 status="ok" if known else "open",
-                error="" if known else f"there is no tool {step!r}",
+                error="" if known else f"there is no tool {step!r}{meant(step, [*self._tools]).removeprefix(step)}",
             )
         point = step if isinstance(step, GuidedDecisionPoint) else None
         candidates, dropped = self._candidates(run, point)
@@ -267,7 +268,8 @@ class FlowExecutor:
     async def _guided(self, run: RunContext, point: GuidedDecisionPoint | None, record: StepRecord) -> StepRecord:
         candidates = list(record.candidates)
         if run.decide is None:
-            told = f"nobody chooses between {_listed(candidates)}: there is no decision_callback"
+            what = "chooses between" if len(candidates) > 1 else "decides on"
+            told = f"nobody {what} {_listed(candidates)}: there is no decision_callback"
             return replace(record, tier=Tier.OPEN, reason="no_callback", status="open", error=told)
         prompt = point.decision_prompt if point else None
         if prompt is None:
@@ -339,7 +341,7 @@ class FlowExecutor:
         if told:
             return replace(record, status="failed", error=_joined(record.error, told), fault="arguments")
         if tool.function is None:
-            told = _joined(record.error, f"{tool.name} is only described")
+            told = _joined(record.error, f"{tool.name} is only described; connect it with a function that runs it")
             return replace(record, status="failed", error=told, fault="tool")
         record = replace(record, arguments={name: storable(plain(each)) for name, each in arguments.items()})
         if self._on_call is None:

@@ -90,7 +90,7 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
         names = [step] if isinstance(step, str) else _names(step)
         if names is None:
             raise _wrong(flow, f"a step is a tool's name, a GuidedDecisionPoint or CHOOSE, not {step!r:.80}")
-        strange = [_meant(name, flow.tools) for name in dict.fromkeys(names) if name not in flow.tools]
+        strange = [meant(name, flow.tools) for name in dict.fromkeys(names) if name not in flow.tools]
         if strange:
             raise _wrong(flow, f"it names {', '.join(strange)}; add that to the flow's tools, or take it out")
     return tuple(steps)
@@ -112,7 +112,8 @@ def _names(step: object) -> list[str] | None:
     return [] if isinstance(step, Choose) else None
 
 
-def _meant(name: str, tools: Sequence[str]) -> str:
+def meant(name: str, tools: Sequence[str]) -> str:
+    """A name that is not among those of tools, with the one that it may be misspelt from."""
     near = get_close_matches(name, tools, n=1)
     return f"{name} (did you mean {near[0]!r}?)" if near else name
 

@@ -31,7 +31,15 @@ from tests.unit.selector.shop import flow, metadata
 ORDINARY = "an ordinary text"
 MARKERS = (
     *("AVAILABLE TOOLS:", "TOOL RESULTS:", "USER INPUT:", "QUESTION:"),
-    *("JSON SCHEMA:", "CLOSING ANSWER:", "TRANSCRIPT (", "The actions are:", "CALLS MADE SO FAR", "OTHER WISHES", "KNOWN:"),
+    *(
+        "JSON SCHEMA:",
+        "CLOSING ANSWER:",
+        "TRANSCRIPT (",
+        "The actions are:",
+        "CALLS MADE SO FAR",
+        "OTHER WISHES",
+        "KNOWN:",
+    ),
     *("[user] ", "[assistant] ", "[system] ", "[tool call ", "[tool result ", "[… "),
 )
 """How the lines of our prompts begin that tell what follows."""

@@ -1,7 +1,7 @@
 """What a message says to a question that wants a yes or a no: by lists of words in seven languages, and by no model."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, Literal
 from unicodedata import normalize
@@ -81,6 +81,12 @@ CONSENTING: Final = frozenset(word for phrase in AGREED | CALLED_OFF | POLITE fo
 _BY_LETTER: Final[Mapping[str, Consent]] = {"y": "yes", "n": "no"}
 _WEAK: Final = frozenset({"ok", "okay"})
 """Before a word that calls off, these say that it was heard as well as that it may go on."""
+_TAKING: Final = frozenset(
+    {"confirm", "i confirm", "ich bestätige", "confirmo", "je confirme", "confermo", "подтверждаю"}
+)
+"""These say yes alone, and before a thing that it is to be confirmed, which may be its opposite: "confirm my order"."""
+_CHANGING: Final = frozenset({"correct", "continue", "продолжай", "продолжайте"})
+"""These say yes alone, and before anything ask for something else: "correct it"."""
 _DENIED: Final = frozenset({"don't", "do not", "dont", "please don't", "please do not"})
 _POINTING: Final = word_list(
     """
@@ -132,13 +138,14 @@ def _repeated(text: str, tool: str, arguments: Mapping[str, Any]) -> Consent:
     for phrase in sorted(_shown(arguments), key=len, reverse=True):
         text = re.sub(rf"(?<![\w@.+-]){re.escape(phrase)}(?![\w@+-]|\.\w)", f" {_GIVEN} ", text)
     own = frozenset(stems(tool)) - DENYING  # a title may have a "not" in it, and so may what somebody takes back
-    said = [each for piece in _PIECES.split(text) for each in _kinds(piece.split(), own) if each[0] != "polite"]
+    pieces = [_kinds(piece.split(), own) for piece in _PIECES.split(text)]
+    said = [each for piece in pieces for each in piece if each[0] != "polite"]
     kinds = [kind for kind, _ in said]
     if not said or "else" in kinds or kinds.count("given") > len(arguments):
         return ""
     if kinds[0] == "no":
         return "no" if "yes" not in kinds and _DENIED & {phrase for kind, phrase in said if kind == "no"} else ""
-    if kinds[0] != "yes" or "no" in kinds:
+    if kinds[0] != "yes" or "no" in kinds or any(_asks_else(each, stems(tool)) for each in pieces):
         return ""
     # "ok, cancel" may say either, and so may "yes, cancel": a word that calls off has to have an object
     doubtful = any(
@@ -146,6 +153,19 @@ def _repeated(text: str, tool: str, arguments: Mapping[str, Any]) -> Consent:
         for (kind, phrase), (after, _) in pairwise([*said, ("", "")])
     )
     return "" if doubtful else "yes"
+
+
+def _asks_else(piece: list[tuple[str, str]], tool: Sequence[str]) -> bool:
+    """Whether a word that agrees has an object, so that it may ask for something else than the call."""
+    verb = tool[0] if tool else ""
+    for place, (_, agreed) in enumerate(piece):
+        rest = [each for each in piece[place + 1 :] if each[0] != "polite"]
+        if rest and agreed in _CHANGING:
+            return True
+        objects = {kind for kind, _ in rest} & {"own", "given"}
+        if objects and agreed in _TAKING and all(stem(phrase) != verb for _, phrase in rest):
+            return True
+    return False
 
 
 def _shown(arguments: Mapping[str, Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """Facts that a tool wants and nobody gave yet, out of what the user said: only what was said counts."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, cast
@@ -66,6 +67,8 @@ _LONGEST_SAID: Final = 4_000
 _LONGEST_ASKED: Final = 600
 _HEARD_CHARS: Final = 12_000
 _MOST_MEANT: Final = 5
+_DATED: Final = 1_000
+"""Characters of what was said in which dates are looked for, so that it takes a moment."""
 _SHAPING: Final = frozenset({"enum", "const", "format"})
 _SHAPED: Final = word_list(
     """
@@ -170,9 +173,15 @@ def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
 
 
 def identifiers(message: str) -> list[str]:
-    """Words that name one particular thing: with a digit or an @ in them, and no date, price or amount."""
-    found = (word.strip(EDGES) for word in _IDENTIFIER.findall(message[:_LONGEST_SAID]))
-    return [word for word in found if len(word) >= _SHORTEST_IDENTIFIER and not _MEASURE.fullmatch(word)]
+    """Words that name one particular thing: with a digit or an @ in them, and no date, part of one, price or amount."""
+    text = message[:_LONGEST_SAID]
+    words = (word.strip(EDGES) for word in _IDENTIFIER.findall(text))
+    found = [word for word in words if len(word) >= _SHORTEST_IDENTIFIER and not _MEASURE.fullmatch(word)]
+    if not found:
+        return found
+    # "March 5th, 2026" has a year in it that names nothing.
+    in_dates = Counter(word.strip(EDGES) for written, _ in dates(text[:_DATED]) for word in written.split())
+    return list((Counter(found) - in_dates).elements())
 
 
 def unused(messages: Iterable[str], facts: Mapping[str, Any]) -> list[str]:

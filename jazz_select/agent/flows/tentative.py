@@ -11,7 +11,8 @@ from jazz_select.text import nfkc
 
 DENYING: Final = word_list(
     """
-    not no nor neither never none without cannot dont wont cant didnt doesnt shouldnt wouldnt couldnt isnt wasnt havent
+    not no nor neither never none without refrain hardly
+    cannot dont wont cant didnt doesnt shouldnt wouldnt couldnt isnt wasnt havent
     nicht nichts nie niemals nein kein keine keinen keinem keiner keines ohne
     nunca jamás jamas tampoco ningún ninguna sin
     pas jamais aucun aucune ne sans
@@ -22,8 +23,8 @@ DENYING: Final = word_list(
 """Words that deny: whatever stands beside them is not agreed to."""
 _SUPPOSING: Final = word_list(
     """
-    if whether suppose supposing hypothetical hypothetically theoretically imagine assuming maybe perhaps might wonder
-    wondering wondered considering possible possibly possibility curious should thinking
+    unless if whether suppose supposing hypothetical hypothetically theoretically imagine assuming maybe perhaps might
+    wonder wondering wondered considering possible possibly possibility curious should thinking
     wenn falls ob möglich vielleicht angenommen theoretisch hypothetisch eventuell überlege frage
     si posible quizás quizá supongamos hipotéticamente acaso
     possible peut-être supposons hypothétiquement éventuellement serait
@@ -39,8 +40,8 @@ _WISHES: Final = {
 """Words that suppose, but for those before these, which wish."""
 _ASKING_WORDS: Final = word_list(
     """
-    what what's whats how how's why who is are am does did was were
-    wie warum wieso weshalb wer ist sind darf
+    what what's whats how how's why who whose which where is are am does did was were has had
+    wie warum wieso weshalb wer wo wann welche welcher welches ist sind darf
     qué cómo como cuándo cuánto
     quoi comment pourquoi quand est-ce qu'est-ce combien
     cosa cos'è come perché quando quanto

@@ -20,7 +20,7 @@ from jazz_select.agent.graph.actions import (
     ended,
     rewritten,
 )
-from jazz_select.agent.graph.guards import COUNTED, Guard, Route, through
+from jazz_select.agent.graph.guards import CONTINUE, COUNTED, Guard, Route, through
 from jazz_select.agent.graph.layout import DECIDE, TOO_MANY, called, check_kinds, check_sync, laid_out, way_out
 from jazz_select.agent.graph.snapshot import Snapshot
 from jazz_select.agent.graph.state import FINISH, ActionDecision, NodeRecord, StateT, TurnState, updated
@@ -144,10 +144,14 @@ class Router(Generic[StateT]):
     ) -> Run[StateT]:
         """Go on with a turn that was paused.
 
+        A snapshot goes on where its trace leads to in this graph, and nowhere else. Between the guards and what was
+        decided on, the guards are asked again, since the state may be another: where one answers, a new round begins.
+        Validators that were put in since are passed.
+
         Args:
             snapshot: Where it stands.
             updates: What is known beside, such as the answer that was waited for.
-            aliases: Names of nodes as they were to names as they are.
+            aliases: Names of nodes and tags as they were to names as they are.
             most_nodes: Pause again after so many nodes.
 
         Raises:
@@ -163,11 +167,39 @@ class Router(Generic[StateT]):
             action = state.decision.action
             problem = f"there is no action {action!r} any more; pass aliases={{{action!r}: …}} if it was renamed"
             raise SnapshotError(problem, missing=(action,))
+        node, in_round = self._led_to(node, snapshot.last(state, aliases or {}), aliases or {})
         try:
             state = updated(state, updates or {})
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise RouterError(f"the updates are no state: {describe_error(error)}") from error  # noqa: EM102, TRY003
+        if in_round and through(self._guards, state).tag != CONTINUE:
+            node = PRE_CHECK
         return await self._from(node, TurnProgress(state, snapshot.trace), most_nodes)
+
+    def _led_to(self, node: str, last: NodeRecord | None, aliases: Mapping[str, str]) -> tuple[str, bool]:
+        """Where a snapshot goes on that says `node`, and whether that comes after guards that all let it pass.
+
+        Raises:
+            SnapshotError: What was passed last does not lead there.
+        """
+        if node == PRE_CHECK:
+            return node, False
+        if last is None:
+            problem = f"nothing was passed before {node!r}, and a turn begins at {PRE_CHECK}"
+            raise SnapshotError(problem)
+        between = (DECIDE, *self._validators)
+        try:
+            ways = self._topology.edges.get(last.node, {})
+            route = last.route if last.route in ways else aliases.get(last.route, last.route)
+            following = self._topology.following(last.node, route)
+        except RouterError as error:
+            raise SnapshotError(str(error)) from error
+        if following != node and not (following in between and node in {*between, *self._planned}):
+            leads = f"leads to {following!r}" if following else "leads nowhere"
+            problem = f"{last.node!r} {leads} in this graph, not to {node!r}; pass aliases where names have changed"
+            raise SnapshotError(problem, missing=() if following else (last.node,))
+        in_round = last.node in between or (last.node == PRE_CHECK and last.route == CONTINUE)
+        return following, in_round and following != FINISH
 
     async def _from(self, node: str, progress: TurnProgress[StateT], most_nodes: int | None) -> Run[StateT]:
         if most_nodes is not None and most_nodes < 0:

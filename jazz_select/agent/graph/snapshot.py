@@ -8,10 +8,11 @@ from pydantic_core import PydanticSerializationError
 
 from jazz_select.agent.graph.state import NodeRecord, StateT, TurnState
 from jazz_select.errors import SnapshotError
-from jazz_select.json_values import signed, unsigned
+from jazz_select.json_values import Secret, signed, unsigned
 from jazz_select.text import describe_error
 
 VERSION: Final = 1
+LONGEST_SNAPSHOT: Final = 20_000_000
 
 
 class _Versioned(BaseModel):
@@ -68,23 +69,30 @@ class Snapshot(BaseModel):
                 raise SnapshotError(problem)
         return found
 
-    def to_json(self, *, secret: str | bytes | None = None) -> str:
-        """As a JSON text; signed, where there is a secret, so that nobody else changes it unseen."""
-        return signed(self.model_dump_json(), secret)
+    def to_json(self, *, secret: Secret | None = None) -> str:
+        """As a JSON text; signed, where there is a secret, so that nobody else changes it unseen.
+
+        Of several secrets the first signs.
+
+        Raises:
+            ConfigError: A secret is empty, or none.
+        """
+        return signed(self.model_dump_json(), secret, "snapshot")
 
     @classmethod
-    def from_json(cls, text: str | bytes, *, secret: str | bytes | None = None) -> "Snapshot":
+    def from_json(cls, text: str | bytes, *, secret: Secret | None = None) -> "Snapshot":
         """Read one.
 
         Args:
             text: What `to_json` gave.
-            secret: What it was signed with: one that is not, or was changed since, is refused. Without a secret
-                whatever stands in it is believed: keep it where users cannot write.
+            secret: What it was signed with, or several, of which one is it: one that is not, or was changed since, is
+                refused. Without a secret whatever stands in it is believed: keep it where users cannot write.
 
         Raises:
+            ConfigError: A secret is empty, or none.
             SnapshotError: It is none, of a version that is not known here, or not signed with this secret.
         """
-        text = unsigned(text, secret)
+        text = unsigned(text, secret, "snapshot", longest=LONGEST_SNAPSHOT)
         try:
             # By another version anything may look otherwise, so the version is what is looked at first.
             _Versioned.model_validate_json(text).check()
@@ -104,6 +112,24 @@ class Snapshot(BaseModel):
             problem = f"there is no node {name!r}; pass aliases={{{self.node!r}: …}} if it was renamed"
             raise SnapshotError(problem, missing=(name,))
         return name
+
+    def last(self, state: TurnState, aliases: Mapping[str, str]) -> NodeRecord | None:
+        """The node that was passed last, by its names now; None where none was.
+
+        Raises:
+            SnapshotError: The state is not the one that it was left with: the snapshot was changed, or put together.
+        """
+        if not self.trace:
+            return None
+        was = self.trace[-1]
+        action = aliases.get(was.action, was.action)
+        own = {"iterations": was.iteration, "route": was.route, "decision": action}
+        decided = state.decision.action if state.decision else ""
+        for name, value in {"iterations": state.iterations, "route": state.route, "decision": decided}.items():
+            if value != own[name]:
+                problem = f"{was.node} was left with {name} {own[name]!r:.80}, and its state has {value!r:.80}"
+                raise SnapshotError(problem)
+        return was.model_copy(update={"node": aliases.get(was.node, was.node), "action": action})
 
     def state_of(self, kind: type[StateT]) -> StateT:
         """The state.

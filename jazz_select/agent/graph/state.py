@@ -46,7 +46,7 @@ class TurnState(GuardInput):
         decision: The last decision.
     """
 
-    iterations: int = 0
+    iterations: int = Field(default=0, ge=0)
     route: str = ""
     decision: ActionDecision | None = None
 

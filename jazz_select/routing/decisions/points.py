@@ -6,9 +6,8 @@ from inspect import signature
 from itertools import islice
 from typing import Any, Final, Protocol, cast
 
-import orjson
-
 from jazz_select.errors import ConfigError, ToolError
+from jazz_select.json_values import json_bytes
 from jazz_select.routing.schemas.fields import Schema, fields, type_text
 from jazz_select.text import beginning, in_one_line, name_shown
 
@@ -146,8 +145,11 @@ def decision_prompt(previous: str, fields_given: Sequence[str], candidates: Sequ
 
 def schema_shown(schema: Schema) -> dict[str, Any]:
     """A schema as it is; a long one as its first fields with their types in words, and how many are left out."""
-    if len(orjson.dumps(schema, default=str, option=orjson.OPT_NON_STR_KEYS)) <= _LONGEST_SCHEMA:
-        return dict(schema)
+    try:
+        if len(json_bytes(schema)) <= _LONGEST_SCHEMA:
+            return dict(schema)
+    except (TypeError, ValueError, RecursionError):  # nested beyond all bounds, or in itself
+        pass
     wanted = fields(schema)
     first = dict(islice(sorted(wanted.items(), key=lambda item: not item[1][1]), _MOST_FIELDS))
     return {

@@ -14,6 +14,7 @@ LONGEST: Final = 200
 _LONGEST_FOLDED: Final = 1_000
 _MOST_READ: Final = 40_000
 """Characters of any text that are taken for words: a character may stand for eighteen."""
+_APART = re.compile(r"[^A-Za-z0-9]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS = ("L", "M", "N")
 """Letters, the marks that stand on them, and digits: a name without its marks is another name."""
@@ -91,6 +92,8 @@ def words(text: str) -> tuple[str, ...]:
 
     Characters that nobody sees (zero-width, direction marks) are no part of a name.
     """
+    if text.isascii():  # as below, and some ten times as fast: a catalogue has thousands of names
+        return tuple(_APART.sub(" ", _HUMP.sub(" ", text[:_MOST_READ])).casefold().split())
     plain = "".join(char for char in nfkc(text[:_MOST_READ])[:_MOST_READ] if category(char) != "Cf")
     apart = _HUMP.sub(" ", plain).casefold()
     return tuple("".join(char if category(char).startswith(_LETTERS) else " " for char in apart).split())

@@ -150,14 +150,14 @@ class _Comparison:
         """Whether both are the same schema, and mean the same where they stand."""
         if self._compared > _LARGEST_COMPARED:
             return False
-        ours, theirs = _text(out), _text(wanted)
+        ours, theirs = written(out), written(wanted)
         self._compared += len(ours) + len(theirs)
         if not ours or ours != theirs:
             return False
-        if self._out.root is self._in.root or not any(each in ours for each in _REFERRING):
+        if self._out.root is self._in.root or not refers(ours):
             return True
         if self._roots_alike is None:
-            self._roots_alike = _text(self._out.root) == _text(self._in.root) != b""
+            self._roots_alike = written(self._out.root) == written(self._in.root) != b""
         return self._roots_alike
 
     def _own(self, own: Alternative, theirs: Sequence[Alternative], wanted: object, depth: int) -> float:
@@ -316,12 +316,17 @@ def _together(scores: Iterable[float]) -> float:
     return found.pop() if len(found) == 1 else PERHAPS
 
 
-def _text(value: object) -> bytes:
+def written(value: object) -> bytes:
     """The same for values that are the same, each number as it is written; nothing of what is no JSON."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except (TypeError, orjson.JSONEncodeError):
         return b""
+
+
+def refers(schema: bytes) -> bool:
+    """Whether a schema, as it is written, points somewhere: then it means what its root says."""
+    return any(each in schema for each in _REFERRING)
 
 
 # --- whether there is any value ------------------------------------------------

@@ -11,10 +11,9 @@ from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from jazz_select.routing.names.words import folded_name
-from jazz_select.routing.schemas.assignability import Effort, assignable, is_possible
+from jazz_select.routing.schemas.assignability import Effort, assignable, is_possible, refers, written
 from jazz_select.routing.schemas.fields import RESULT, Schema, fields, shape
 from jazz_select.routing.tools.tool import Tool
 
@@ -236,22 +235,15 @@ class _Roots:
         self._last: tuple[object, str] = (None, "")
 
     def key(self, each: Field) -> str:
-        own = _text(each.schema)
+        own = written(each.schema)
         if not own:
             return f"#{uuid4().hex}"  # no JSON: like nothing else
-        if b'"$ref"' not in own and b'"$dynamicRef"' not in own and b'"$recursiveRef"' not in own:
+        if not refers(own):
             dialect = each.root.get("$schema", "")
             return f"{_short(own)}#{dialect}" if dialect else _short(own)
         if self._last[0] is not each.root:
-            self._last = (each.root, _short(_text(each.root)))
+            self._last = (each.root, _short(written(each.root)))
         return f"{_short(own)}#{self._last[1]}"
-
-
-def _text(value: object) -> bytes:
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except (TypeError, orjson.JSONEncodeError):
-        return b""
 
 
 def _short(text: bytes) -> str:

@@ -7,7 +7,11 @@ from typing import Any, Final, cast
 
 from jazz_select.routing.schemas.keywords import (
     ANNOTATIONS,
+    LIMITING,
+    UNEVALUATED,
+    Looked,
     both,
+    crossed,
     equal,
     inner,
     is_number,
@@ -28,9 +32,10 @@ _MOST_HOPS: Final = 32
 _MOST_SETS: Final = 8
 _ELSEWHERE: Final = frozenset(("$dynamicRef", "$recursiveRef"))
 _OLD: Final = frozenset(("nullable", "additionalItems", "dependencies", "divisibleBy", "extends", "disallow"))
+_OPEN: Final = _ELSEWHERE | {"patternProperties"}
 _ITEMS: Final = frozenset(("items", "prefixItems"))
-_UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _SPREADING: Final = ("anyOf", "oneOf")
+_BESIDE: Final = ("$ref", "allOf", "if", "dependentSchemas", *_SPREADING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,8 @@ class Reading:
         """One schema, without what is in its parts, in the keywords of today's draft."""
         if self.refers_alone and "$ref" in schema:
             return {"$ref": schema["$ref"]}
+        if self.refers_alone and any(each in schema for each in UNEVALUATED):  # of no draft that old
+            schema = {key: value for key, value in schema.items() if key not in UNEVALUATED}
         return node_in_todays_words(schema, nullable=self.nullable) if _is_old(schema) else schema
 
     def is_elsewhere(self, schema: Schema) -> bool:
@@ -139,6 +146,8 @@ def _spread(schema: object, reading: Reading, hops: int) -> Iterator[Alternative
         # Without a type beside it: its standard says that this means nothing, who writes it means null.
         yield from _spread(_without(known, "nullable"), reading, hops + 1)
         yield Alternative("null", {}, certain=False)
+    elif known.get("unevaluatedProperties") is False and any(each in known for each in _BESIDE):
+        yield from _closed(known, reading, hops)
     elif "$ref" in known:
         target = referred(known["$ref"], reading.root)
         yield from _merged([target, _without(known, "$ref")], reading, hops)
@@ -148,13 +157,33 @@ def _spread(schema: object, reading: Reading, hops: int) -> Iterator[Alternative
         yield from _either(known, keyword, reading, hops)
     elif "if" in known:
         yield from _conditional(known, reading, hops)
-    elif keyword := next((each for each in _DEPENDENT if isinstance(known.get(each), Mapping)), ""):
-        yield from _dependent(known, keyword, reading, hops)
     else:
-        yield from (each for each in _typed(known) if not impossible(each))
+        yield from _plain(known, reading, hops)
+
+
+def _closed(schema: Schema, reading: Reading, hops: int) -> Iterator[Alternative]:
+    """With none of the properties that it requires and no branch looks at: an object cannot have those."""
+    looked = Looked(schema, reading.root, surely=False)
+    reading.left -= looked.steps
+    for each in _spread(_without(schema, "unevaluatedProperties"), reading, hops + 1):
+        unseen = {name: False for name in names(each.schema.get("required")) if not looked(name)}
+        known = (
+            {**each.schema, "properties": {**mapping(each.schema.get("properties")), **unseen}}
+            if unseen
+            else each.schema
+        )
+        if not impossible(closed := replace(each, schema=known, certain=False)):
+            yield closed
 
 
 _DEPENDENT: Final = ("dependentSchemas", "dependentRequired")
+
+
+def _plain(schema: Schema, reading: Reading, hops: int) -> Iterator[Alternative]:
+    if keyword := next((each for each in _DEPENDENT if isinstance(schema.get(each), Mapping)), ""):
+        yield from _dependent(schema, keyword, reading, hops)
+    else:
+        yield from (each for each in _typed(schema) if not impossible(each))
 
 
 def _without(schema: Schema, *keywords: str) -> Schema:
@@ -269,9 +298,9 @@ def _joined(one: Alternative, other: Alternative) -> Alternative | None:
     whole: dict[str, Any] = {}
     for keyword in dict.fromkeys((*one.schema, *other.schema)):
         left, right = (a or one.schema).get(keyword, _NONE), (b or other.schema).get(keyword, _NONE)
-        if keyword in _UNEVALUATED or (keyword == "additionalProperties" and not exact):
+        if keyword in UNEVALUATED or (keyword == "additionalProperties" and not exact):
             # What it says depends on the part that it stands in: it is left out, and an object is as open as it was.
-            exact = exact and keyword not in _UNEVALUATED
+            exact = exact and keyword not in UNEVALUATED
             if False not in (left, right):
                 whole.setdefault("patternProperties", {})
         elif left is _NONE or right is _NONE:
@@ -343,7 +372,7 @@ def impossible(each: Alternative) -> bool:
         kinds: Any = cast("Schema", refused)["type"]
         if each.sure_type in ([kinds] if isinstance(kinds, str) else kinds):
             return True
-    if any(_crossed(own, *limits) for limits in _LIMITS.get(each.sure_type, ())):
+    if not LIMITING.isdisjoint(own) and crossed(own, each.sure_type):
         return True
     if each.sure_type == "array":
         least = own.get("minItems") or 0
@@ -351,30 +380,9 @@ def impossible(each: Alternative) -> bool:
     if each.sure_type != "object":
         return False
     properties = mapping(own.get("properties"))
-    more = own.get("additionalProperties", True) if "patternProperties" not in own else True
+    more = own.get("additionalProperties", own.get("unevaluatedProperties", True))
+    more = more if _OPEN.isdisjoint(own) else True
     return any(properties.get(name, more) is False for name in names(own.get("required")))
-
-
-def _crossed(schema: Schema, least: str, most: str, strict: bool) -> bool:  # noqa: FBT001 - a row of a table
-    low, high = schema.get(least), schema.get(most)
-    if low is None or high is None or not is_number(low) or not is_number(high):
-        return False
-    return cast("float", low) >= cast("float", high) if strict else cast("float", low) > cast("float", high)
-
-
-_NUMERIC: Final = (
-    ("minimum", "maximum", False),
-    ("exclusiveMinimum", "maximum", True),
-    ("minimum", "exclusiveMaximum", True),
-    ("exclusiveMinimum", "exclusiveMaximum", True),
-)
-_LIMITS: Final[Mapping[str, tuple[tuple[str, str, bool], ...]]] = {
-    "number": _NUMERIC,
-    "integer": _NUMERIC,
-    "string": (("minLength", "maxLength", False),),
-    "array": (("minItems", "maxItems", False),),
-    "object": (("minProperties", "maxProperties", False),),
-}
 
 
 def type_of(value: object) -> str:

@@ -1,5 +1,6 @@
 """The keywords of JSON Schema: older ones in today's words, two as one, and what references point at. Pure, bounded."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -234,6 +235,7 @@ _BOUNDS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
 }
+LIMITING: Final = frozenset(_BOUNDS)
 _SAID_ONCE: Final = ANNOTATIONS | {"type", "prefixItems"}
 
 
@@ -283,6 +285,30 @@ def is_multiple(value: float, of: float) -> bool:
     if isinstance(value, int) and isinstance(of, int):
         return value % of == 0
     return Fraction(Decimal(repr(value))) % Fraction(Decimal(repr(of))) == 0
+
+
+def crossed(schema: Schema, kind: str) -> bool:
+    """Whether the least of a type is more than the most, so that there is none."""
+    for least, most, fits in _LIMITS.get(kind, ()):
+        low, high = schema.get(least), schema.get(most)
+        if is_number(low) and is_number(high) and not fits(high, low):
+            return True
+    return False
+
+
+_NUMERIC: Final = (
+    ("minimum", "maximum", ge),
+    ("exclusiveMinimum", "maximum", gt),
+    ("minimum", "exclusiveMaximum", gt),
+    ("exclusiveMinimum", "exclusiveMaximum", gt),
+)
+_LIMITS: Final[Mapping[str, tuple[tuple[str, str, Callable[[Any, Any], bool]], ...]]] = {
+    "number": _NUMERIC,
+    "integer": _NUMERIC,
+    "string": (("minLength", "maxLength", ge),),
+    "array": (("minItems", "maxItems", ge),),
+    "object": (("minProperties", "maxProperties", ge),),
+}
 
 
 def size_of(value: object) -> int:
@@ -338,9 +364,9 @@ SIMPLE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 def referred(reference: object, root: Schema) -> object:
     """What a local reference points at; something of which nothing is known where it points nowhere."""
+    here: object = root
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    here: object = root
     if reference not in ("#", "") and not reference.startswith("#/"):
         return next((each for each in inner(root) if _is_called(each, reference)), None)
     for part in reference[1:].split("/")[1:]:
@@ -368,8 +394,104 @@ def inner(schema: object) -> Iterator[Schema]:
             stack += cast("list[object]", here)
 
 
+def check_references(schema: dict[str, Any]) -> None:
+    """Look up whatever validation may look up, in a schema of today; the library's error where there is none."""
+    from jsonschema_specifications import REGISTRY
+    from referencing import Resource
+    from referencing.jsonschema import DRAFT202012
+
+    root: Any = Resource[Any].from_contents(schema, default_specification=DRAFT202012)
+    untyped: Any = REGISTRY
+    stack: list[tuple[Any, Any]] = [(untyped.resolver_with_root(root), root)]
+    seen: set[int] = set()
+    while stack:
+        resolver, resource = stack.pop()
+        contents: object = resource.contents
+        known = id(contents)
+        if known in seen or not isinstance(contents, Mapping):
+            continue
+        seen.add(known)
+        fields = cast("Mapping[str, Any]", contents)
+        for reference in (fields.get("$ref"), fields.get("$dynamicRef")):
+            if isinstance(reference, str):
+                found = resolver.lookup(reference)
+                target: object = found.contents
+                if not isinstance(target, Mapping | bool):
+                    msg = f"{reference:.300} is no schema"
+                    raise TypeError(msg)
+                next_one: Any = Resource[Any].from_contents(cast("Any", target), default_specification=DRAFT202012)
+                stack.append((found.resolver, next_one))
+        stack += [(resolver.in_subresource(each), each) for each in resource.subresources()]
+
+
 def _inside(schema: object, step: str) -> object:
     if isinstance(schema, list) and step.isdecimal() and len(step) <= _LONGEST_PLACE:
         several = cast("list[object]", schema)
         return several[int(step)] if int(step) < len(several) else None
     return cast("Mapping[str, object]", schema).get(step) if isinstance(schema, Mapping) else None
+
+
+# --- what is looked at ----------------------------------------------------------
+
+
+class Looked:
+    """What the keywords of a schema look at in a value: the rest is for `unevaluatedProperties`, `unevaluatedItems`.
+
+    Attributes:
+        steps: How much was read for it.
+    """
+
+    def __init__(self, schema: Schema, root: Schema, *, surely: bool) -> None:
+        """Read a schema, and what applies to the same value.
+
+        Args:
+            schema: In today's words.
+            root: Where its references point.
+            surely: Whether to count only what is looked at in any value that is valid; else all that may be.
+        """
+        self._names: set[str] = set()
+        self._places = 0.0
+        self._all_names = False
+        left, seen = [cast("object", {key: schema[key] for key in schema if key not in UNEVALUATED})], set[int]()
+        while left:
+            here = left.pop()
+            if id(here) in seen or isinstance(here, bool):
+                continue
+            seen.add(id(here))
+            if isinstance(here, Mapping) and len(seen) <= _MOST_LOOKED and _UNREAD.isdisjoint(cast("Schema", here)):
+                left += self._read(cast("Schema", here), root, surely=surely)
+            elif not surely:
+                self._all_names, self._places = True, math.inf
+        self.steps = len(seen)
+
+    def __call__(self, where: object) -> bool:
+        """Whether the property of that name, or the item in that place, is looked at."""
+        if isinstance(where, int):
+            return where < self._places
+        return self._all_names or where in self._names
+
+    def _read(self, here: Schema, root: Schema, *, surely: bool) -> Iterator[object]:
+        """What else applies to the same value."""
+        names, items = here.get("properties"), here.get("items")
+        if isinstance(names, Mapping):
+            self._names.update(cast("Schema", names))
+        rest = ("additionalProperties", "unevaluatedProperties", *(() if surely else ("patternProperties",)))
+        self._all_names = self._all_names or any(each in here for each in rest)
+        first = len(cast("list[Any]", items)) if isinstance(items, list) else math.inf if "items" in here else 0
+        rest = ("additionalItems", "unevaluatedItems", *(() if surely else ("contains",)))
+        self._places = max(
+            self._places, first, len(prefix(here)), math.inf if any(each in here for each in rest) else 0
+        )
+        if "$ref" in here:
+            yield referred(here["$ref"], root)
+        for keyword in ("allOf",) if surely else ("allOf", "anyOf", "oneOf"):
+            yield from _listed(here.get(keyword, []))
+        if not surely:
+            yield from (here[each] for each in ("if", "then", "else") if each in here)
+            brought = here.get("dependentSchemas")
+            yield from cast("Schema", brought).values() if isinstance(brought, Mapping) else ()
+
+
+UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
+_MOST_LOOKED: Final = 200
+_UNREAD: Final = frozenset(("$dynamicRef", "$recursiveRef", "$id", "id", "dependencies", "extends"))

@@ -1,17 +1,25 @@
 """Whether a value is valid by a JSON Schema that somebody else wrote: what is wrong with it, in words. Bounded."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache, lru_cache, partial
 from itertools import count, islice
 from typing import Any, Final, cast
 
-import orjson
-
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import as_json
+from jazz_select.json_values import as_json, json_bytes, json_or_same
 from jazz_select.routing.schemas.fields import TYPES, Reading, Schema, is_a, mapping
-from jazz_select.routing.schemas.keywords import SIMPLE, in_todays_words, known_by, prefix, referred, size_of
+from jazz_select.routing.schemas.keywords import (
+    SIMPLE,
+    Looked,
+    check_references,
+    in_todays_words,
+    known_by,
+    prefix,
+    referred,
+    size_of,
+)
 from jazz_select.text import beginning, describe_error
 
 MOST_PROBLEMS: Final = 5
@@ -19,6 +27,8 @@ MOST_STEPS: Final = 22_000
 """Keywords and parts of a value that are looked at for one question."""
 _MOST_WORDED: Final = 1_500
 """Those that are looked at to say in words what is wrong, which takes longer."""
+_DEEPEST_WORDED: Final = 80
+"""Keywords in keywords: far fewer than make Python stop, in the middle of whatever it is in."""
 _LARGEST_CHECKED: Final = 4_000
 _LARGEST_WORDED: Final = 100_000
 """Bytes of a schema by which it is said in words."""
@@ -248,6 +258,25 @@ class _Judge:
             return True
         return self._every([each for name, each in said.items() if name in value], cast("object", value), own, depth)
 
+    def _other_names(self, said: Any, value: Any, own: Schema, depth: int) -> bool | None:
+        return self._unlooked(cast("Schema", value).items(), said, own, depth) if isinstance(value, dict) else True
+
+    def _other_items(self, said: Any, value: Any, own: Schema, depth: int) -> bool | None:
+        return self._unlooked(enumerate(cast("list[object]", value)), said, own, depth) if type(value) is list else True
+
+    def _unlooked(self, given: Iterable[tuple[object, object]], said: Any, own: Schema, depth: int) -> bool | None:
+        """What no keyword beside it looks at, whichever branches hold, and what one may look at."""
+        surely, perhaps = (Looked(own, self._reading.root, surely=each) for each in (True, False))
+        self.spend(surely.steps + perhaps.steps)
+        found: bool | None = True
+        for where, each in given:
+            held = surely(where) or self._at(where, each, said, depth)
+            if held is False and not perhaps(where):
+                self.fault = self.fault if said else f"{place(self._place)}{where!r:.80} is not allowed there"
+                return False
+            found = found and (held or None)
+        return found
+
     DECIDING: Final = {
         "$ref": _ref,
         "type": _type,
@@ -267,6 +296,8 @@ class _Judge:
         "required": _required,
         "propertyNames": _names,
         "dependentSchemas": _bringing,
+        "unevaluatedProperties": _other_names,
+        "unevaluatedItems": _other_items,
     }
 
 
@@ -284,13 +315,14 @@ _DECIDING: Final[Mapping[str, Callable[..., bool | None]]] = {
     **{keyword: partial(_simply, decide) for keyword, decide in SIMPLE.items()},
 }
 _THROUGH: Final = frozenset(
-    ("$ref", "allOf", "items", "prefixItems", "properties", "additionalProperties", "dependentSchemas")
+    (
+        *("$ref", "allOf", "items", "prefixItems", "properties", "additionalProperties", "dependentSchemas"),
+        *("unevaluatedProperties", "unevaluatedItems"),
+    )
 )
 """Keywords that hold where something further in does: that is what failed."""
 _JSON: Final = frozenset((str, int, float, bool, type(None), list, dict))
-_UNDECIDED: Final = frozenset(
-    ("patternProperties", "unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef")
-)
+_UNDECIDED: Final = frozenset(("patternProperties", "$dynamicRef", "$recursiveRef"))
 
 
 # --- in words ------------------------------------------------------------------
@@ -324,8 +356,10 @@ class Checker:
             # A registry of its own: the default one would fetch what a schema refers to.
             self._validator: Any = kind(todays, registry=REGISTRY)
             if checked:
-                self._check_references(todays)
-        except Exception as error:
+                check_references(todays)
+        except BaseException as error:
+            if not _is_fault(error):
+                raise
             msg = f"the schema is no JSON Schema that can be used: {problem_of(error)}"
             raise ConfigError(msg) from error
 
@@ -336,87 +370,64 @@ class Checker:
 
     def worded(self, value: object, fault: str) -> str:
         """What is wrong with a value, in words, where there is not too much to look at; else the fault."""
-        left = _LEFT.set([_MOST_WORDED])
+        left = _LEFT.set([_MOST_WORDED, _DEEPEST_WORDED])
         try:
             errors: list[Any] = list(islice(self._validator.iter_errors(value), MOST_PROBLEMS))
         except OverflowError:
             return fault or f"it could not be checked: {_TOO_MUCH}"
-        except Exception as error:  # noqa: BLE001 - too deep, or a part of the schema that cannot be used
+        except BaseException as error:  # too deep, or a part of the schema that cannot be used
+            if not _is_fault(error):
+                raise
             return fault or f"it could not be checked: {problem_of(error)}"
         finally:
             _LEFT.reset(left)
         return "; ".join(f"{place(error.absolute_path)}{short(error.message)}" for error in errors) or fault
-
-    def _check_references(self, schema: dict[str, Any]) -> None:
-        """Look up whatever validation may look up."""
-        from jsonschema_specifications import REGISTRY
-        from referencing import Resource
-        from referencing.jsonschema import DRAFT202012
-
-        root: Any = Resource[Any].from_contents(schema, default_specification=DRAFT202012)
-        untyped: Any = REGISTRY
-        stack: list[tuple[Any, Any]] = [(untyped.resolver_with_root(root), root)]
-        seen: set[int] = set()
-        while stack:
-            resolver, resource = stack.pop()
-            contents: object = resource.contents
-            known = id(contents)
-            if known in seen or not isinstance(contents, Mapping):
-                continue
-            seen.add(known)
-            fields = cast("Mapping[str, Any]", contents)
-            for reference in (fields.get("$ref"), fields.get("$dynamicRef")):
-                if isinstance(reference, str):
-                    found = resolver.lookup(reference)
-                    referred: object = found.contents
-                    if not isinstance(referred, Mapping | bool):
-                        msg = f"{short(reference)} is no schema"
-                        raise TypeError(msg)
-                    target: Any = Resource[Any].from_contents(cast("Any", referred), default_specification=DRAFT202012)
-                    stack.append((found.resolver, target))
-            stack += [(resolver.in_subresource(each), each) for each in resource.subresources()]
 
 
 def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
     """What is wrong with the arguments of a tool that has this input schema; empty where nothing is."""
     if not schema:
         return ""
-    sent = {name: _as_sent(value) for name, value in arguments.items()}
+    sent = {name: json_or_same(value) for name, value in arguments.items()}
     held, fault = _judged(sent, schema, Reading(schema, MOST_STEPS), frozenset())
-    if held:
-        return ""
+    if held is False:
+        held = _judged(sent, schema, Reading(schema, MOST_STEPS), frozenset(("pattern",)))[0]
     if held is None:
         fault = ""  # of a branch that may fail: what is not decided is not wrong
     try:
-        text = orjson.dumps(as_json(dict(schema)))
-        if len(text) > _LARGEST_WORDED or len(orjson.dumps(sent, default=str)) > _LARGEST_WORDED_VALUE:
+        text = json_bytes(as_json(dict(schema)))
+        if held or (held is None and all(any(each in text for each in some) for some in _TURNED)):
+            return ""
+        if len(text) > _LARGEST_WORDED or len(json_bytes(sent)) > _LARGEST_WORDED_VALUE:
             problems = fault or f"they could not be checked: {_TOO_MUCH}"
         else:
-            problems = _checker(text).worded(sent, fault)
+            checker = _kept_checker if len(text) <= _LARGEST_CHECKED else _checker
+            problems = checker(text).worded(sent, fault)
     except (ConfigError, TypeError, ValueError) as error:
         return f"its input_schema cannot be used: {problem_of(error)}"
     return f"the arguments are not valid: {problems}" if problems else ""
 
 
+_TURNED: Final = ((b'"pattern', b'"unevaluated'), (b'"not"', b'"oneOf"', b'"if"', b'"contains"', b'"disallow"'))
+"""What counts as holding unread, and what may fail because something in it holds."""
 _TOO_MUCH: Final = "there is too much to look at in it; send less, or take a simpler schema"
 
 
-@lru_cache(256)
 def _checker(schema: bytes) -> Checker:
-    """By the schema's text, since the same tools are called again and again."""
-    return Checker(orjson.loads(schema), patterns=False, checked=len(schema) <= _LARGEST_CHECKED)
+    return Checker(json.loads(schema), patterns=False, checked=len(schema) <= _LARGEST_CHECKED)
 
 
-def _as_sent(value: object) -> object:
-    """A value as JSON, in which it is described; one that is none is held against the schema as it is."""
-    try:
-        return as_json(value)
-    except Exception:  # noqa: BLE001 - whatever a value trips over
-        return value
+_kept_checker: Final = lru_cache(256)(_checker)
+"""By the schema's text, since the same tools are called again and again; a large one is not kept, there may be many."""
+
+
+def _is_fault(error: BaseException) -> bool:
+    """Whether something failed, and nobody wants to end: a library in Rust fails with what is no `Exception`."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 _LEFT: ContextVar[list[int]] = ContextVar("_LEFT")
-"""How many keywords may still be looked at, in one place for all the validators that a question makes."""
+"""How many keywords may still be looked at, and how deep, in one place for all the validators that a question makes."""
 
 
 @cache
@@ -437,12 +448,16 @@ def _validator(*, patterns: bool) -> Any:
             yield from known["additionalProperties"](validator, said, instance, schema) or ()
 
     def counted(function: Any) -> Any:
-        def count_one(validator: Any, said: Any, instance: Any, schema: Any) -> Any:
+        def count_one(validator: Any, said: Any, instance: Any, schema: Any) -> Iterator[Any]:
             left = _LEFT.get()
             left[0] -= 1
-            if left[0] < 0:
+            left[1] -= 1
+            if min(left) < 0:
                 raise OverflowError(_TOO_MUCH)
-            return function(validator, said, instance, schema)
+            try:
+                yield from function(validator, said, instance, schema) or ()
+            finally:
+                left[1] += 1
 
         return count_one
 

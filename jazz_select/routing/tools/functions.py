@@ -4,18 +4,18 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Flag
 from functools import partial, wraps
 from typing import Annotated, Any, Final, Never, NoReturn, Optional, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import PydanticUndefined, to_json, to_jsonable_python
+from pydantic_core import PydanticUndefined, SchemaValidator, to_json, to_jsonable_python
 
 from jazz_select.errors import ToolArgumentsError, ToolError
-from jazz_select.json_values import as_json
-from jazz_select.routing.tools.tool import CALL_ID, Tool, documented
+from jazz_select.json_values import as_json, is_json
+from jazz_select.routing.tools.tool import CALL_ID, Tool, docstring_of, documented, inner_function, name_of
 from jazz_select.text import beginning, describe_error
 from jazz_select.threads import is_async
 
@@ -23,6 +23,7 @@ _AS_THEY_ARE: Final = (Any, object, str, bool)
 """What is the same in JSON and in Python, so that nothing is to be converted."""
 _GIVEN_AS_THEY_ARE: Final = (*_AS_THEY_ARE, int, float, None, type(None), Never, NoReturn)
 _ONLY_PYTHON: Final = ("callable", "is-instance", "is-subclass")
+_PLAIN: Final = "function-plain"
 _UNHASHABLE: Final = ("list", "set", "dict", "typed-dict")
 _OTHER_BRANCH: Final = frozenset({"python_schema", "strict_schema", "metadata", "serialization", "cls", "config"})
 """The parts of a pydantic schema that are not met on the way from JSON."""
@@ -68,10 +69,10 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     Raises:
         ToolError: Its signature cannot be put as a JSON Schema; it says which parameter, and what to do about it.
     """
-    own = name or _name(function)
+    own = name or name_of(function)
     _check_kind(own, function, named=bool(name))
     hints, signature = _hints(own, function)
-    about, of_parameters = documented(_docstring(function))
+    about, of_parameters = documented(docstring_of(function))
     parameters = [_parameter(own, each, hints) for each in _wanted(own, function, signature)]
     returned = hints.get("return", signature.return_annotation)
     schema, give = _output(own, returned)
@@ -177,7 +178,7 @@ def _taken(
 def _converted(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object) -> Any:
     """A value as what it is annotated with. JSON is read as JSON; what is of that type already stays as it is."""
     try:
-        if _is_json(value):
+        if is_json(value):
             return adapter.validate_json(to_json(value))
         return adapter.validate_python(value)
     except ValidationError as error:
@@ -188,29 +189,6 @@ def _converted(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object)
     except Exception as error:  # what a validator of somebody else's raises
         problem = f"{name}: {describe_error(error)}" if name else describe_error(error)
         raise ToolArgumentsError(tool, problem) from error
-
-
-def _is_json(value: object) -> bool:
-    """Whether a value is JSON through and through, and nothing that JSON could only describe."""
-    left, seen = [value], set[int]()
-    while left:
-        each = left.pop()
-        kind = type(each)
-        if kind in {dict, list}:
-            if id(each) in seen:  # one may be in itself
-                continue
-            seen.add(id(each))
-            left.extend(cast("Iterable[object]", each))
-            if isinstance(each, dict):
-                values = cast("dict[object, object]", each)
-                left.extend(values.values())
-                if not all(isinstance(key, str) for key in values):
-                    return False
-        elif (each is not None and kind not in {str, int, float, bool}) or (
-            isinstance(each, str) and each.encode(errors="replace").decode() != each
-        ):
-            return False
-    return True
 
 
 def _given(adapter: "TypeAdapter[Any]", result: object) -> object:
@@ -233,31 +211,6 @@ def _given(adapter: "TypeAdapter[Any]", result: object) -> object:
 # --- what a function is ------------------------------------------------------------
 
 
-def _inner(function: Callable[..., object]) -> Callable[..., object]:
-    """The function or method that is called in the end: of a partial, and of an object that can be called."""
-    inner = cast("Callable[..., object]", _unbound(function))
-    return inner if inspect.isroutine(inner) else cast("Callable[..., object]", getattr(type(inner), "__call__", inner))  # noqa: B004
-
-
-def _unbound(function: object) -> object:
-    """What a partial is of."""
-    return _unbound(cast("object", function.func)) if isinstance(function, partial) else function
-
-
-def _name(function: object) -> str:
-    inner = _unbound(function)
-    return str(getattr(inner, "__name__", type(inner).__name__))
-
-
-def _docstring(function: Callable[..., object]) -> str:
-    """Its own, and of an object that can be called what its class says."""
-    inner = _unbound(function)
-    if inspect.isroutine(inner):
-        return inspect.getdoc(inner) or ""
-    own: object = _inner(function).__doc__  # as it is: without one, `getdoc` has that of the builtin
-    return inspect.cleandoc(own) if isinstance(own, str) else inspect.getdoc(type(inner)) or ""
-
-
 def _check_kind(tool: str, function: object, *, named: bool) -> None:
     """Refuse what is no function, or can be no tool whatever its parameters are."""
     if not callable(function):
@@ -266,14 +219,14 @@ def _check_kind(tool: str, function: object, *, named: bool) -> None:
         raise ToolError(tool, "a class makes objects; give a function that returns one, or a method of an object")
     if tool == "<lambda>" and not named:
         raise ToolError("lambda", "a lambda has no name that could be called; give it one with name=, or write a def")
-    inner = _inner(function)
+    inner = inner_function(function)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise ToolError(tool, "it yields, and a call has one result; return a list of what it yields")
 
 
 def _hints(tool: str, function: Callable[..., object]) -> tuple[dict[str, Any], inspect.Signature]:
     """What its parameters and its result are annotated with, resolved, and its signature."""
-    inner = _inner(function)
+    inner = inner_function(function)
     try:
         hints = get_type_hints(inner, localns=cast("Any", _around(inner)), include_extras=True)
         return hints, inspect.signature(function)
@@ -415,6 +368,7 @@ def _about(annotation: object) -> str | None:
 def _check_from_json(tool: str, name: str, schema: object) -> None:
     """Refuse a type of which there is a schema and yet no value that JSON could hold."""
     left = [schema]
+    referred = {each.get("ref"): each for each in cast("Any", schema).get("definitions", ())}
     while left:
         each = left.pop()
         if isinstance(each, list | tuple):
@@ -423,17 +377,41 @@ def _check_from_json(tool: str, name: str, schema: object) -> None:
             continue
         known = cast("Mapping[str, Any]", each)
         kind = known.get("type")
-        if kind in _ONLY_PYTHON:
+        if kind in _ONLY_PYTHON or _is_of_bytes(known):
             raise _refused(tool, name, f"no JSON can be what it is annotated with; {_BIND}")
-        if any(isinstance(value, Enum) and not isinstance(value, str | int) for value in known.get("expected", ())):
-            raise _refused(tool, name, "a Literal of an enum's members is not read from JSON; name the enum, or values")
+        lost = next((value for value in _listed(known) if not _comes_back(value, known)), _MISSING)
+        if lost is not _MISSING and kind == "literal":
+            raise _refused(tool, name, f"{lost!r:.60} in a Literal is not read from JSON; name the enum, or values")
+        if lost is not _MISSING:
+            raise _refused(tool, name, f"{lost!r:.60} is not read from JSON; give the enum texts or numbers as values")
         if kind == "generator":
             raise _refused(tool, name, "it would be read only while the function runs; say list[…] or Sequence[…]")
         if kind in {"set", "frozenset"} and _is_unhashable(known.get("items_schema", {})):
             raise _refused(tool, name, "a set cannot hold what has no hash; say list[…], or freeze the model")
-        if kind == "dict" and not _is_key(known.get("keys_schema", {})):
+        keys = known.get("keys_schema", {})
+        if kind == "dict" and not _is_key(referred.get(keys.get("schema_ref"), keys)):
             raise _refused(tool, name, "the keys of a JSON object are texts; say list[tuple[…, …]], or take other keys")
         left.extend(value for key, value in known.items() if key not in _OTHER_BRANCH)
+
+
+def _listed(schema: Mapping[str, Any]) -> Sequence[object]:
+    """The values that an enum or a Literal admits."""
+    return cast("Sequence[object]", schema.get("members") or schema.get("expected") or ())
+
+
+def _comes_back(value: object, schema: Mapping[str, Any]) -> bool:
+    """Whether one of the values that a schema lists is read from the JSON that it is written as."""
+    try:
+        read: object = SchemaValidator(cast("Any", schema)).validate_json(to_json(value))
+    except Exception:  # noqa: BLE001 - an enum's own code may be run
+        return False
+    return read is value or read == value
+
+
+def _is_of_bytes(schema: Mapping[str, Any]) -> bool:
+    """Whether it is a regular expression for bytes: pydantic has a schema of it, and reads it from no text."""
+    function: object = cast("Any", schema.get("function") or {}).get("function") if schema.get("type") == _PLAIN else 0
+    return getattr(function, "__name__", "") == "pattern_bytes_validator"
 
 
 def _is_unhashable(schema: Mapping[str, Any]) -> bool:
@@ -441,13 +419,23 @@ def _is_unhashable(schema: Mapping[str, Any]) -> bool:
 
 
 def _is_key(schema: Mapping[str, Any]) -> bool:
-    return schema.get("type") not in {"tuple", "named-tuple", "model", "dataclass", "frozenset", *_UNHASHABLE}
+    if any(not isinstance(getattr(each, "value", each), str) for each in _listed(schema)):
+        return False
+    return schema.get("type") not in {"none", "tuple", "named-tuple", "model", "dataclass", "frozenset", *_UNHASHABLE}
 
 
 class _Schemas(GenerateJsonSchema):
     """A default that is no JSON is left out in silence: the function has it all the same."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as pydantic has it
+
+    def enum_schema(self, schema: Any) -> dict[str, Any]:
+        """Of flags, any sum: pydantic reads and writes them, and would list the single ones alone."""
+        found = super().enum_schema(schema)
+        if not issubclass(schema["cls"], Flag):
+            return found
+        single = ", ".join(f"{each.value} ({each.name})" for each in schema["members"])
+        return {"title": found.get("title", ""), "type": "integer", "description": f"A sum of {single}"}
 
 
 def _input_schema(parameters: Sequence[_Parameter], about: Mapping[str, str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 
 from jazz_select.errors import ConfigError, FlowLoadError, ToolError
 from jazz_select.flow.base import FlowRegistry
-from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, yaml_documents
+from jazz_select.flow.data import SUFFIXES, SYNTAX_ERRORS, read_text, syntax_problem, yaml_documents
 from jazz_select.flow.imports import NOT_THERE, import_file, import_folder, import_name, is_package
 from jazz_select.flow.origin import short_path
 from jazz_select.routing.decisions.points import DecisionCallback
@@ -31,11 +31,8 @@ from jazz_select.text import describe_error
 NAME: Final = "TOOLS"
 """What a module calls its tools: a list of `Tool`s, or of functions to make them from; or a function that gives one."""
 
-
 LARGEST: Final = 16 << 20
 """Bytes of a listing that is read."""
-_YAML: Final = (".yaml", ".yml")
-_DATA: Final = (".json", *_YAML)
 POLICY: Final = "POLICY"
 """What a module calls the `DecisionCallback` that chooses where no model is configured."""
 
@@ -65,10 +62,10 @@ def load_tools(source: str | Path) -> Toolbox:
 
 def _remedy(source: Path) -> str:
     """What makes a source without tools one that has some."""
-    if source.suffix.lower() in _DATA and source.is_file():
+    if source.suffix.lower() in SUFFIXES and source.is_file():
         return "give it a list of them, in YAML under `tools:`"
-    data = sorted(each.name for each in source.glob("*") if each.suffix.lower() in _DATA) if source.is_dir() else []
-    named = f"of a folder only .py files are read, so name {data[0]} itself, or " if data else ""
+    data = sorted(each.name for each in source.glob("*") if each.suffix.lower() in SUFFIXES) if source.is_dir() else []
+    named = f"of a folder only .py files are read, so name {data[0]} itself if it has tools, or " if data else ""
     return f"{named}give a module a list named {NAME}"
 
 
@@ -92,8 +89,13 @@ def _flows_aside() -> Generator[None]:
 
 
 def _found(source: str | Path) -> Iterator[Tool]:
-    path = Path(source)
-    if path.suffix.lower() in _DATA and path.is_file():
+    try:
+        path = Path(source)
+    except TypeError as error:
+        given = f"{source!r:.80}"
+        problem = "a source is one name or path; load each of several, and put their values into one list"
+        raise ToolError(given, problem) from error
+    if path.suffix.lower() in SUFFIXES and path.is_file():
         yield from (_listed(path) if path.suffix.lower() == ".json" else _told(path))
         return
     for name in _modules(source):
@@ -114,7 +116,7 @@ def _modules(source: str | Path) -> list[str]:
         if path.suffix.lower() != ".py":
             raise ToolError(path.name, "tools are read from .py, .yaml and .json files")
         return [import_file(path.resolve())]
-    is_name = isinstance(source, str) and path.suffix.lower() not in {".py", *_DATA}
+    is_name = isinstance(source, str) and path.suffix.lower() not in {".py", *SUFFIXES}
     if is_name and source and all(part.isidentifier() for part in str(source).split(".")):
         try:
             return import_name(str(source))

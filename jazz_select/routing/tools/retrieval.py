@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-TOOLS: Final = uuid5(NAMESPACE_DNS, "tools.jazz-select")
+_NAMESPACE: Final = uuid5(NAMESPACE_DNS, "tools.jazz-select")
 """The namespace of tools' ids: no flow has one of them, whatever it is called."""
 _SCOPE: Final = "tools"
 _PARAMETER, _TEXT = 300, 8_000
@@ -187,7 +187,7 @@ def tool_card(tool: Tool) -> FlowCard:
 
 def tool_id(name: str) -> str:
     """The id of the tool of this name, the same in every process, and never that of a flow."""
-    return str(uuid5(TOOLS, name.encode(errors="replace").decode()))
+    return str(uuid5(_NAMESPACE, name.encode(errors="replace").decode()))
 
 
 def tools_scope(agent_id: str) -> AgentScope:

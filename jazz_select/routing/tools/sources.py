@@ -6,18 +6,20 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from itertools import islice
 from operator import methodcaller
 from typing import Any, Final, cast
 
 import orjson
 
 from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
-from jazz_select.json_values import as_json, storable_text
+from jazz_select.json_values import as_json, too_much
 from jazz_select.routing.names.words import check_named
 from jazz_select.routing.schemas.fields import alternatives
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.tool import Tool, Toolbox
-from jazz_select.text import cut, describe_error, in_one_line, one_line
+from jazz_select.text import as_text, cut, describe_error, in_one_line, one_line
+from jazz_select.threads import called_within, in_thread
 
 Calling = Callable[[str, dict[str, Any]], object]
 """Runs a tool by name, with its arguments; sync or async."""
@@ -47,10 +49,13 @@ _NAMED: Final = (
 )
 _UNHEARD: Final = frozenset({-32000, -32001, 408})
 """What clients answer themselves: that the connection broke, or that time ran out."""
+_CLOSED: Final = "its session is closed; keep it open as long as its tools are in use"
 _MOST_PAGES, _MOST_TOOLS = 1_000, 10_000
 _LONGEST_NAME, _LONGEST_DESCRIPTION, _LARGEST_SCHEMA = 500, 20_000, 500_000
 _MOST_PARTS, _LONGEST_WORD, _LONGEST_ERROR = 100, 500, 500
-_LONGEST_TEXT, _LARGEST_STRUCTURE = 100_000, 1_000_000
+_LONGEST_TEXT, _LARGEST_STRUCTURE, _READ_OF_ERROR = 100_000, 1_000_000, 5_000
+_NO_ERROR: Final = (None, False, "false")
+"""What says that nothing failed: whatever else stands there is no clear no."""
 
 
 def tools_of(given: object) -> tuple[Tool, ...]:
@@ -196,9 +201,8 @@ async def tools_from_session(
         raise ConfigError(msg)
     live = _Live(session, asyncio.get_running_loop(), timeout_s)
     listed = await live.listed(provider or "?")
-    return tools_from_mcp(
-        listed, provider=provider, prefix=prefix, call=live.call, destructive=destructive, trusted=trusted
-    )
+    read = partial(tools_from_mcp, listed, provider=provider, prefix=prefix, call=live.call)
+    return await in_thread(read, destructive=destructive, trusted=trusted)  # thousands take longer than a loop may wait
 
 
 def tools_from_openai(
@@ -324,6 +328,10 @@ class _Live:
         except (TypeError, ValueError, RecursionError) as error:
             raise ToolArgumentsError(name, f"they are no JSON: {describe_error(error)}") from error
         try:
+            getattr(self.session, "session", None)  # mcp's `Client` has one as long as it is open, and raises otherwise
+        except RuntimeError as error:
+            raise ToolError(name, _CLOSED) from error
+        try:
             return await self._within(lambda: methodcaller("call_tool", name, sent)(self.session), name)
         except ToolError:
             raise
@@ -336,12 +344,14 @@ class _Live:
         """All pages of the listing. A server that never comes to an end is refused."""
         found: list[object] = []
         cursors: list[str] = []
-        while len(cursors) < _MOST_PAGES and len(found) <= _MOST_TOOLS:
+        while len(cursors) < _MOST_PAGES:
             try:
                 page = await self._within(partial(self._page, cursors[-1] if cursors else None), server)
-                found += _entries(page, "tools")
+                found += islice(_entries(page, "tools"), _MOST_TOOLS + 1 - len(found))
             except Exception as error:
                 raise ToolError(server, f"its server could not list its tools: {describe_error(error)}") from error
+            if len(found) > _MOST_TOOLS:
+                break
             cursor = _text(_said(page, "nextCursor", "next_cursor"))
             if not cursor:
                 return found
@@ -364,19 +374,27 @@ class _Live:
         async def asked() -> object:
             return await ask()
 
-        async with asyncio.timeout(self.timeout_s):
+        async def here() -> object:
             if asyncio.get_running_loop() is self.loop:
                 return await asked()
             if not self.loop.is_running():
                 raise ToolError(name, "the event loop of its session has ended; open one in this loop")
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked(), self.loop))
 
+        try:  # one that does not end when it is cancelled is left
+            return await called_within(here, limit_s=self.timeout_s, name="its session")
+        except BaseExceptionGroup as error:  # of a session's own tasks
+            ending = error.subgroup((KeyboardInterrupt, SystemExit))
+            if ending is not None:
+                raise
+            raise ToolUnheardError(name, describe_error(error)) from error
+
 
 def _fault(name: str, error: Exception) -> ToolError:
     """What an error of a session means: an answer of the server, a call never sent, or one whose end nobody heard."""
     answered: object = getattr(getattr(error, "error", None), "code", None)
     if type(error).__name__ == "ClosedResourceError":
-        return ToolError(name, "its session is closed; keep it open as long as its tools are in use")
+        return ToolError(name, _CLOSED)
     if isinstance(answered, int) and answered not in _UNHEARD:
         return ToolAnswerError(name, cut(" ".join(str(error).split()), _LONGEST_ERROR))
     return ToolUnheardError(name, describe_error(error))
@@ -391,15 +409,15 @@ def _output(name: str, answer: object, *, is_object: bool) -> object:
         return answer
     content: object = _said(answer, "content")
     parts = list(cast("Sequence[object]", content)[: _MOST_PARTS + 1]) if isinstance(content, list | tuple) else []
-    if True in (_said(answer, "isError"), _said(answer, "is_error")):
-        texts = [text for part in parts if (text := _text(_said(part, "text")))]
-        said = " ".join(" ".join(texts).split())
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else parts
+    if any(_said(answer, each) not in _NO_ERROR for each in ("isError", "is_error")):
+        texts = [text[:_READ_OF_ERROR] for part in parts if (text := _text(_said(part, "text")) or _text(part))]
+        said = as_text(" ".join(" ".join(texts).split()))
         raise ToolAnswerError(name, cut(said, _LONGEST_ERROR) or "it said that it failed, and not why")
     structured = _said(answer, "structuredContent", "structured_content")
     if structured is not None:
-        size = len(storable_text(structured))
-        if size > _LARGEST_STRUCTURE:
-            raise ToolUnheardError(name, f"it answered with {size} characters, and {_LARGEST_STRUCTURE} are taken")
+        if excess := too_much(structured, _LARGEST_STRUCTURE):
+            raise ToolUnheardError(name, f"its server {excess}")
         return structured
     if is_object and len(parts) == 1 and (found := _object(_text(_said(parts[0], "text")))) is not None:
         return found
@@ -437,6 +455,8 @@ def _object(text: str) -> dict[str, Any] | None:
 
 def _part(part: object, room: int) -> object:
     """One part of an answer: its text; or what it is, where it is a picture, a sound or a file."""
+    if part is None or isinstance(part, str | int | float):  # no part at all, and yet what was said
+        return cut(str(part), max(room, 0))
     text = _said(part, "text")
     kind = _text(_said(part, "type"))
     if kind == "text":

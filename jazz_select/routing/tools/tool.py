@@ -1,8 +1,10 @@
 """A tool as a value: what it is called, what it takes and gives, and what runs it."""
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from textwrap import dedent
 from typing import Any, Final, cast
 
@@ -139,6 +141,32 @@ def capability(text: str) -> str:
     """One form for all spellings: `Calendar:listEvents`, `cal/list-events` and `calendar.list_events` are one."""
     found = words(_EMAIL.sub("email", text))
     return ".".join(ALIASES.get(word, word) for word in found)
+
+
+def inner_function(function: Callable[..., object]) -> Callable[..., object]:
+    """The function or method that is called in the end: of a partial, and of an object that can be called."""
+    inner = cast("Callable[..., object]", _unbound(function))
+    return inner if inspect.isroutine(inner) else cast("Callable[..., object]", getattr(type(inner), "__call__", inner))  # noqa: B004
+
+
+def _unbound(function: object) -> object:
+    """What a partial is of."""
+    return _unbound(cast("object", function.func)) if isinstance(function, partial) else function
+
+
+def name_of(function: object) -> str:
+    """What a function is called, and of an object that can be called its class."""
+    inner = _unbound(function)
+    return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def docstring_of(function: Callable[..., object]) -> str:
+    """A function's own, and of an object that can be called what its class says."""
+    inner = _unbound(function)
+    if inspect.isroutine(inner):
+        return inspect.getdoc(inner) or ""
+    own: object = inner_function(function).__doc__  # as it is: without one, `getdoc` has that of the builtin
+    return inspect.cleandoc(own) if isinstance(own, str) else inspect.getdoc(type(inner)) or ""
 
 
 def documented(docstring: str) -> tuple[str, Mapping[str, str]]:

@@ -39,7 +39,8 @@ def at_an_agent(tool: Tool, *, steps: bool = True, model: Any = None, **options:
         flow = registry.by_name("pays")
         assert flow is not None
         vars(flow).update(tools=("pay",))
-    return Agent(selector_of(registry, "pays"), [tool], model, **{"open_tools": "all"} | options)
+    given: dict[str, Any] = {"open_tools": "all"} | options
+    return Agent(selector_of(registry, "pays"), [tool], model, **given)
 
 
 async def talk(agent: Agent, *messages: str, context: Any = KNOWN) -> list[Any]:
@@ -219,6 +220,23 @@ async def test_with_other_arguments_than_shown_the_question_is_another() -> None
     assert (second.status, second.text, log) == ("confirming", QUESTION.replace("5", "5000"), [])
     third = await agent.turn("yes", second.conversation, context={"amount": 5_000})
     assert (third.status, log) == ("done", [{"amount": 5_000}])
+
+
+@pytest.mark.spec("005.2")
+async def test_what_differs_far_behind_beside_a_number_beyond_64_bits_is_another_call() -> None:
+    log: list[Any] = []
+
+    def refund(**given: Any) -> None:
+        log.append(given)
+
+    tool = Tool(name="pay", input_schema=obj(to="object"), function=refund, destructive=True)
+    agent = at_an_agent(tool)
+    ours, theirs = ({"to": {"amount": 2**70, "names": ["x" * 1_100, name]}} for name in ("ada", "eve"))
+    first = await agent.turn("pays", context=ours)
+    second = await agent.turn("yes", first.conversation, context=theirs)
+    assert (second.status, log) == ("confirming", [])
+    third = await agent.turn("yes", second.conversation, context=theirs)
+    assert (third.status, log) == ("done", [theirs])
 
 
 @pytest.mark.spec("005.2")

@@ -101,6 +101,17 @@ REPEATED = [
     ("yes, cancel all of them", ""),
     ("yes, A-17, A-17, A-17, A-17", ""),
     ("yes \ue000", ""),
+    ("correct, cancel it", "yes"),
+    ("confirm, cancel my appointment", "yes"),
+    ("I confirm it", "yes"),
+    ("correct it", ""),
+    ("please correct it", ""),
+    ("yes, correct it", ""),
+    ("correct appointment A-17", ""),
+    ("continue my appointment", ""),
+    ("confirm my appointment", ""),
+    ("I confirm A-17", ""),
+    ("confirmo A-17", ""),
 ]
 
 
@@ -139,6 +150,12 @@ def test_no_word_is_both_and_each_phrase_of_the_lists_is_read_as_what_it_is() ->
 
 
 TENTATIVE = [
+    "Has my appointment been cancelled",
+    "Where do I cancel my appointment",
+    "Which appointments were cancelled",
+    "Please refrain from cancelling my appointment",
+    "Cancel my appointment unless it is tomorrow",
+    "Wann wurde mein Termin storniert",
     "don't cancel my appointment",
     "do not cancel it",
     "I would never cancel my appointment",

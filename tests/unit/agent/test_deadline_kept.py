@@ -30,7 +30,14 @@ def slow(name: str, hang: Hang, *, destructive: bool = False) -> Tool:
 
 
 def without_flows(tools: list[Any], model: Any, **options: Any) -> Agent:
-    return Agent(FlowSelector(None, FlowRegistry(), ListMemory([]), "a"), tools, model, approval="never", open_tools="all", **options)
+    return Agent(
+        FlowSelector(None, FlowRegistry(), ListMemory([]), "a"),
+        tools,
+        model,
+        approval="never",
+        open_tools="all",
+        **options,
+    )
 
 
 def both_of(log: list[str], **options: Any) -> Agent:

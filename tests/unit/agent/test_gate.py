@@ -73,6 +73,21 @@ def test_what_was_named_and_nothing_takes_holds(name: str, agreed: Any, known: A
     assert hold == expected
 
 
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        pytest.param("March 5th, 2026", None, id="the year of a date in words"),
+        pytest.param("on the 5th of March 2026, please", None, id="a date in a sentence"),
+        pytest.param("2026年3月5日", None, id="a date that is one word"),
+        pytest.param("order 2026, by March 5th, 2026", ("2026",), id="a number beside a date that has it too"),
+        pytest.param("March 35th, 2026", ("2026",), id="no date"),
+    ],
+)
+def test_a_date_names_nothing_in_particular_however_it_is_written(said: str, named: Any) -> None:
+    hold = GATE.held_by_name(WAITING, flow("pays"), [said], {"day": "2026-03-05"})
+    assert (None if hold is None else hold.named) == named
+
+
 def test_a_yes_is_for_what_was_named_and_leaves_a_doubt_as_it_is() -> None:
     agreed = GATE.agreed(WAITING.model_copy(update={"doubt": ("pay",), "named": ("A-17",)}))
     assert (agreed.doubt, agreed.named, agreed.agreed) == (("pay",), (), ("A-17",))

@@ -1,16 +1,18 @@
 """What was saved and comes back changed: signed, it is refused; unsigned, nothing runs that the flow does not name."""
 
 import asyncio
+import hmac
 import json
 import random
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from jazz_select.agent import Agent, Conversation, Snapshot
 from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError
 from jazz_select.routing import GuidedDecisionPoint, Tool
+from tests.unit.agent.mutations import changed
 from tests.unit.agent.turns import agent_of, destroyer, obj, shop_of
 
 SECRET = b"a secret of some length"
@@ -88,6 +90,95 @@ async def test_what_is_not_signed_with_this_secret_is_refused() -> None:
         conversation.to_json(secret="")
 
 
+def test_a_new_secret_takes_the_place_of_an_old_one() -> None:
+    conversation = Conversation(id="1")
+    before, after, others = "the old one", "the new one", "another's"
+    old, both = conversation.to_json(secret=before), (after, before.encode())
+    assert Conversation.from_json(old, secret=both) == conversation
+    new = Conversation.from_json(old, secret=both).to_json(secret=both)
+    assert new == conversation.to_json(secret=after), "the first signs"
+    for text, secret in ((old, after), (new, [before]), (conversation.to_json(secret=others), both)):
+        with pytest.raises(SnapshotError, match="not signed with this secret"):
+            Conversation.from_json(text, secret=secret)
+
+
+@pytest.mark.parametrize(
+    ("secret", "message"),
+    [
+        ("", "is empty"),
+        (b"", "is empty"),
+        ([], "is empty"),
+        (["new", ""], "is empty"),
+        (7, "not int"),
+        ([None], "not NoneType"),
+    ],
+    ids=["no text", "no bytes", "no list", "one of them", "a number", "a list of nothing"],
+)
+def test_what_nobody_can_sign_with_is_refused(secret: Any, message: str) -> None:
+    for each in (Conversation(), Snapshot(node="ask", state={})):
+        with pytest.raises(ConfigError, match=message):
+            each.to_json(secret=secret)
+        with pytest.raises(ConfigError, match=message):
+            type(each).from_json(each.to_json(), secret=secret)
+
+
+def test_what_one_kind_is_signed_with_signs_no_other() -> None:
+    snapshot = json.loads(Snapshot(node="ask", state={}).to_json(secret=SECRET))
+    both = json.loads(Conversation().to_json()) | snapshot
+    for kind in (Conversation, Snapshot):
+        with pytest.raises(SnapshotError, match="not signed with this secret"):
+            kind.from_json(json.dumps(both), secret=SECRET)
+    own = json.dumps({"version": 1}, separators=(",", ":"))
+    signature = hmac.digest(SECRET, own.encode(), "sha256").hex()
+    with pytest.raises(SnapshotError, match="not signed with this secret"):
+        Conversation.from_json(json.dumps({"version": 1, "signature": signature}), secret=SECRET)
+
+
+@pytest.mark.spec("005.16")
+def test_numbers_of_any_size_are_signed_as_they_are() -> None:
+    snapshot = Snapshot(node="ask", state={"n": 2**70, "share": 1e22, "word": "signature"})
+    text = snapshot.to_json(secret=SECRET)
+    for secret in (SECRET, None):
+        assert Snapshot.from_json(text, secret=secret) == snapshot
+    for other in (str(2**70 + 1), "1.1805916207174113e+21"):
+        with pytest.raises(SnapshotError, match="not signed"):
+            Snapshot.from_json(text.replace(str(2**70), other), secret=SECRET)
+
+
+HOSTILE: list[Any] = [
+    pytest.param(None, id="nothing"),
+    pytest.param(7, id="a number"),
+    pytest.param("", id="an empty text"),
+    pytest.param(b"\xff", id="bytes that are no text"),
+    pytest.param('{"signature": "\ud800"}', id="half a character"),
+    pytest.param('{"signature": "\\ud800"}', id="half a character, escaped"),
+    pytest.param('{"signature": "x", "turns": NaN}', id="no number"),
+    pytest.param('{"signature": "x", "turns": 1e999}', id="endless"),
+    pytest.param('{"signature": "x", "turns": %s}' % ("9" * 10_000), id="ten thousand digits"),
+    *(
+        pytest.param(f'{{"signature": "x", "state": {"[" * levels}{"]" * levels}}}', id=f"{levels} levels")
+        for levels in (150, 260, 1_010, 100_000)
+    ),
+    pytest.param('{"signature": "x", "id": "%s"}' % ("x" * 50_000_000), id="50 MB"),
+]
+
+
+@pytest.mark.parametrize("secret", [None, SECRET], ids=["unsigned", "signed"])
+@pytest.mark.parametrize("text", HOSTILE)
+def test_whatever_is_no_saved_state_is_refused_by_its_type(text: Any, secret: bytes | None) -> None:
+    for kind in (Conversation, Snapshot):
+        with pytest.raises(SnapshotError):
+            kind.from_json(text, secret=secret)
+
+
+def test_of_two_fields_of_one_name_the_last_counts_and_is_what_was_signed() -> None:
+    text = Conversation(turns=3).to_json(secret=SECRET)
+    twice = text.replace('"turns":3', '"turns":7,"turns":3')
+    assert Conversation.from_json(twice, secret=SECRET).turns == 3
+    with pytest.raises(SnapshotError, match="not signed"):
+        Conversation.from_json(text.replace('"turns":3', '"turns":3,"turns":7'), secret=SECRET)
+
+
 def test_a_snapshot_is_signed_in_the_same_way() -> None:
     snapshot = Snapshot(node="ask", state={"message": "hi"})
     text = snapshot.to_json(secret=SECRET)
@@ -96,32 +187,12 @@ def test_a_snapshot_is_signed_in_the_same_way() -> None:
         Snapshot.from_json(text.replace('"ask"', '"delete"'), secret=SECRET)
 
 
-def inside(value: Any) -> list[tuple[Any, Any, Any]]:
-    """Every place in JSON values: what it is in, where there, and what it is."""
-    found: list[tuple[Any, Any]] = []
-    if isinstance(value, dict):
-        found = list(cast("dict[str, Any]", value).items())
-    elif isinstance(value, list):
-        found = list(enumerate(cast("list[Any]", value)))
-    return [*((value, key, part) for key, part in found), *(each for _, part in found for each in inside(part))]
-
-
-HARM: list[Any] = ["", "erase_all", "erase_more", "delete", "0.1", ["refund"], -2, 10**30, 1e308, None, True, [], {}]
-
-
-def changed(value: Any, chance: random.Random) -> Any:
-    """One place of it changed into what might do harm."""
-    owner, key, was = chance.choice(inside(value))
-    owner[key] = chance.choice([*HARM, was * 2 if isinstance(was, str) else -1])
-    return value
-
-
 async def test_of_five_hundred_changes_none_runs_what_the_flow_does_not_name() -> None:
     chance = random.Random(1)
     text = (await saved()).to_json()
     read = 0
     for _ in range(500):
-        value = changed(json.loads(text), chance)
+        value = changed(text, chance)
         log: list[str] = []
         try:
             conversation = Conversation.from_json(json.dumps(value))

@@ -9,7 +9,16 @@ from pydantic import BaseModel
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.agent import Agent
 from jazz_select.errors import ConfigError
-from jazz_select.routing import CHOOSE, FlowExecutor, GuidedDecisionPoint, Plan, PlanStep, run_plan
+from jazz_select.routing import (
+    CHOOSE,
+    FlowExecutor,
+    GuidedDecisionPoint,
+    Plan,
+    PlanStep,
+    SqliteClaims,
+    run_plan,
+    tool_from_function,
+)
 from jazz_select.testing import ScriptedModel
 from tests.unit.agent.turns import agent_of, shop_of
 from tests.unit.routing.shop import find_order, tools
@@ -51,6 +60,8 @@ AGENTS: list[Any] = [
     pytest.param({"decision_callback": "send_mail"}, "or a function of these three", id="a name that decides"),
     pytest.param({"open_router": "x"}, "open_router is a function", id="a name that routes"),
     pytest.param({"approval": "sometimes"}, "approval is one of", id="no policy"),
+    pytest.param({"claims": "claims.db"}, "claims is a store of claims, such as", id="a path for claims"),
+    pytest.param({"claims": SqliteClaims}, "claims is a store of claims, such as", id="a class for claims"),
 ]
 
 
@@ -76,7 +87,12 @@ async def test_an_executor_says_what_steps_are(steps: Any, problem: str) -> None
 
 @pytest.mark.parametrize(
     ("options", "problem"),
-    [({"approve": 3}, "approve is a function"), ({"decision_callback": 3}, "decide"), ({"open_router": 3}, "open_")],
+    [
+        ({"approve": 3}, "approve is a function"),
+        ({"decision_callback": 3}, "decide"),
+        ({"open_router": 3}, "open_"),
+        ({"claims": "claims.db"}, "claims is a store"),
+    ],
 )
 async def test_whoever_is_asked_is_somebody(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
@@ -103,6 +119,18 @@ async def test_a_point_that_is_left_open_says_why(decides: Any, why: str) -> Non
     point = GuidedDecisionPoint(after_step="find_order", candidate_tools=["check_refund", "send_mail"])
     last = (await FlowExecutor(tools(), decides).run(["find_order", point], ORDER)).records[-1]
     assert (last.status, last.error) == ("open", why)
+
+
+async def test_one_that_destroys_and_nobody_decides_on_is_no_choice_between_several() -> None:
+    point = GuidedDecisionPoint(after_step="find_order", candidate_tools=["wipe"])
+    wipe = tool_from_function(find_order, name="wipe", destructive=True)
+    last = (await FlowExecutor([*tools(), wipe]).run(["find_order", point], ORDER)).records[-1]
+    assert (last.status, last.error) == ("open", "nobody decides on wipe: there is no decision_callback")
+
+
+async def test_a_step_that_is_no_tool_is_told_with_the_one_that_it_may_be_misspelt_from() -> None:
+    (record,) = (await FlowExecutor(tools()).run(["find_oder"], ORDER)).records
+    assert record.error == "there is no tool 'find_oder' (did you mean 'find_order'?)"
 
 
 async def test_a_choice_that_nothing_fits_says_so() -> None:

@@ -319,7 +319,7 @@ FIELD: list[tuple[str, str, str, str]] = [
     ("nothing for a list", yaml_of("x") + "  tools:", "tools", r"write \[\]"),
     ("a truth for a text", yaml_of("x") + "  tools: [no]", "tools[0]", "yes, no, on, off"),
     ("a mapping for a text", yaml_of("x") + "  tools: [{a: b}]", "tools[0]", "not dict"),
-    ("one priority", yaml_of("x") + "  priority: [1]", "priority", "at least 2"),
+    ("one priority", yaml_of("x") + "  priority: [1]", "priority", "two whole numbers"),
     ("unknown type", yaml_of("x") + "  type: loop", "type", "'sequential'"),
     ("parts without a type", yaml_of("x") + "  flows: [y]", "flows", "add `type: sequential`"),
     ("branches of a sequence", sequence_of("x", "y") + "  branches: [[a, y]]", "branches", "conditional` only"),
@@ -358,7 +358,18 @@ FILES: list[tuple[str, str, bytes, str]] = [
     ("a text", "a.yaml", b"hello", "a list of flows"),
     ("a mapping under flows", "a.yaml", b"flows: {a: b}", "a list of flows"),
     ("something next to flows", "a.yaml", b"flows: []\nextra: 1", "'extra'"),
+    ("tools", "a.yaml", b"tools:\n- name: a\n", "holds tools and no flows; load_tools reads it"),
+    ("a listing", "a.json", b'{"tools": [{"name": "a", "inputSchema": {}}]}', "holds tools and no flows"),
     ("a tab", "a.yaml", b"- name: a\n\tdescription: b", "line 2.*spaces, not tabs"),
+    ("a colon", "a.yaml", b"- name: a\n  description: b: c", "line 2.*a text with a colon in it needs quotes"),
+    (
+        "a brace",
+        "a.yaml",
+        b"- name: a\n  reply: {day} is free",
+        "line 2.*begins with a brace or a quote needs quotes",
+    ),
+    ("a mark", "a.yaml", b"- name: a\n  reply: @home", "line 2.*begins with such a mark needs quotes"),
+    ("a star", "a.yaml", b"- name: a\n  reply: *new", "line 2.*begins with a star needs quotes"),
     ("a key twice", "a.yaml", b"- name: a\n  name: b", "line 1: 'name' stands twice"),
     ("a key twice in json", "a.json", b'{"name": "a", "name": "b"}', "'name' stands twice"),
     ("broken json", "a.json", b"[{", "line 1 column 3"),
@@ -369,7 +380,13 @@ FILES: list[tuple[str, str, bytes, str]] = [
     ("other suffix", "a.toml", b"", r"\.py, \.json, \.yaml, \.yml"),
     ("no suffix", "flows", b"", "without a suffix"),
     ("raising", "a.py", b"\nraise ValueError('oh')", r"ValueError: oh \(.*a\.py:2\)"),
-    ("leaving", "a.py", b"raise SystemExit(3)", "SystemExit: 3"),
+    ("leaving", "a.py", b"raise SystemExit(3)", "SystemExit: 3.*; put what it does as a program under `if __name__"),
+    (
+        "a loop",
+        "a.py",
+        b"raise RuntimeError('asyncio.run() cannot be called')",
+        "RuntimeError.*; put what it does as a",
+    ),
     ("no python", "a.py", b"x = (", "SyntaxError: .*never closed"),
     ("missing module", "a.py", b"import not_there_at_all", "'not_there_at_all'.*__init__.py"),
     ("no flow", "a.py", b"x = 1", "no flows in it"),
@@ -435,6 +452,7 @@ def test_a_flow_that_is_wrong_is_named_with_its_line(tmp_path: Path, registry: F
     write(tmp_path, {"a.py": class_of("x").replace('"1", "2", ', "")})
     with pytest.raises(FlowValidationError, match="examples: has 3") as caught:
         load_flows(tmp_path, registry)
+    assert caught.value.place.startswith("a.")
     assert caught.value.place.endswith("a.py:4)")
 
 

@@ -129,7 +129,14 @@ WRONG: dict[str, tuple[str, str]] = {
     ),
     "a number": ("chain: [12]", r"chain\[0\]: has to be a text, not int 12"),
     "a text for a chain": ("chain: lookup_order", r"chain: has to be a list"),
-    "a list for a reply": ("reply: [a]", r"reply: has to be a text"),
+    "a list for a reply": ("reply: [a]", r"reply: has to be a text, not list \['a'\]$"),
+    "a reply that YAML reads as a mapping": ("reply: {day}", r"reply: has to be a text, .*; if it is one, put quotes"),
+    "a step with a colon": ("steps: [Find: it]", r"steps\[0\]: has to be a text, .*; if it is one, put quotes"),
+    "one number": ("priority: 1", r"priority: has to be a list of two whole numbers such as \[1, 0\], not int 1"),
+    "three numbers": (
+        "priority: [1, 2, 3]",
+        r"priority: has to be a list of two whole .*, not list \[1, 2, 3\]",
+    ),
 }
 
 

@@ -2,13 +2,14 @@
 
 import logging
 from dataclasses import replace
+from typing import Any
 
 import orjson
 import pytest
 
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import DuplicateToolError
-from jazz_select.routing import run_plan
+from jazz_select.routing import Tool, run_plan
 from jazz_select.routing.plans.tool_asker import ToolAsker, ToolRecord, tool_messages
 from jazz_select.testing import ScriptedModel
 from tests.unit.routing.shop import tools
@@ -100,3 +101,48 @@ async def test_a_text_is_an_answer_too_even_with_a_single_tool() -> None:
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(DuplicateToolError):
         ToolAsker(ScriptedModel(CALL), [*tools(), *tools()])
+
+
+# --- tools of others ----------------------------------------------------------------
+
+
+@pytest.mark.spec("005.11")
+async def test_what_no_call_can_satisfy_is_not_shown_and_counted() -> None:
+    closed = {"type": "object", "required": ["order"], "additionalProperties": False}
+    never = [Tool(name=f"never_{number}", input_schema=closed) for number in range(7)]
+    choice = await ToolAsker(ScriptedModel(CALL), [*never, *tools()]).ask("where is A1?")
+    assert choice.record.tools_shown == tuple(tool.name for tool in tools())
+    (note,) = choice.record.notes
+    assert note.startswith("7 not shown, as no arguments are valid by their schemas: never_0, never_1")
+    assert note.endswith("and 2 more")
+
+
+async def test_of_many_tools_all_are_shown() -> None:
+    many = [Tool(name=f"tool_{number}") for number in range(1_000)]
+    choice = await ToolAsker(ScriptedModel(CALL), many).ask("where is A1?")
+    assert choice.record.tools_shown == tuple(tool.name for tool in many)
+
+
+def deep(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"not": schema}
+    return schema
+
+
+ODD: dict[str, tuple[str, dict[str, Any]]] = {
+    "half a pair in a name": ("odd\ud800", {"type": "string"}),
+    "half a pair in a value": ("odd", {"enum": ["\ud800"]}),
+    "a number without end": ("odd", {"maximum": 10**400}),
+    "keys that are none": ("odd", {"enum": [{1: 2}]}),
+    "too deep": ("odd", deep(2_000)),
+}
+
+
+@pytest.mark.spec("004.1")
+@pytest.mark.parametrize(("name", "part"), ODD.values(), ids=ODD)
+def test_no_oddity_of_a_tool_takes_its_parameters_away(name: str, part: dict[str, Any]) -> None:
+    tool = Tool(name=name, input_schema={"type": "object", "properties": {"email": {"type": "string"}, "odd": part}})
+    _, user = tool_messages("x", [tool])
+    (line,) = (each for each in user.content.splitlines() if each.startswith('{"id"'))
+    assert {"email", "odd"} == orjson.loads(line)["parameters"]["properties"].keys()

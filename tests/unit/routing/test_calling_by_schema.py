@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +11,7 @@ from jazz_select.routing import CHOOSE, ChainAnalyzer, FlowExecutor, Tool, assig
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Field
 from jazz_select.routing.schemas.fields import fields, type_text
-from jazz_select.routing.schemas.validity import invalid
+from jazz_select.routing.schemas.validity import Checker, invalid
 from tests.unit.routing.shop import INTEGER, STRING, obj
 
 EITHER = {"type": "object", "properties": {"email": STRING, "phone": STRING}}
@@ -57,8 +57,10 @@ def test_the_best_way_to_call_a_tool_counts() -> None:
         {"type": "string"},
         {"type": "object", "properties": {"phone": STRING}, "minProperties": 2, "maxProperties": 1},
         {"anyOf": [{"type": "array"}, {"properties": {"phone": False}, "required": ["phone"]}]},
+        {"properties": {"zip": STRING}, "required": ["phone"], "unevaluatedProperties": False},
+        {"allOf": [obj({"zip": STRING})], "required": ["phone"], "unevaluatedProperties": False},
     ],
-    ids=["branches", "no value", "not allowed", "no object", "counts", "any of none"],
+    ids=["branches", "no value", "not allowed", "no object", "counts", "any of none", "unevaluated", "in no branch"],
 )
 async def test_a_tool_that_no_call_can_satisfy_is_never_listed(takes: Any) -> None:
     made = [tool("look", obj({}), obj({"phone": STRING})), tool("never", takes), tool("call", obj({"phone": STRING}))]
@@ -181,3 +183,68 @@ def test_what_is_compared_for_one_choice_is_bounded_in_all() -> None:
     assert calls_of(lambda: analyzer.successors("gives")) < MOST_CALLS
     (found,) = analyzer.successors("gives")
     assert found.compatibility_score == 0.5
+
+
+# --- what a schema says of what nothing else in it looks at --------------------------
+
+A, B = ({"properties": {name: True}} for name in "ab")
+ONE_ITEM: dict[str, Any] = {"prefixItems": [True]}
+NO_NAMES, NO_ITEMS = {"unevaluatedProperties": False}, {"unevaluatedItems": False}
+OLD = {"$schema": "http://json-schema.org/draft-07/schema#"}
+UNEVALUATED: dict[str, tuple[Any, Any, bool | None]] = {
+    "told": ({**A, **NO_NAMES}, {"a": 1}, True),
+    "not told": ({**A, **NO_NAMES}, {"b": 1}, False),
+    "not as it is said": ({**A, "unevaluatedProperties": STRING}, {"b": 1}, False),
+    "as it is said": ({**A, "unevaluatedProperties": STRING}, {"b": "x"}, True),
+    "told in a part": ({"allOf": [A, B], **NO_NAMES}, {"a": 1, "b": 1}, True),
+    "told elsewhere": ({"$defs": {"a": A}, "$ref": "#/$defs/a", **NO_NAMES}, {"a": 1}, True),
+    "in no part": ({"allOf": [A, B], **NO_NAMES}, {"c": 1}, False),
+    "by either": ({"anyOf": [A, B], **NO_NAMES}, {"a": 1}, None),
+    "by neither": ({"anyOf": [A, B], **NO_NAMES}, {"c": 1}, False),
+    "by a pattern": ({"patternProperties": {"^a": True}, **NO_NAMES}, {"c": 1}, None),
+    "by whatever comes": ({**A, "$dynamicRef": "#x", **NO_NAMES}, {"c": 1}, None),
+    "a draft without it": ({**OLD, **A, **NO_NAMES}, {"c": 1}, True),
+    "first": ({**ONE_ITEM, **NO_ITEMS}, [1], True),
+    "second": ({**ONE_ITEM, **NO_ITEMS}, [1, 2], False),
+    "second of parts": ({"allOf": [ONE_ITEM], **NO_ITEMS}, [1, 2], False),
+    "any": ({"allOf": [{"items": True}], **NO_ITEMS}, [1, 2], True),
+    "what is contained": ({"contains": INTEGER, **NO_ITEMS}, [1], None),
+}
+
+
+@pytest.mark.spec("005.11")
+@pytest.mark.parametrize(("schema", "value", "valid"), UNEVALUATED.values(), ids=UNEVALUATED)
+def test_what_nothing_else_looks_at_is_decided_or_in_doubt(schema: Any, value: Any, valid: bool | None) -> None:
+    assert assignable({"const": value}, schema) == (0.5 if valid is None else float(valid))
+    if valid is not None and isinstance(value, dict):
+        assert bool(invalid(schema, cast("Any", value))) is not valid
+
+
+FAILING_BY_A_TEXT = {"type": "string", "pattern": "^a"}
+CALLS: dict[str, tuple[Any, Any, str]] = {
+    "one of two patterns": ({"oneOf": [FAILING_BY_A_TEXT, {**FAILING_BY_A_TEXT, "pattern": "^b"}]}, "a", ""),
+    "not a pattern": ({"not": FAILING_BY_A_TEXT}, "b", ""),
+    "not a pattern of names": ({"not": {"patternProperties": {"^a": False}}}, {"a": 1}, ""),
+    "no text": ({"oneOf": [FAILING_BY_A_TEXT, {"type": "null"}]}, 1, "1 is not valid under any"),
+    "beyond 64 bits": ({"maximum": 2**64, "type": "integer"}, "many", "'many' is not of type 'integer'"),
+    "beyond a float": ({"maximum": 1}, 10**400, "1000000"),
+}
+
+
+@pytest.mark.spec("005.11")
+@pytest.mark.parametrize(("schema", "value", "told"), CALLS.values(), ids=CALLS)
+def test_no_call_is_refused_for_what_is_not_looked_at(schema: Any, value: Any, told: str) -> None:
+    said = invalid({"type": "object", "properties": {"x": schema}}, {"x": value})
+    assert told in said
+    assert bool(said) is bool(told)
+
+
+@pytest.mark.spec("005.11")
+@pytest.mark.parametrize("frames", range(0, 60, 3))
+def test_a_circle_of_references_fails_as_an_error_wherever_it_is_met(frames: int) -> None:
+    circle: dict[str, Any] = {"properties": {"a": {"$ref": "#"}}, "if": {"$ref": "#"}, "patternProperties": {"x": {}}}
+
+    def deeper(left: int) -> str:
+        return deeper(left - 1) if left else Checker(circle).problems({"a": {"a": 1}})
+
+    assert "could not be checked" in deeper(frames)

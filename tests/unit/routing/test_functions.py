@@ -42,6 +42,20 @@ class Level(enum.IntEnum):
     LOW = 1
 
 
+class Rights(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+class Ways(enum.Flag):
+    LEFT = 1
+    RIGHT = 2
+
+
+class Half(enum.Enum):
+    ONE = 0.5
+
+
 class Size(enum.StrEnum):
     S = "s"
 
@@ -144,6 +158,10 @@ TYPES: list[tuple[Any, Any, Any, Any]] = [
     (SecretStr, "hush", SecretStr("hush"), "**********"),
     (Colour, "red", Colour.RED, ...),
     (Level, 1, Level.LOW, ...),
+    (Rights, 3, Rights.READ | Rights.WRITE, 3),
+    (list[Ways | None], [3, 0, None], [Ways.LEFT | Ways.RIGHT, Ways(0), None], ...),
+    (Half, 0.5, Half.ONE, ...),
+    (re.Pattern, "a+", re.compile("a+"), ...),
     (Literal["a", 2], 2, 2, ...),
     (Literal[Size.S], "s", Size.S, ...),
     (Item, {"sku": "x", "made": "2026-05-01"}, Item(sku="x", made=date(2026, 5, 1)), ...),

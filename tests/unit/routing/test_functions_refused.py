@@ -1,7 +1,8 @@
 """What can be no tool is refused while it is made; what is said of parameters; and calls that do not fit."""
 
 import enum
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
+import re
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import date
 from typing import Annotated, Any, Literal
 
@@ -24,6 +25,27 @@ async def called(tool: Tool, arguments: dict[str, Any]) -> StepOutcome:
 
 class Colour(enum.Enum):
     RED = "red"
+
+
+class Pair(enum.Enum):
+    ONE = (1, 2)
+
+
+class Day(enum.Enum):
+    FIRST = date(2026, 5, 1)
+
+
+class Tag(enum.Enum):
+    A = b"a"
+
+
+class Rights(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+class Paired(BaseModel):
+    pair: Pair
 
 
 class Item(BaseModel):
@@ -82,6 +104,15 @@ def keys(values: dict[tuple[int, int], str]) -> None: ...
 def no_hash(values: set[Item]) -> None: ...
 def lists_in_a_set(values: set[list[int]]) -> None: ...
 def members(value: Literal[Colour.RED]) -> None: ...
+def bytes_in_a_literal(value: Literal[b"a"]) -> None: ...
+def pairs(value: Pair) -> None: ...
+def days(values: list[Day | None]) -> None: ...
+def tags(value: Tag) -> None: ...
+def in_a_model(value: Paired) -> None: ...
+def of_bytes(values: list[re.Pattern[bytes]]) -> None: ...
+def by_rights(values: tuple[Rights, dict[Rights, int]]) -> None: ...
+def by_number(values: dict[Literal[1, 2], str]) -> None: ...
+def by_nothing(values: dict[None, str]) -> None: ...
 
 
 REFUSED: list[tuple[Any, str]] = [
@@ -105,7 +136,16 @@ REFUSED: list[tuple[Any, str]] = [
     (keys, "parameter 'values': the keys of a JSON object are texts"),
     (no_hash, "parameter 'values': a set cannot hold what has no hash; say list"),
     (lists_in_a_set, "parameter 'values': a set cannot hold what has no hash"),
-    (members, "parameter 'value': a Literal of an enum's members is not read from JSON"),
+    (members, "parameter 'value': <Colour.RED: 'red'> in a Literal is not read from JSON; name the enum"),
+    (bytes_in_a_literal, "parameter 'value': b'a' in a Literal is not read from JSON"),
+    (pairs, r"parameter 'value': <Pair.ONE: \(1, 2\)> is not read from JSON; give the enum texts or numbers"),
+    (days, r"parameter 'values': <Day.FIRST: datetime.date\(2026, 5, 1\)> is not read from JSON"),
+    (tags, "parameter 'value': <Tag.A: b'a'> is not read from JSON"),
+    (in_a_model, "parameter 'value': <Pair.ONE"),
+    (of_bytes, "parameter 'values': no JSON can be what it is annotated with"),
+    (by_rights, "parameter 'values': the keys of a JSON object are texts"),
+    (by_number, "parameter 'values': the keys of a JSON object are texts"),
+    (by_nothing, "parameter 'values': the keys of a JSON object are texts"),
     (Shop.take, "parameter 'self': it is a method without its object; give the method of an object"),
     (Item, "a class makes objects; give a function"),
     (lambda: 1, "a lambda has no name that could be called; give it one with name="),
@@ -204,6 +244,12 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "no item": ({"when": "2026-05-01", "items": [{}]}, "'sku' is a required property"),
     "one too many": ({"when": "2026-05-01", "more": 1}, "'more' was unexpected"),
     "too few": ({}, "function needs 'when'"),
+    "beyond a float": ({"when": "2026-05-01", "weight": 10**400}, "weight: Input should be a valid number"),
+    "beyond a float, within": (
+        {"when": "2026-05-01", "weights": [1, -(10**400)]},
+        "weights.1: Input should be a valid",
+    ),
+    "beyond all digits": ({"when": "2026-05-01", "weight": 10**5000}, "weight: Input should be a valid number"),
 }
 
 
@@ -212,7 +258,7 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
 async def test_what_the_function_does_not_take_is_told_and_nothing_is_called(arguments: Any, told: str) -> None:
     ran: list[object] = []
 
-    def function(when: date, items: tuple[Item, ...] = ()) -> None:
+    def function(when: date, items: tuple[Item, ...] = (), weight: float = 1.0, weights: Sequence[float] = ()) -> None:
         ran.append((when, items))
 
     step = await called(tool_from_function(function, destructive=True), arguments)

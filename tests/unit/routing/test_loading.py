@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jazz_select.errors import DuplicateToolError, FlowLoadError, ToolError
+from jazz_select.flow.loading import load_flows
 from jazz_select.routing.tools.loading import load_policy, load_tools
 
 TOOLS = '''
@@ -93,6 +94,14 @@ def test_what_holds_no_tools_is_said(tmp_path: Path, name: str, text: str | None
 def test_a_source_that_is_not_there_is_no_matter_of_flows(source: str) -> None:
     with pytest.raises(ToolError, match=f"'{source}': there is no such package, folder or file, seen from "):
         load_tools(source)
+
+
+@pytest.mark.parametrize("source", [["tools.py"], None], ids=repr)
+def test_several_sources_are_not_one(source: Any) -> None:
+    with pytest.raises(ToolError, match="a source is one name or path; load each of several, and put their values"):
+        load_tools(source)
+    with pytest.raises(FlowLoadError, match="a source is one name or path; load each of several by itself"):
+        load_flows(source)
 
 
 def test_a_folder_of_listings_alone_says_that_a_listing_is_named_itself(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -193,6 +194,10 @@ ANSWERS: list[tuple[str, Any, Any, object]] = [
     ("what the caller made of it", None, {"n": 1}, {"n": 1}),
     ("a plain value", None, 5, 5),
     ("a mapping with content", None, {"content": "hello"}, {"content": "hello"}),
+    ("a text for a list", None, {"content": "hello", "isError": False}, "hello"),
+    ("values for parts", None, {"content": ["a", 1, None], "isError": False}, "a\n1\nNone"),
+    ("no failure, in words", None, {"content": [text("a")], "isError": "false"}, "a"),
+    ("numbers without end", None, {"structuredContent": {"n": float("nan"), "m": 10**400}}, {"n": None, "m": 10**400}),
 ]
 
 
@@ -264,12 +269,21 @@ async def test_an_answer_is_bounded(answer: Any, limit: int) -> None:
     assert "characters cut" in str(step.output)
 
 
+@pytest.mark.parametrize("mark", ["true", 1, "yes", {}], ids=str)
+async def test_what_is_no_clear_no_is_a_failure(mark: object) -> None:
+    answer = {"content": [{"type": "text", "text": "half\ud800"}], "isError": mark}
+    (tool,) = tools_from_mcp([{"name": "a"}], call=lambda name, arguments: answer)
+    error = (await called(tool)).error
+    assert error is not None
+    assert error.message == "a failed: half?"
+
+
 async def test_what_is_too_large_to_take_may_have_been_done() -> None:
     answer = {"structuredContent": {"a": "x" * 1_100_000}}
     (tool,) = tools_from_mcp([{"name": "a"}], call=lambda name, arguments: answer)
     error = (await called(tool)).error
     assert error is not None
-    assert (error.unknown, "it answered with 11000" in error.message) == (True, True)
+    assert (error.unknown, "its server returned more than 1000000 characters" in error.message) == (True, True)
     assert len(error.message) < 200
 
 
@@ -315,6 +329,9 @@ UNLISTED: dict[str, tuple[list[Any], str]] = {
     "no list": ([{"items": []}], "could not list its tools: ToolError"),
     "an error": ([], "tool 'shop': its server could not list its tools: IndexError"),
     "no name": ([{"tools": [{}]}], "it has no name"),
+    "too many at once": ([{"tools": [{"name": f"a{number}"} for number in range(10_001)]}], "more than 10000 tools"),
+    "no tool at all": ([{"tools": [1]}], "an entry of a listing is a mapping"),
+    "nothing": ([{"tools": None}], "a listing is a list of tools"),
 }
 
 
@@ -372,6 +389,32 @@ async def test_what_is_no_json_is_not_sent() -> None:
     step = await called(tool, {"given": object()})
     assert step.error is not None
     assert (step.error.fault, session.asked) == ("arguments", [None])
+
+
+async def stubborn() -> object:
+    with suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    await asyncio.Event().wait()
+
+
+async def cancels_itself() -> object:
+    raise asyncio.CancelledError
+
+
+async def falls_in_a_group() -> object:
+    raise BaseExceptionGroup("tasks", [asyncio.CancelledError()])
+
+
+@pytest.mark.spec("005.10")
+@pytest.mark.parametrize("ends", [stubborn, cancels_itself, falls_in_a_group], ids=lambda each: each.__name__)
+async def test_a_session_that_ends_oddly_leaves_a_call_unknown_and_no_listing(ends: Any) -> None:
+    (tool,) = await tools_from_session(Session([ONE], ends), timeout_s=0.05)
+    error = (await called(tool)).error
+    assert error is not None
+    assert error.unknown
+    session: Any = SimpleNamespace(list_tools=ends, call_tool=print)
+    with pytest.raises(ToolError, match="could not list its tools"):
+        await tools_from_session(session, timeout_s=0.05)
 
 
 @pytest.mark.spec("005.10")

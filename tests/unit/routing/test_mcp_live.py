@@ -205,6 +205,14 @@ async def test_what_a_live_server_answers(over: Any, script: Path) -> None:
         assert wrong.error.fault == "arguments"
 
 
+async def test_a_call_by_a_client_that_is_closed_was_surely_not_made(script: Path) -> None:
+    async with over_http(script) as session:
+        tools = {tool.name: tool for tool in await tools_from_session(session)}
+    run = await FlowExecutor([tools["cancel_order"]]).run(["cancel_order"], {"order_number": "A-1"})
+    assert (run.status, run.records[0].unknown) == ("failed", False)
+    assert "its session is closed; keep it open" in run.records[0].error
+
+
 @pytest.mark.spec("005.10")
 @everywhere
 async def test_a_call_that_is_left_is_cancelled_at_the_server(over: Any, script: Path, tmp_path: Path) -> None:
