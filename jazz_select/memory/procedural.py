@@ -386,7 +386,8 @@ class ProceduralMemory:
             dry_run: Only say what would happen.
             progress: Called with (flows written, flows to write) after each batch.
             cases: Labelled requests, (text, flow id): they make confidence better, and it does without.
-            allow_delete: Also where that deletes more than 5 flows, and more than half of the agent's.
+            allow_delete: Also where that deletes more than 5 flows, and more than half of the agent's. Entries that
+                cannot be read count as flows, but for those that are written anew.
 
         Raises:
             SyncDeletesError: It would, and may not; nothing was written.
