@@ -1,20 +1,25 @@
 """What a flow's fields have to be: types, bars, and the spelling of attributes that were meant to be fields."""
 
+import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import get_annotations
+from string import Formatter
 from typing import cast
 from unicodedata import category
 
 from jazz_select.errors import FlowValidationError
 from jazz_select.flow.origin import locate
+from jazz_select.text import beginning
 
 _TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases")
 _PRIORITY = 2
 _PRIORITY_LIMIT = 1_000_000
 _BREAKS = {"Cc", "Zl", "Zp"}
+_FORMAT_OF_A_TEXT = re.compile(r"(.?[<>^])?0?\d{0,3}(\.\d{1,3})?s?", re.DOTALL)
+_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +120,24 @@ def _check_priority(subject: Subject, value: object) -> None:
         raise subject.error("priority", f"has to be two whole numbers such as (0, 0), not {describe(shown)}")
     if not all(abs(cast("int", number)) < _PRIORITY_LIMIT for number in numbers):
         raise subject.error("priority", f"has to be numbers between -{_PRIORITY_LIMIT} and {_PRIORITY_LIMIT}")
+
+
+def fault_in_reply(reply: str) -> str:
+    """Why no facts, which are texts by their names, can ever fill this template; empty where some can."""
+    try:
+        parts = list(Formatter().parse(reply))
+    except ValueError as error:
+        return f"is no template ({error}); a fact stands in braces, {{order_id}}, and a brace alone is written twice"
+    for _, name, spec, conversion in parts:
+        if name is None:
+            continue
+        if not name or name.isdecimal():
+            return "has braces without the name of a fact in them; name one, or write the braces twice: {{}}"
+        if any(mark in name for mark in ".[]{"):
+            return f"asks for a part of a fact, {{{beginning(name, _SHOWN)}}}; facts are texts: name one by itself"
+        if conversion not in {None, "s", "r", "a"} or not _FORMAT_OF_A_TEXT.fullmatch(spec or ""):
+            return f"formats {{{beginning(name, _SHOWN)}}} in a way that texts do not have; write the name alone"
+    return ""
 
 
 def describe(value: object) -> str:

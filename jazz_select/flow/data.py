@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from jazz_select.errors import FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, Flow
-from jazz_select.flow.checks import describe
+from jazz_select.flow.checks import describe, fault_in_reply
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
 from jazz_select.flow.origin import read_from, short_path
 from jazz_select.text import beginning
@@ -115,6 +115,8 @@ def read_flows(file: Path) -> Iterator[BaseFlow]:
             flow = _build(data, place=_place(file, number))
         if data.chain:
             flow.chain = _chain(data, place=_place(file, number))
+        if fault := fault_in_reply(data.reply):
+            raise FlowValidationError(data.name, "reply", fault, place=_place(file, number))
         if data.reply:
             flow.reply = data.reply
         yield flow
