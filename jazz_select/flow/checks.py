@@ -19,7 +19,10 @@ _PRIORITY = 2
 _PRIORITY_LIMIT = 1_000_000
 _BREAKS = {"Cc", "Zl", "Zp"}
 _FORMAT_OF_A_TEXT = re.compile(r"(.?[<>^])?0?\d{0,3}(\.\d{1,3})?s?", re.DOTALL)
-_SHOWN = 80
+_SHOWN, _MOST_NAMED = 80, 10
+_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""They turn the direction of what stands after them, in whatever the name is written into."""
+_UNSEEN = {"Cf", "Mn", "Me", "Zs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,12 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
     name = cast("str", fields["name"])
     if not name:
         raise subject.error("name", "is missing; give the flow a name of its own")
+    if name.isascii():
+        pass
+    elif _TURNING.search(name):
+        raise subject.error("name", "has characters in it that turn the direction of text; take them out")
+    elif all(category(character) in _UNSEEN for character in name):
+        raise subject.error("name", "has nothing in it that can be seen; give the flow a name of its own")
     if name != name.strip() or any(category(character) in _BREAKS for character in name):
         raise subject.error("name", "has blanks around it, or line breaks or control characters in it; take them out")
     for field in _TEXTS:
@@ -81,7 +90,10 @@ def _check_examples(subject: Subject, examples: Sequence[str], least: int) -> No
         places.setdefault(example.strip().casefold(), []).append(number)
     repeated = [numbers for numbers in places.values() if len(numbers) > 1]
     if repeated:
-        listed = "; ".join(f"{examples[n[0] - 1]!r} (number {' and '.join(map(str, n))})" for n in repeated)
+        listed = "; ".join(
+            f"{beginning(examples[n[0] - 1], _SHOWN)!r} (number {' and '.join(map(str, n[:_MOST_NAMED]))})"
+            for n in repeated[:_MOST_NAMED]
+        )
         raise subject.error("examples", f"repeats {listed}; each example has to be a different request")
     if len(places) < least:
         missing = least - len(places)
