@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
 from jazz_select.memory.encoder import Encoder
-from jazz_select.memory.engines.points import fault_at
+from jazz_select.memory.engines.points import SYNCED, fault_at
 from jazz_select.memory.fit.model import UNREAD, RecallModel
 from jazz_select.memory.recall import RecallScope, Retriever, nothing_indexed
 from jazz_select.memory.sync import IndexWriter, SyncReport
@@ -111,12 +111,22 @@ class Agents:
         model = RecallModel.from_note(note, dim=self._dim)
         flows = await self._store.count(agent_id)
         notes = [UNREAD] if model.caveat == UNREAD else []
-        if model.flows is not None and flows < len(model.flows):
+        if note is None and flows:
+            payloads = await self._store.payloads(agent_id)
+            notes += [_cut_short(agent_id)] if any(each.get(SYNCED) for each in payloads.values()) else []
+        elif model.flows is not None and flows < len(model.flows):
             notes.append(
                 f"the index has {flows} of the {len(model.flows)} flows that were last written for agent {agent_id!r}: "
                 "run sync_registry (jazz-select sync), which writes the others anew"
             )
         return AgentState(model=model, elsewhere=elsewhere, read_at=monotonic(), flows=flows, notes=tuple(notes))
+
+
+def _cut_short(agent_id: str) -> str:
+    return (
+        f"the last sync of agent {agent_id!r} was cut short, or the index has lost what was noted of its flows: "
+        "there may be more of them; run sync_registry (jazz-select sync)"
+    )
 
 
 def checked_agent(agent_id: object) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from threadpoolctl import threadpool_limits
@@ -140,7 +141,8 @@ class IndexWriter:
         """Write a flow, and let its names be known."""
         _check([card], agent_id)
         rows = await in_thread(self._encoder.rows, [card])
-        await self._store.upsert(self._encoder.points(agent_id, [card], rows))
+        is_noted = await self._store.read_note(agent_id) is not None
+        await self._store.upsert(self._encoder.points(agent_id, [card], rows, synced=is_noted))
         await self.outdate(agent_id, card)
 
     async def outdate(self, agent_id: str, card: FlowCard | None = None, *, without: str = "") -> None:
@@ -234,7 +236,8 @@ class IndexWriter:
         for start in range(0, total, BATCH):
             batch = [cards[each] for each in plan.write[start : start + BATCH]]
             rows = await in_thread(self._encoder.rows, batch)
-            await self._store.upsert(await in_thread(self._encoder.points, agent_id, batch, rows))
+            points = partial(self._encoder.points, agent_id, batch, rows, synced=True)
+            await self._store.upsert(await in_thread(points))
             made |= {each: vectors for each, vectors in rows.items() if each in kept}
             if progress:
                 progress(start + len(batch), total)
