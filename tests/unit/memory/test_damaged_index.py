@@ -1,5 +1,6 @@
 """An index that has lost something says so: a typed error, or a note. `make index` damages each of its files."""
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,6 +43,27 @@ async def test_a_place_far_away_is_an_error_and_takes_no_memory(tmp_path: Path, 
     _damage(tmp_path, damage)
     with pytest.raises(IndexUnusableError, match=r"[Dd]elete the folder"):
         await ProceduralMemory.open(tmp_path, embedder=HashEmbedder(32))
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_entries_at_random_are_read_as_the_engine_reads_them(tmp_path: Path, seed: int) -> None:
+    """Whatever stands there: an error, or flows, all of them the agent's and as many as it is said."""
+    await _synced(tmp_path)
+    dice = random.Random(seed)
+
+    def garble(data: bytes) -> bytes:
+        at = dice.randrange(len(data))
+        return data[:at] + dice.randbytes(dice.choice([1, 2, 20])) + data[at + dice.choice([1, 2, 20]) :]
+
+    _damage(tmp_path, garble)
+    try:
+        async with await ProceduralMemory.open(tmp_path, embedder=HashEmbedder(32)) as memory:
+            names = {each["flow_name"] for each in await memory.list_flows("a")}
+            found = await memory.recall("please give money back for a delivered order", "a")
+    except IndexUnusableError:
+        return
+    assert names <= {each.name for each in FLOWS}
+    assert found.notes or names == {each.name for each in FLOWS}
 
 
 @pytest.mark.spec("005.17")
