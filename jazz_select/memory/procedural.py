@@ -122,6 +122,11 @@ class Agents:
                 f"the index has {flows} of the {len(model.flows)} flows that were last written for agent {agent_id!r}: "
                 "run sync_registry (jazz-select sync), which writes the others anew"
             )
+        elif model.flows is not None and flows > len(model.flows):
+            notes.append(
+                f"the index has {flows} flows of agent {agent_id!r}, and {len(model.flows)} were last written: a sync was "
+                "cut short, or two wrote at once; run sync_registry (jazz-select sync), which leaves those of its catalogue"
+            )
         if flows and (faults := await self._unreadable(agent_id, flows)):
             notes.append(
                 f"{faults} of the {flows} entries of agent {agent_id!r} cannot be read: run sync_registry "
