@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jazz_select.errors import ConfigError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, FlowRegistry
+from jazz_select.text import beginning
 from jazz_select.values import flow_id
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from jazz_select.routing.tools.sources import ToolsLike
     from jazz_select.selector.select import FlowSelector
     from jazz_select.settings import Settings
+
+_MOST_NAMED, _LONGEST = 10, 80
+"""Tools that a message names, and the characters of each."""
 
 
 async def sync_registry(  # noqa: PLR0913 - a published signature, and options with a name
@@ -109,16 +113,18 @@ def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[s
     lacking = [(flow, names) for flow, names in missing if names]
     if lacking:
         flow, names = lacking[0]
-        meant = [_meant(name, toolbox) for name in names]
+        meant = [_meant(name, toolbox) for name in names[:_MOST_NAMED]]
         more = "so does 1 other flow" if len(lacking) == 2 else f"so do {len(lacking) - 1} other flows"  # noqa: PLR2004
         others = f"; {more}: {', '.join(each.name for each, _ in lacking[1:6])}"
-        problem = f"names tools that do not exist: {', '.join(meant)}{others if len(lacking) > 1 else ''}"
+        rest = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        problem = f"names tools that do not exist: {', '.join(meant)}{rest}{others if len(lacking) > 1 else ''}"
         raise FlowValidationError(flow.label, "tools", problem, place=flow.place)
     return ()
 
 
 def _meant(name: str, tools: Iterable[str]) -> str:
-    near = get_close_matches(name, list(tools), n=1)
+    name = beginning(name, _LONGEST)
+    near = get_close_matches(name, [each for each in tools if len(each) <= _LONGEST], n=1)
     return f"{name} (did you mean {near[0]!r}?)" if near else name
 
 

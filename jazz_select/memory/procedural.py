@@ -123,10 +123,7 @@ class Agents:
                 "run sync_registry (jazz-select sync), which writes the others anew"
             )
         elif model.flows is not None and flows > len(model.flows):
-            notes.append(
-                f"the index has {flows} flows of agent {agent_id!r}, and {len(model.flows)} were last written: a sync was "
-                "cut short, or two wrote at once; run sync_registry (jazz-select sync), which leaves those of its catalogue"
-            )
+            notes.append(_too_many(agent_id, flows, len(model.flows)))
         if flows and (faults := await self._unreadable(agent_id, flows)):
             notes.append(
                 f"{faults} of the {flows} entries of agent {agent_id!r} cannot be read: run sync_registry "
@@ -150,6 +147,13 @@ class Agents:
                 self._looked_through.clear()
             self._looked_through.add(agent_id)
         return faults
+
+
+def _too_many(agent_id: str, flows: int, noted: int) -> str:
+    return (
+        f"the index has {flows} flows of agent {agent_id!r}, and {noted} were last written: a sync was cut short, or "
+        "two wrote at once; run sync_registry (jazz-select sync), which leaves those of its catalogue"
+    )
 
 
 def _cut_short(agent_id: str) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from jazz_select import FlowRegistry, load_flows
+from jazz_select import FlowRegistry, ProceduralMemory, Tool, load_flows, sync_registry
 from jazz_select.errors import FlowLoadError, FlowValidationError
+from jazz_select.testing import HashEmbedder
 
 FLOW = """
 name: x
@@ -184,3 +185,14 @@ def test_a_file_that_says_nothing_of_its_size_is_read_no_further_than_others(tmp
     (tmp_path / "flows.json").symlink_to("/proc/kallsyms")
     with pytest.raises(FlowLoadError):
         load_flows(tmp_path, FlowRegistry())
+
+
+async def test_very_many_tools_that_do_not_exist_are_told_of_in_a_moment(tmp_path: Path) -> None:
+    (tmp_path / "flows.json").write_bytes(in_json(tools=[f"tool_{number}" for number in range(_MANY)])[1])
+    registry = FlowRegistry()
+    load_flows(tmp_path, registry)
+    tools = [Tool(name=f"other_{number}") for number in range(200)]
+    async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder(32)) as memory:
+        with pytest.raises(FlowValidationError, match=f"tool_9 and {_MANY - 10} more") as caught:
+            await sync_registry(memory, "a", registry, tools=tools)
+    assert len(str(caught.value)) < 1_000
