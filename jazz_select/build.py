@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from jazz_select.selector.select import FlowSelector
     from jazz_select.settings import Settings
 
+_MOST_NAMED = 10
+"""Tools that a message names, and the characters of each."""
+
 
 async def sync_registry(  # noqa: PLR0913 - a published signature, and options with a name
     memory: "ProceduralMemory",
@@ -109,10 +112,11 @@ def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[s
     lacking = [(flow, names) for flow, names in missing if names]
     if lacking:
         flow, names = lacking[0]
-        shown = [meant(name, list(toolbox)) for name in names]
+        shown = [meant(name, list(toolbox)) for name in names[:_MOST_NAMED]]
         more = "so does 1 other flow" if len(lacking) == 2 else f"so do {len(lacking) - 1} other flows"  # noqa: PLR2004
         others = f"; {more}: {', '.join(each.name for each, _ in lacking[1:6])}"
-        problem = f"names tools that do not exist: {', '.join(shown)}{others if len(lacking) > 1 else ''}"
+        rest = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        problem = f"names tools that do not exist: {', '.join(shown)}{rest}{others if len(lacking) > 1 else ''}"
         if not set(shown).isdisjoint(names):
             problem += "; connect them, too (one module's TOOLS may hold those of several files), or take them out"
         raise FlowValidationError(flow.label, "tools", problem, place=flow.place)
