@@ -328,7 +328,7 @@ class _UniqueKeys(_YamlLoader):
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002
         try:
-            return super().construct_object(node, deep=deep)
+            return super().construct_object(node, deep=deep)  # pyright: ignore[reportUnknownMemberType] - as PyYAML is typed
         except (ValueError, LookupError, AttributeError, TypeError) as error:  # as PyYAML fails on `!!bool x`
             what = f"{describe(node.value)} is no {node.tag.rpartition(':')[2]}"
             problem = f"{what}; put quotes around it if it is a text, and take the tag off if it has one"
