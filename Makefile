@@ -8,6 +8,8 @@ PYTHON ?=
 DATA ?= $(or $(JAZZ_BENCH_DATA),data)
 PYTEST_ARGS ?=
 JOBS ?= auto
+DISKS ?= 50
+INDEX_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -40,9 +42,14 @@ kills: $(VENV)/.test.done ## Kill processes in the middle of turns, 200 dialogue
 .PHONY: fuzz
 fuzz: $(VENV)/.test.done ## Search for two schemas that surely fit and do not, 6,000 pairs, those of DATA/bfcl among them where it is there
 	@$(BIN)/python -m tests.schema_pairs --pairs 6000 --data "$(DATA)"
+
 .PHONY: disk
-disk: $(VENV)/.test.done ## Fill 50 small disks with an index, and see that the process lives and the index opens again (Linux; mounts in a namespace of its own)
-	@$(BIN)/python -m tests.disk --trials 50
+disk: $(VENV)/.test.done ## Fill small disks with an index (DISKS=50), and see that the process lives and the index opens again (Linux; mounts in a namespace of its own)
+	@$(BIN)/python -m tests.disk --trials $(DISKS)
+
+.PHONY: index
+index: $(VENV)/.test.done ## Kill syncs, damage each file of an index, ask for many tenants at once, and see that no flow is lost, doubled or leaked (INDEX_ARGS="--kills 20")
+	@$(BIN)/python -m tests.index $(INDEX_ARGS)
 
 # --- to work on it -----------------------------------------------------------
 

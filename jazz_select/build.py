@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from jazz_select.selector.select import FlowSelector
     from jazz_select.settings import Settings
 
+"""Tools that a message names, and the characters of each."""
+
 
 async def sync_registry(  # noqa: PLR0913 - a published signature, and options with a name
     memory: "ProceduralMemory",

@@ -46,6 +46,12 @@ from typing import Any, Final, Literal
 
 _NAMED: Final = 100
 """How many names one message holds; the error has them all."""
+_LONGEST: Final = 200
+"""Characters of a name in a message; the error has it whole."""
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…")
 
 
 class JazzSelectError(Exception):
@@ -105,7 +111,7 @@ class FlowValidationError(FlowError):
         self.problem = problem
         self.place = place
         where = f" ({place})" if place else ""
-        super().__init__(f"flow {flow!r}{where}: {field}: {problem}")
+        super().__init__(f"flow {_short(flow)}{where}: {field}: {problem}")
 
 
 class DuplicateFlowError(FlowError):
@@ -116,7 +122,7 @@ class DuplicateFlowError(FlowError):
         self.first = first
         self.second = second
         super().__init__(
-            f"two different flows are named {name!r}: one from {first}, one from {second}. "
+            f"two different flows are named {_short(name)}: one from {first}, one from {second}. "
             "Rename one, give it a FlowRegistry of its own, or register it with replace=True."
         )
 
@@ -205,7 +211,7 @@ class SyncDeletesError(StoreError):
         self.deleted = tuple(deleted)
         self.total = total
         more = len(self.deleted) - _NAMED
-        names = ", ".join(self.deleted[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        names = ", ".join(name[:_LONGEST] for name in self.deleted[:_NAMED]) + (f" and {more} more" if more > 0 else "")
         super().__init__(
             f"this sync would delete {len(self.deleted)} of the {total} flows of agent {agent_id!r}: {names}. "
             "Nothing was written. Are these the flows of that agent, and all of them? "

@@ -1,20 +1,28 @@
 """What a flow's fields have to be: types, bars, and the spelling of attributes that were meant to be fields."""
 
+import re
 import reprlib
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import get_annotations
+from string import Formatter
 from typing import Protocol, cast
 from unicodedata import category
 
 from jazz_select.errors import FlowValidationError, UnconnectedToolsError
 from jazz_select.flow.origin import locate
+from jazz_select.text import beginning
 
 _TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases", "optional_tools")
 _PRIORITY = 2
 _PRIORITY_LIMIT = 1_000_000
 _BREAKS = {"Cc", "Zl", "Zp"}
+_FORMAT_OF_A_TEXT = re.compile(r"(.?[<>^])?0?\d{0,3}(\.\d{1,3})?s?", re.DOTALL)
+_SHOWN, _MOST_NAMED = 80, 10
+_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""They turn the direction of what stands after them, in whatever the name is written into."""
+_UNSEEN = {"Cf", "Mn", "Me", "Zs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +48,12 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
     name = cast("str", fields["name"])
     if not name:
         raise subject.error("name", "is missing; give the flow a name of its own")
+    if name.isascii():
+        pass
+    elif _TURNING.search(name):
+        raise subject.error("name", "has characters in it that turn the direction of text; take them out")
+    elif all(category(character) in _UNSEEN for character in name):
+        raise subject.error("name", "has nothing in it that can be seen; give the flow a name of its own")
     if name != name.strip() or any(category(character) in _BREAKS for character in name):
         raise subject.error("name", "has blanks around it, or line breaks or control characters in it; take them out")
     for field in _TEXTS:
@@ -82,7 +96,10 @@ def _check_examples(subject: Subject, examples: Sequence[str], least: int) -> No
         places.setdefault(example.strip().casefold(), []).append(number)
     repeated = [numbers for numbers in places.values() if len(numbers) > 1]
     if repeated:
-        listed = "; ".join(f"{examples[n[0] - 1]!r} (number {' and '.join(map(str, n))})" for n in repeated)
+        listed = "; ".join(
+            f"{beginning(examples[n[0] - 1], _SHOWN)!r} (number {' and '.join(map(str, n[:_MOST_NAMED]))})"
+            for n in repeated[:_MOST_NAMED]
+        )
         raise subject.error("examples", f"repeats {listed}; each example has to be a different request")
     if len(places) < least:
         missing = least - len(places)
@@ -154,6 +171,24 @@ def _check_priority(subject: Subject, value: object) -> None:
         raise subject.error("priority", f"has to be two whole numbers such as (0, 0), not {describe(shown)}")
     if not all(abs(cast("int", number)) < _PRIORITY_LIMIT for number in numbers):
         raise subject.error("priority", f"has to be numbers between -{_PRIORITY_LIMIT} and {_PRIORITY_LIMIT}")
+
+
+def fault_in_reply(reply: str) -> str:
+    """Why no facts, which are texts by their names, can ever fill this template; empty where some can."""
+    try:
+        parts = list(Formatter().parse(reply))
+    except ValueError as error:
+        return f"is no template ({error}); a fact stands in braces, {{order_id}}, and a brace alone is written twice"
+    for _, name, spec, conversion in parts:
+        if name is None:
+            continue
+        if not name or name.isdecimal():
+            return "has braces without the name of a fact in them; name one, or write the braces twice: {{}}"
+        if any(mark in name for mark in ".[]{"):
+            return f"asks for a part of a fact, {{{beginning(name, _SHOWN)}}}; facts are texts: name one by itself"
+        if conversion not in {None, "s", "r", "a"} or not _FORMAT_OF_A_TEXT.fullmatch(spec or ""):
+            return f"formats {{{beginning(name, _SHOWN)}}} in a way that texts do not have; write the name alone"
+    return ""
 
 
 def describe(value: object) -> str:

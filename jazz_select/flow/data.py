@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from jazz_select.errors import FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, Flow
-from jazz_select.flow.checks import describe
+from jazz_select.flow.checks import Subject, check_text, describe, fault_in_reply
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
 from jazz_select.flow.origin import read_from, short_path
 from jazz_select.text import beginning
@@ -29,7 +29,7 @@ MOST_VALUES = 100_000
 """Keys, texts, lists and mappings in one file, those that aliases and merge keys repeat counted again."""
 _DEPTH = 100
 _LONGEST_NUMBER = 100
-_LONGEST_FIELD, _MOST_NAMED = 80, 10
+_LONGEST_FIELD, _LONGEST_PROBLEM, _MOST_NAMED, _MOST_COMPARED = 80, 500, 10, 1_000
 _NUMBER = "+-0123456789_:."
 SUFFIXES = (".json", ".yaml", ".yml")
 _PLAIN: dict[str, type[CompositeFlow]] = {"sequential": SequentialFlow, "parallel": ParallelFlow}
@@ -119,9 +119,34 @@ def read_flows(file: Path) -> Iterator[BaseFlow]:
             flow = _build(data, place=_place(file, number))
         if data.chain:
             flow.chain = _chain(data, place=_place(file, number))
+        _check_running(Subject(name=data.name, place=_place(file, number)), data)
         if data.reply:
             flow.reply = data.reply
         yield flow
+
+
+def _check_running(subject: Subject, data: FlowData) -> None:
+    """What no flow checks, since it is read by whoever runs one.
+
+    Raises:
+        FlowValidationError: It cannot be written down, or the reply cannot be filled.
+    """
+    for field in ("reply", "chain"):
+        for text in _texts_in(getattr(data, field)):
+            check_text(subject, field, text)
+    if fault := fault_in_reply(data.reply):
+        raise subject.error("reply", fault)
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in cast("list[object]", value):
+            yield from _texts_in(each)
+    elif isinstance(value, BaseModel):
+        for each in value.model_dump().values():
+            yield from _texts_in(each)
 
 
 def _chain(data: FlowData, *, place: str) -> tuple[str | dict[str, Any], ...]:
@@ -130,6 +155,7 @@ def _chain(data: FlowData, *, place: str) -> tuple[str | dict[str, Any], ...]:
     Raises:
         FlowValidationError: One names a tool that is not among the flow's.
     """
+    tools = set(data.tools)
     for number, step in enumerate(data.chain):
         where = f"chain[{number}]"
         if isinstance(step, str):
@@ -137,15 +163,16 @@ def _chain(data: FlowData, *, place: str) -> tuple[str | dict[str, Any], ...]:
         else:
             names = [step.after_step, *step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
             if step.after_step in step.candidate_tools:
-                problem = f"a tool never follows itself: take {step.after_step!r} out of candidate_tools"
+                after = beginning(step.after_step, _LONGEST_FIELD)
+                problem = f"a tool never follows itself: take {after!r} out of candidate_tools"
                 raise FlowValidationError(data.name, where, problem, place=place)
         for name in names:
-            if name not in data.tools:
-                near = get_close_matches(name, data.tools, n=1)
+            if name not in tools:
+                known = [tool for tool in data.tools[:_MOST_COMPARED] if len(tool) <= _LONGEST_FIELD]
+                near = get_close_matches(name[:_LONGEST_FIELD], known, n=1)
                 meant = f"did you mean {near[0]!r}?" if near else "add it to the flow's `tools:`, or take the step out"
-                raise FlowValidationError(
-                    data.name, where, f"{name!r} is not among the flow's tools; {meant}", place=place
-                )
+                problem = f"{beginning(name, _LONGEST_FIELD)!r} is not among the flow's tools; {meant}"
+                raise FlowValidationError(data.name, where, problem, place=place)
     return tuple(step if isinstance(step, str) else step.model_dump() for step in data.chain)
 
 
@@ -209,10 +236,12 @@ def read_text(file: Path) -> str:
         FlowLoadError: There is none, or it is not UTF-8.
     """
     try:
-        if file.stat().st_size > LARGEST:
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST + 1)  # whatever the file system says of its size
+        if len(content) > LARGEST:
             problem = f"it is larger than {LARGEST >> 20} MiB; split it into several files"
             raise FlowLoadError(short_path(str(file)), problem)
-        return file.read_text(encoding="utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FlowLoadError(short_path(str(file)), f"it is not UTF-8 ({error.reason}); save it as UTF-8") from error
     except OSError as error:
@@ -270,8 +299,9 @@ def _check_size(text: str) -> None:
             if anchor:
                 known[str(anchor)] = total - before
         elif isinstance(event, yaml.AliasEvent):
-            holds_itself = any(anchor == event.anchor for anchor, _ in nodes)  # and what is of no anchor is an error
-            total += known.get(str(event.anchor), MOST_VALUES if holds_itself else 0)
+            # One that is not closed yet holds itself; one that there is not is told of when the nodes are made.
+            is_open = any(anchor == event.anchor for anchor, _ in nodes)
+            total += MOST_VALUES if is_open else known.get(str(event.anchor), 1)
         elif isinstance(event, yaml.ScalarEvent):
             total += 1
             known |= {str(event.anchor): 1} if event.anchor else {}
@@ -290,13 +320,22 @@ class _UniqueKeys(_YamlLoader):
     """A safe loader that refuses a key written twice, where YAML libraries silently keep the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()  # pyright: ignore[reportUnnecessaryIsInstance] - `!!map x`
+        keys = [key.value for key, _ in pairs if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
         counts = Counter(keys)
         repeated = next((key for key in keys if counts[key] > 1), None)
         if repeated is not None:
             problem = f"{repeated!r:.80} stands twice in one mapping; a new flow begins with a dash"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return super().construct_mapping(node, deep=deep)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002
+        try:
+            return super().construct_object(node, deep=deep)  # pyright: ignore[reportUnknownMemberType] - as PyYAML is typed
+        except (ValueError, LookupError, AttributeError, TypeError) as error:  # as PyYAML fails on `!!bool x`
+            what = f"{describe(node.value)} is no {node.tag.rpartition(':')[2]}"
+            problem = f"{what}; put quotes around it if it is a text, and take the tag off if it has one"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
 
 _COLUMN = "; the fields of an entry begin in one column, and a text that begins with a brace or a quote needs quotes"
@@ -315,9 +354,10 @@ def syntax_problem(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         problem = f"line {error.problem_mark.line + 1}: {error.problem}"
         if "\\t" in problem or " tab " in problem:
-            return f"{problem}; YAML is indented with spaces, not tabs"
-        return problem + next((hint for said, hint in _MEANT.items() if said in problem), "")
-    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+            return beginning(f"{problem}; YAML is indented with spaces, not tabs", _LONGEST_PROBLEM)
+        hint = next((hint for said, hint in _MEANT.items() if said in problem), "")
+        return beginning(problem, _LONGEST_PROBLEM) + hint
+    return "it is nested too deeply" if isinstance(error, RecursionError) else beginning(str(error), _LONGEST_PROBLEM)
 
 
 def _validated(file: Path, number: int, entry: object) -> FlowData:
@@ -355,7 +395,7 @@ def _place(file: Path, number: int) -> str:
 def _field(loc: tuple[int | str, ...]) -> str:
     steps = (step for step in loc if step not in {_NAME, _POINT})
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
-    return beginning(path.removeprefix("."), _LONGEST_FIELD) or "name"
+    return beginning(path.removeprefix("."), _LONGEST_FIELD) or ("''" if loc else "name")
 
 
 def _problem(error: ErrorDetails) -> str:

@@ -10,6 +10,11 @@ from jazz_select.flow.base import BaseFlow, FlowRegistry, current_scope
 from jazz_select.flow.data import SUFFIXES, read_flows
 from jazz_select.flow.imports import data_folders, import_file, import_folder, import_name, is_package
 from jazz_select.flow.origin import defined_in, short_path
+from jazz_select.text import beginning
+
+_MOST_FOLDERS = 1_000
+"""A folder may hold a link to anywhere, the root of all files included."""
+_LONGEST = 200
 
 
 def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list[BaseFlow]:
@@ -54,9 +59,13 @@ def _found(source: str | Path) -> Iterator[BaseFlow]:
     except TypeError as error:
         given, problem = f"{source!r:.80}", "a source is one name or path; load each of several by itself"
         raise FlowLoadError(given, problem) from error
-    if path.is_dir():
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except OSError as error:  # a name that is too long for any file
+        raise FlowLoadError(beginning(str(source), _LONGEST), error.strerror or str(error)) from error
+    if is_folder:
         yield from _in_folder(path.resolve())
-    elif path.is_file():
+    elif is_file:
         yield from _in_file(path.resolve())
     elif isinstance(source, str) and all(part.isidentifier() for part in source.split(".")):
         yield from _in_modules(import_name(source))
@@ -65,17 +74,27 @@ def _found(source: str | Path) -> Iterator[BaseFlow]:
         raise FlowLoadError(str(source), problem)
 
 
-def _in_folder(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[BaseFlow]:
+def _in_folder(folder: Path, seen: set[Path] | None = None) -> Iterator[BaseFlow]:
+    seen = set() if seen is None else seen
+    real = folder.resolve()
+    if real in seen:  # by links, a folder may lie in itself, or in many places
+        return
+    seen.add(real)
+    if len(seen) > _MOST_FOLDERS:
+        problem = f"there are more than {_MOST_FOLDERS} folders in it, by links perhaps; name the one with the flows"
+        raise FlowLoadError(short_path(str(folder)), problem)
     if is_package(folder):
         yield from _in_modules(import_folder(folder))
         return
-    inside = (*above, folder.resolve())
-    for entry in sorted(folder.iterdir()):
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise FlowLoadError(short_path(str(folder)), error.strerror or str(error)) from error
+    for entry in entries:
         if entry.name.startswith(".") or entry.name == "__pycache__":
             continue
         if entry.is_dir():
-            if entry.resolve() not in inside:  # a link to a folder that it lies in
-                yield from _in_folder(entry, inside)
+            yield from _in_folder(entry, seen)
         elif entry.suffix.lower() in {".py", *SUFFIXES}:
             yield from _in_file(entry)
 

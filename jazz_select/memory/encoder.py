@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jazz_select.errors import ConfigError, EmbeddingError
-from jazz_select.memory.engines.points import Layout
+from jazz_select.memory.engines.points import SYNCED, Layout
 from jazz_select.ports import Embedder, FlowPoint, SparseVector, Vectors
 from jazz_select.values import FlowCard
 
@@ -206,8 +206,11 @@ class Encoder:
         ends = np.cumsum([len(group) for group in texts.values()]).tolist()
         return {flow: vectors[end - len(group) : end] for (flow, group), end in zip(texts.items(), ends, strict=True)}
 
-    def points(self, agent_id: str, cards: Sequence[FlowCard], rows: Mapping[str, Vectors]) -> list[FlowPoint]:
-        """One point per card, from the vectors of its texts."""
+    def points(
+        self, agent_id: str, cards: Sequence[FlowCard], rows: Mapping[str, Vectors], *, synced: bool = False
+    ) -> list[FlowPoint]:
+        """One point per card, from the vectors of its texts; `synced` where a note of the agent's flows is kept."""
+        mark = {SYNCED: True} if synced else {}
         return [
             FlowPoint(
                 agent_id=agent_id,
@@ -215,7 +218,7 @@ class Encoder:
                 fingerprint=self.fingerprint(card),
                 dense=_prototype(rows[card.id]),
                 sparse=self.lexical.document(lexical_parts(card), stop_words=bool(card.examples)),
-                payload=payload(card),
+                payload=payload(card) | mark,
             )
             for card in cards
         ]

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
 from jazz_select.memory.encoder import Encoder
-from jazz_select.memory.engines.points import fault_at
+from jazz_select.memory.engines.points import SYNCED, fault_at
 from jazz_select.memory.fit.model import UNREAD, RecallModel
 from jazz_select.memory.recall import RecallScope, Retriever, nothing_indexed
 from jazz_select.memory.sync import IndexWriter, SyncReport
@@ -28,6 +28,8 @@ _MOST_AGENTS, _MOST_BYTES = 1_024, 64 << 20
 """Agents whose models are kept, and the memory that these take together."""
 _SMALL, _NAME = 2_000, 200
 """Bytes, about, of a model without its matrix, and of each name in it."""
+_MOST_LOOKED_THROUGH = 5_000
+"""Flows of an agent that are each looked at before its first recall: some ten milliseconds, in a thread."""
 ProgressCallback = Callable[[int, int], None]
 _LISTED: dict[str, Any] = {
     "flow_id": "",
@@ -68,6 +70,7 @@ class Agents:
         self._store = store
         self._dim = dim
         self._states: OrderedDict[str, AgentState] = OrderedDict()
+        self._looked_through: set[str] = set()
         # A lock belongs to an event loop, and a memory may be used from several. Who holds one or waits keeps it.
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[str, asyncio.Lock]]
         self._locks = WeakKeyDictionary()
@@ -111,12 +114,53 @@ class Agents:
         model = RecallModel.from_note(note, dim=self._dim)
         flows = await self._store.count(agent_id)
         notes = [UNREAD] if model.caveat == UNREAD else []
-        if model.flows is not None and flows < len(model.flows):
+        if note is None and flows:
+            payloads = await self._store.payloads(agent_id)
+            notes += [_cut_short(agent_id)] if any(each.get(SYNCED) for each in payloads.values()) else []
+        elif model.flows is not None and flows < len(model.flows):
             notes.append(
                 f"the index has {flows} of the {len(model.flows)} flows that were last written for agent {agent_id!r}: "
                 "run sync_registry (jazz-select sync), which writes the others anew"
             )
+        elif model.flows is not None and flows > len(model.flows):
+            notes.append(_too_many(agent_id, flows, len(model.flows)))
+        if flows and (faults := await self._unreadable(agent_id, flows)):
+            notes.append(
+                f"{faults} of the {flows} entries of agent {agent_id!r} cannot be read: run sync_registry "
+                "(jazz-select sync), which writes them anew or removes them"
+            )
         return AgentState(model=model, elsewhere=elsewhere, read_at=monotonic(), flows=flows, notes=tuple(notes))
+
+    async def _unreadable(self, agent_id: str, flows: int) -> int:
+        """How many cannot be read in an index that nobody else writes to, looked at once after it was opened.
+
+        Of a shared or a large one that would take too long; there recall tells of those that it comes upon.
+        """
+        if self._store.shared or agent_id in self._looked_through or flows > _MOST_LOOKED_THROUGH:
+            return 0
+        payloads = await self._store.payloads(agent_id)
+        faults = await in_thread(
+            lambda: sum(bool(fault_at(self._store, agent_id, key, each)) for key, each in payloads.items())
+        )
+        if not faults:
+            if len(self._looked_through) >= _MOST_AGENTS:
+                self._looked_through.clear()
+            self._looked_through.add(agent_id)
+        return faults
+
+
+def _too_many(agent_id: str, flows: int, noted: int) -> str:
+    return (
+        f"the index has {flows} flows of agent {agent_id!r}, and {noted} were last written: a sync was cut short, or "
+        "two wrote at once; run sync_registry (jazz-select sync), which leaves those of its catalogue"
+    )
+
+
+def _cut_short(agent_id: str) -> str:
+    return (
+        f"the last sync of agent {agent_id!r} was cut short, or the index has lost what was noted of its flows: "
+        "there may be more of them; run sync_registry (jazz-select sync)"
+    )
 
 
 def checked_agent(agent_id: object) -> None:
@@ -386,7 +430,8 @@ class ProceduralMemory:
             dry_run: Only say what would happen.
             progress: Called with (flows written, flows to write) after each batch.
             cases: Labelled requests, (text, flow id): they make confidence better, and it does without.
-            allow_delete: Also where that deletes more than 5 flows, and more than half of the agent's.
+            allow_delete: Also where that deletes more than 5 flows, and more than half of the agent's. Entries that
+                cannot be read count as flows, but for those that are written anew.
 
         Raises:
             SyncDeletesError: It would, and may not; nothing was written.

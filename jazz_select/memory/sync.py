@@ -1,8 +1,9 @@
 """A sync: the plan of what is created, updated and deleted, and the writer that carries it out and fits recall."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from threadpoolctl import threadpool_limits
 
@@ -12,6 +13,7 @@ from jazz_select.memory.engines.points import FINGERPRINT, fault_at, fault_in
 from jazz_select.memory.fit.learning import catalogue_digest, fit, sample
 from jazz_select.memory.fit.model import RecallModel
 from jazz_select.ports import FlowStore, Key, Vectors
+from jazz_select.text import one_line
 from jazz_select.threads import in_thread
 from jazz_select.values import FlowCard
 
@@ -92,12 +94,39 @@ class _Indexed:
     names: Mapping[str, str]
     moved: Mapping[str, str]
     """Names of flows by id that lie in other layouts alone."""
-    broken: Mapping[Key, str]
-    """What is wrong, by key."""
+    broken: Mapping[Key, "_Broken"]
+    """What cannot be read, by key."""
+    broken_elsewhere: Sequence["_Broken"]
+    """And what of other layouts cannot."""
 
     @property
     def all_names(self) -> dict[str, str]:
         return {**self.moved, **self.names}
+
+    def lost(self, cards: Mapping[str, FlowCard], written: Collection[Key]) -> list[str]:
+        """What cannot be read, and is gone after a sync to these flows that writes these keys."""
+        kept = {*cards, *(card.name for card in cards.values())}
+        here = [each for key, each in self.broken.items() if key not in written]
+        return [str(each) for each in (*here, *self.broken_elsewhere) if each.called not in kept]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Broken:
+    """An entry that cannot be read."""
+
+    fault: str
+    called: str
+    """What it calls itself; may be empty."""
+
+    @classmethod
+    def of(cls, stored: object, fault: str) -> "_Broken":
+        fields = cast("Mapping[str, object]", stored) if isinstance(stored, Mapping) else dict[str, object]()
+        said = (fields.get("flow_name"), fields.get("flow_id"))
+        called = next((each for each in said if isinstance(each, str) and each.strip()), "")
+        return cls(fault=fault, called=called)
+
+    def __str__(self) -> str:
+        return f"{one_line(self.called) or 'an entry'} (cannot be read: {self.fault})"
 
 
 class IndexWriter:
@@ -112,7 +141,8 @@ class IndexWriter:
         """Write a flow, and let its names be known."""
         _check([card], agent_id)
         rows = await in_thread(self._encoder.rows, [card])
-        await self._store.upsert(self._encoder.points(agent_id, [card], rows))
+        is_noted = await self._store.read_note(agent_id) is not None
+        await self._store.upsert(self._encoder.points(agent_id, [card], rows, synced=is_noted))
         await self.outdate(agent_id, card)
 
     async def outdate(self, agent_id: str, card: FlowCard | None = None, *, without: str = "") -> None:
@@ -153,11 +183,13 @@ class IndexWriter:
         names = indexed.all_names
         gone = (*plan.delete, *(each for each in indexed.moved if each not in wanted))
         gone = tuple(sorted(gone, key=names.__getitem__))
-        if not (dry_run or allow_delete) and len(gone) > max(_MANY_DELETED, len(names) / 2):
-            raise SyncDeletesError(agent_id, deleted=[names[each] for each in gone], total=len(names))
+        overwritten = {self._store.key(agent_id, each) for each in plan.write} if indexed.broken else set[Key]()
+        lost = [*(names[each] for each in gone), *indexed.lost(cards, overwritten)]
+        total = len(names) + len(indexed.broken) + len(indexed.broken_elsewhere)
+        if not (dry_run or allow_delete) and len(lost) > max(_MANY_DELETED, total / 2):
+            raise SyncDeletesError(agent_id, deleted=lost, total=total)
         if not dry_run:
             chosen = self._sample(cards)
-            overwritten = {self._store.key(agent_id, each) for each in plan.write} if indexed.broken else set[Key]()
             broken = [key for key in indexed.broken if key not in overwritten]
             rows = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
             await self._store.discard(agent_id, broken)
@@ -170,19 +202,21 @@ class IndexWriter:
     async def _indexed(self, agent_id: str) -> _Indexed:
         marks: dict[str, str] = {}
         names: dict[str, str] = {}
-        broken: dict[Key, str] = {}
+        broken: dict[Key, _Broken] = {}
         for key, each in (await self._store.payloads(agent_id)).items():
             if fault := fault_at(self._store, agent_id, key, each):
-                broken[key] = fault
+                broken[key] = _Broken.of(each, fault)
             else:
                 marks[each["flow_id"]] = str(each.get(FINGERPRINT))
                 names[each["flow_id"]] = _name_in(each)
-        moved = {
-            each["flow_id"]: _name_in(each)
-            for each in await self._store.elsewhere(agent_id)
-            if not fault_in(each, agent_id) and each["flow_id"] not in names
-        }
-        return _Indexed(marks=marks, names=names, moved=moved, broken=broken)
+        moved: dict[str, str] = {}
+        broken_elsewhere: list[_Broken] = []
+        for each in await self._store.elsewhere(agent_id):
+            if fault := fault_in(each, agent_id):
+                broken_elsewhere.append(_Broken.of(each, fault))
+            elif each["flow_id"] not in names:
+                moved[each["flow_id"]] = _name_in(each)
+        return _Indexed(marks=marks, names=names, moved=moved, broken=broken, broken_elsewhere=broken_elsewhere)
 
     def _sample(self, cards: Mapping[str, FlowCard]) -> list[FlowCard]:
         return sample(list(cards.values()), SLOW_SAMPLE if self._encoder.embedder.offload else SAMPLE)
@@ -202,7 +236,8 @@ class IndexWriter:
         for start in range(0, total, BATCH):
             batch = [cards[each] for each in plan.write[start : start + BATCH]]
             rows = await in_thread(self._encoder.rows, batch)
-            await self._store.upsert(await in_thread(self._encoder.points, agent_id, batch, rows))
+            points = partial(self._encoder.points, agent_id, batch, rows, synced=True)
+            await self._store.upsert(await in_thread(points))
             made |= {each: vectors for each, vectors in rows.items() if each in kept}
             if progress:
                 progress(start + len(batch), total)
@@ -250,10 +285,10 @@ def _name_in(stored: Mapping[str, Any]) -> str:
     return stored.get("flow_name") or stored["flow_id"]
 
 
-def _mended(broken: Mapping[Key, str]) -> tuple[str, ...]:
+def _mended(broken: Mapping[Key, _Broken]) -> tuple[str, ...]:
     if not broken:
         return ()
-    kinds = "; ".join(sorted(set(broken.values()))[:_KINDS_TOLD])
+    kinds = "; ".join(sorted({each.fault for each in broken.values()})[:_KINDS_TOLD])
     return (f"{len(broken)} entries of the index that cannot be read ({kinds}) are written anew or removed",)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from jazz_select.errors import ConfigError, FlowValidationError, ToolError
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
@@ -13,7 +13,7 @@ from jazz_select.routing.schemas.compatibility import Field, available_fields, o
 from jazz_select.routing.schemas.fields import RESULT, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import is_valid
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import describe_error
+from jazz_select.text import beginning, describe_error
 
 
 class Choose:
@@ -112,9 +112,13 @@ def _names(step: object) -> list[str] | None:
     return [] if isinstance(step, Choose) else None
 
 
+_LONGEST_NAME: Final = 80
+
+
 def meant(name: str, tools: Sequence[str]) -> str:
     """A name that is not among those of tools, with the one that it may be misspelt from."""
-    near = get_close_matches(name, tools, n=1)
+    name = beginning(name, _LONGEST_NAME)
+    near = get_close_matches(name, [each for each in tools if len(each) <= _LONGEST_NAME], n=1)
     return f"{name} (did you mean {near[0]!r}?)" if near else name
 
 

@@ -17,6 +17,8 @@ FINGERPRINT = "fingerprint"
 LAYOUT = "layout"
 NOTE = "note"
 NOTE_OF = "note_of"
+SYNCED = "synced"
+"""Of a flow that a sync wrote: there is a note then, or the sync was cut short, or the index has lost something."""
 _TEXTS = ("flow_id", "flow_name", "flow_type", "description", "condition")
 _LONGEST = 1_000_000
 """Characters of one text of a flow that are read: more was never written by a sync of anything that people wrote."""

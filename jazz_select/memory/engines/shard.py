@@ -6,7 +6,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Condition, Lock
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 import qdrant_edge as qe
@@ -18,7 +18,26 @@ from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
 
 _PAGE = 1_000
 _FULL = ("No space left", "os error 28", "Disk quota exceeded")
+_LINKS = "mutable_id_tracker.mappings"
+_SPARSE, _SPARE = 16, 100_000
+"""Places are given one after the other; so many more than there are flows take no memory to speak of."""
 _REBUILD = "Flows live in your code: delete the folder, then run sync_registry (jazz-select sync)."
+
+
+class _Record(NamedTuple):
+    """What follows a byte of its kind: an id, and the place of its point where it links one."""
+
+    size: int
+    links: bool
+
+
+_RECORDS = {
+    1: _Record(13, links=True),
+    2: _Record(21, links=True),
+    3: _Record(9, links=False),
+    4: _Record(17, links=False),
+}
+"""Linked and unlinked, by number and by UUID, as the engine writes them."""
 
 
 class Door:
@@ -130,6 +149,7 @@ class Shard:
         self._door = Door(str(path))
         self._writing = Lock()
         self._generation = 0
+        _check_links(path)
         with engine_errors(path):
             self._shard = qe.EdgeShard.load(str(path))
             self._take_stock()
@@ -218,6 +238,32 @@ def create_shard(path: Path, dim: int) -> None:
     draft.rename(path)
     for leftover in path.parent.glob("*.*"):
         shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _check_links(path: Path) -> None:
+    """See that no file has the engine reserve room for points that were never written.
+
+    Where a place in one is changed to a number of its own, the engine asks for that much memory, and where it does not
+    get it the process ends.
+
+    Raises:
+        IndexUnusableError: One would.
+    """
+    for file in path.glob(f"segments/*/{_LINKS}"):
+        written, farthest, at = 0, 0, 0
+        try:
+            data = file.read_bytes()
+        except OSError:
+            continue  # the engine says what is wrong with it
+        while at < len(data) and (record := _RECORDS.get(data[at])) is not None:
+            end = at + record.size
+            if record.links and end <= len(data):
+                written += 1
+                farthest = max(farthest, int.from_bytes(data[end - 4 : end], "little"))
+            at = end
+        if farthest > _SPARSE * written + _SPARE:
+            problem = f"{file.name} names place {farthest} and has {written} flows"
+            raise IndexUnusableError(str(path.parent.parent), problem, advice=_REBUILD)
 
 
 @contextmanager

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from jazz_select import Flow, FlowRegistry
+from jazz_select import Flow, FlowRegistry, load_flows
 from jazz_select.errors import DuplicateFlowError, FlowLoadError, FlowValidationError
-from jazz_select.flow.loading import load_flows
 
 FIELDS: dict[str, Any] = {
     "name": "refund",

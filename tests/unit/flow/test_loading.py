@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jazz_select import BaseFlow, ConditionalFlow, Flow, FlowRegistry
+from jazz_select import BaseFlow, ConditionalFlow, Flow, FlowRegistry, load_flows
 from jazz_select.errors import DuplicateFlowError, FlowLoadError, FlowValidationError
 from jazz_select.flow.data import read_flows
-from jazz_select.flow.loading import load_flows
 
 _numbers = count()
 

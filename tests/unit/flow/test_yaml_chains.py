@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from jazz_select import FlowRegistry
+from jazz_select import FlowRegistry, load_flows
 from jazz_select.errors import FlowValidationError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.loading import load_flows
 from jazz_select.routing import CHOOSE, GuidedDecisionPoint
 from jazz_select.routing.run_context import chain_of
 
@@ -137,6 +136,19 @@ WRONG: dict[str, tuple[str, str]] = {
         "priority: [1, 2, 3]",
         r"priority: has to be a list of two whole .*, not list \[1, 2, 3\]",
     ),
+    "a reply with half a brace": (
+        'reply: "{imo"',
+        r"reply: is no template \(expected '}' before .*\); a fact",
+    ),
+    "a reply with the other half": ('reply: "imo}"', r"reply: is no template \(Single '}'"),
+    "a reply with a fact of no name": ('reply: "It is {}."', r"reply: has braces without the name of a fact"),
+    "a reply with a number": ('reply: "It is {0}."', r"reply: has braces without the name of a fact"),
+    "a reply with an attribute": ('reply: "{order.id}"', r"reply: asks for a part of a fact, \{order.id\}"),
+    "a reply with an item": ('reply: "{order[id]}"', r"reply: asks for a part of a fact"),
+    "a reply that formats a number": ('reply: "{price:.2f}"', r"reply: formats \{price\} in a way that texts do not"),
+    "a reply of a million blanks": ('reply: "{price:1000000}"', r"reply: formats \{price\}"),
+    "a reply with a width from elsewhere": ('reply: "{price:{width}}"', r"reply: formats \{price\}"),
+    "a reply that converts to nothing": ('reply: "{price!x}"', r"reply: formats \{price\}"),
 }
 
 
@@ -146,6 +158,15 @@ def test_what_cannot_run_does_not_load(tmp_path: Path, written: str, problem: st
     with pytest.raises(FlowValidationError, match=problem) as caught:
         loaded(tmp_path, written)
     assert "flow.yaml" in str(caught.value)
+
+
+REPLIES = ["It is {state}.", "{{}} {state}", "{state!r:>10}", "{a b}", "100 %", "{état:_^20.5s}"]
+
+
+@pytest.mark.spec("005.17")
+@pytest.mark.parametrize("reply", REPLIES)
+def test_a_reply_that_facts_can_fill_loads(tmp_path: Path, reply: str) -> None:
+    assert loaded(tmp_path, f"reply: {json.dumps(reply)}").reply == reply
 
 
 STEPS: dict[str, tuple[dict[str, Any], str]] = {

@@ -1,11 +1,17 @@
 """A sync that would delete most of an agent's flows stops and names them, unless it is told that it may."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from qdrant_client import AsyncQdrantClient
 
 from jazz_select import Flow, FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.errors import SyncDeletesError
+from jazz_select.memory.encoder import Encoder, Lexical
+from jazz_select.memory.engines.points import point_key
+from jazz_select.memory.engines.remote import RemoteStore
 from jazz_select.routing import Tool, sync_tools
 from jazz_select.testing import HashEmbedder
 from tests.unit.memory.cards import card
@@ -79,3 +85,43 @@ async def test_a_registry_and_tools_are_asked_for_in_the_same_way(memory: Proced
         await sync_tools(memory, "support", tools[:3])
     assert len((await sync_tools(memory, "support", tools[:3], allow_delete=True)).deleted) == 17
     assert [each["flow_name"] for each in await memory.list_flows("support")] == ["only_one"]
+
+
+def _nameless(payload: dict[str, Any]) -> dict[str, Any]:
+    return {"agent_id": payload["agent_id"]}
+
+
+def _unknown_effects(payload: dict[str, Any]) -> dict[str, Any]:
+    return {**payload, "desired_effects": 7}
+
+
+UNREADABLE: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
+    "with their names": (_unknown_effects, r"support_0 \(cannot be read: its desired_effects are no list\)"),
+    "with nothing": (_nameless, r"an entry \(cannot be read: its flow_id is missing\)"),
+}
+
+
+@pytest.mark.spec("005.17")
+@pytest.mark.parametrize("dim", [64, 32], ids=["where they lie", "in another layout"])
+@pytest.mark.parametrize(("change", "named"), UNREADABLE.values(), ids=UNREADABLE)
+async def test_flows_that_cannot_be_read_are_not_deleted_without_a_word(
+    change: Callable[[dict[str, Any]], dict[str, Any]], named: str, dim: int
+) -> None:
+    client = AsyncQdrantClient(":memory:")
+    first, second = (Encoder(HashEmbedder(each), Lexical()) for each in (64, dim))
+    await ProceduralMemory(RemoteStore(client, first.layout), first).sync("support", SUPPORT)
+    (collection,) = [each.name for each in (await client.get_collections()).collections]
+    for each in SUPPORT:
+        (record,) = await client.retrieve(collection, ids=[point_key("support", each.id)])
+        await client.overwrite_payload(collection, change(record.payload or {}), points=[record.id])
+    memory = ProceduralMemory(RemoteStore(client, second.layout), second)
+    with pytest.raises(SyncDeletesError, match=named) as caught:
+        await memory.sync("support", STAFF)
+    assert len(caught.value.deleted) == caught.value.total == len(SUPPORT)
+    assert (await client.count(collection)).count == len(SUPPORT) + 1, "they and their note are all there"
+    if change is _unknown_effects or dim == 64:
+        await memory.sync("support", SUPPORT)
+        assert len(await memory.list_flows("support")) == len(SUPPORT), "what is written anew is not deleted"
+    await memory.sync("support", STAFF, allow_delete=True)
+    assert {each["flow_name"] for each in await memory.list_flows("support")} == {each.name for each in STAFF}
+    await client.close()

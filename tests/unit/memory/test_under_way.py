@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from qdrant_client import AsyncQdrantClient
 
 from jazz_select import ProceduralMemory
 from jazz_select.errors import ConfigError, IndexUnusableError
+from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.memory.engines.edge import EdgeStore
 from jazz_select.memory.engines.points import Layout
+from jazz_select.memory.engines.remote import RemoteStore
 from jazz_select.memory.engines.shard import Shard
 from jazz_select.ports import FlowPoint, HybridQuery, Legs, SparseVector
 from jazz_select.testing import HashEmbedder
@@ -118,3 +121,20 @@ async def test_an_agent_needs_a_name(tmp_path: Path, agent_id: Any) -> None:
         for call in (*calls, memory.sync(agent_id, CARDS), memory.delete_flow("x", agent_id)):
             with pytest.raises(ConfigError, match="agent_id"):
                 await call
+
+
+@pytest.mark.spec("005.17")
+async def test_two_syncs_of_one_agent_at_once_are_told_of_and_mended_by_the_next() -> None:
+    client, encoder = AsyncQdrantClient(":memory:"), Encoder(HashEmbedder(), Lexical())
+    first, second, third = (ProceduralMemory(RemoteStore(client, encoder.layout), encoder) for _ in range(3))
+    ours, theirs = ([card(f"{whose}_{number}") for number in range(10)] for whose in ("ours", "theirs"))
+    await asyncio.gather(first.sync("a", ours), second.sync("a", theirs))
+    both = {each["flow_name"] for each in await third.list_flows("a")}
+    assert both <= {each.name for each in (*ours, *theirs)}
+    if len(both) > len(ours):
+        (note,) = (await third.recall("please ours_3", "a")).notes
+        assert "two wrote at once; run sync_registry" in note
+    await third.sync("a", ours, allow_delete=True)
+    assert {each["flow_name"] for each in await third.list_flows("a")} == {each.name for each in ours}
+    assert (await third.recall("please ours_3", "a")).notes == ()
+    await client.close()
