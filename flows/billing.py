@@ -50,13 +50,13 @@ class UnknownCharge(BaseFlow):
         "Unfamiliar debit on my statement with your name on it, please explain.",
         "I never bought this.",
     ]
-    tools = ["search_charges", "open_fraud_case", "block_card"]
+    tools = ["search_charges", "block_card", "open_fraud_case"]
     aliases = ["fraudulent charge"]
     priority = (1, 0)
     steps = [
         "Ask for the day, the amount and the last four digits of the card. Never ask for the whole number.",
         "Call search_charges. Ask about a renewed subscription and the household, but reveal nobody else's order.",
-        "If the customer still does not know it, call block_card and open_fraud_case, and stop any open shipment.",
+        "If the customer still does not know it, call block_card, then open_fraud_case, which stops an open shipment.",
         "Advise the customer to tell the bank as well, and say that we answer within two working days.",
     ]
 

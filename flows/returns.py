@@ -99,9 +99,10 @@ class ReturnLabel(BaseFlow):
         "Which carrier takes your returns? The post office refused it",
         "Could you resend the sticker for return R-40213, please? I've misplaced it.",
     ]
-    tools = ["lookup_return", "create_return_label", "find_dropoff_points"]
+    tools = ["lookup_order", "lookup_return", "create_return", "create_return_label", "find_dropoff_points"]
     steps = [
-        "Find the return with lookup_return. If there is none, ask what should go back and why, and register it.",
+        "Find the order with lookup_order and its return with lookup_return. If there is none, ask what should go back "
+        "and why, and register it with create_return.",
         "Call create_return_label: as a PDF, or as a QR code for customers without a printer.",
         "Call find_dropoff_points for the customer's postcode and name the nearest two.",
         "Remind the customer to keep the receipt until the refund has arrived.",
@@ -126,15 +127,16 @@ class ReturnStatus(BaseFlow):
         "The refund I received is 12 euros short. What was deducted?",
         "Could you confirm that the warehouse has my parcel? I returned a tablet and I'm a little nervous about it.",
     ]
-    tools = ["lookup_return", "get_tracking", "lookup_refund"]
+    tools = ["lookup_order", "lookup_return", "get_tracking", "lookup_refund", "hand_to_accounting"]
     chain = ("lookup_return", "lookup_refund")
     reply = "{refunded} for the return {return_number} will be on {account} by {refund_expected_on}."
     aliases = ["refund status"]
     steps = [
-        "Find the return with lookup_return, and follow the parcel with get_tracking if it has not arrived.",
+        "Find the order with lookup_order and its return with lookup_return; follow the parcel with get_tracking if it "
+        "has not arrived.",
         "If it has, read amount, day and account from lookup_refund, and explain each deduction.",
         "Say how long the bank still needs: 3 to 5 working days for cards, one for wallets.",
-        "If the refund is overdue by our own rules, apologise and hand the case to accounting.",
+        "If the refund is overdue by our own rules, apologise and call hand_to_accounting.",
     ]
 
 
@@ -156,7 +158,10 @@ class DamagedItemClaim(BaseFlow):
         "Received my order today, unfortunately there is a big scratch across the front. Photos attached.",
         "doa. doesn't switch on, brand new",
     ]
-    tools = ["lookup_order", "request_photos", "create_claim", "send_replacement", "send_spare_part", "issue_refund"]
+    tools = [
+        *("lookup_order", "request_photos", "create_claim", "send_replacement", "send_spare_part", "issue_refund"),
+        "create_return_label",
+    ]
     aliases = ["dead on arrival"]
     priority = (1, 0)
     steps = [
@@ -164,7 +169,7 @@ class DamagedItemClaim(BaseFlow):
         "Ask for photos of the item and of the packaging with request_photos, unless the customer has sent them.",
         "Register it with create_claim. Under 30 euros the item need not come back.",
         "Offer the choice: send_replacement, send_spare_part where a part is missing, or issue_refund.",
-        "If the item must come back, send a prepaid label. The customer never pays for damage.",
+        "If the item must come back, send a prepaid label with create_return_label. The customer never pays for damage.",
     ]
 
 
@@ -220,6 +225,6 @@ class WarrantyClaim(BaseFlow):
         "Find the purchase with lookup_order; the date of delivery counts, and a receipt is not needed.",
         "Call check_warranty: 24 months, five years on mattresses and furniture frames, wear and falls excepted.",
         "Ask for a short description and a photo or video with request_photos.",
-        "Covered: open create_repair_case, or send_replacement where a repair is dearer than the product.",
-        "Not covered: say why in one sentence, and offer a repair at cost.",
+        "Covered: open create_repair_case; where that says that a repair is dearer than the product, send_replacement.",
+        "Not covered: say why in one sentence, and offer a repair at cost; after a yes, create_repair_case as well.",
     ]
