@@ -105,10 +105,10 @@ class ChangeAccountAddress(BaseFlow):
     ]
     tools = ["lookup_account", "list_orders", "validate_address", "update_account_address"]
     steps = [
-        "Open the account with lookup_account and read out the saved address that is meant, and the orders of list_orders.",
+        "Open the account with lookup_account and read out the saved address that is meant.",
         "Take the new address, check it with validate_address and repeat it back in full.",
         "Ask whether it is for delivery, for billing or for both, then call update_account_address.",
-        "If there are orders on their way, say that they still go to the address that is on them.",
+        "If list_orders shows orders on their way, say that they still go to the address that is on them.",
     ]
 
     def available(self, context: Mapping[str, Any]) -> bool:

@@ -124,10 +124,10 @@ class ApplyPromoCode(BaseFlow):
         "A friend gave me a referral link but the basket still shows the full price :(",
         "student rebate disappeared from my basket when i added a sale item",
     ]
-    tools = ["lookup_promo_code", "apply_discount", "issue_refund"]
+    tools = ["lookup_order", "lookup_promo_code", "apply_discount", "issue_refund"]
     aliases = ["voucher", "coupon"]
     steps = [
-        "Ask for the code exactly as it is written and look it up with lookup_promo_code.",
+        "Ask for the code as it is written; find the order with lookup_order, and the code with lookup_promo_code.",
         "Check its terms: dates, minimum value, excluded brands, first order only, one code for each order.",
         "If they are met, call apply_discount; on an order of the last three days, pay it back with issue_refund.",
         "If not, name the one term that rules it out, and a promotion that is open to this customer, if there is one.",

@@ -86,10 +86,10 @@ class ChangeOrderItems(BaseFlow):
         "Oh no, I chose the grey one and wanted the green. The order only just went through, can you switch it?",
         "forgot to put batteries in my order, can they go in the same parcel",
     ]
-    tools = ["lookup_order", "check_stock", "update_order_items", "charge_difference"]
+    tools = ["lookup_order", "search_products", "check_stock", "update_order_items", "charge_difference"]
     steps = [
         "Find the order with lookup_order. Contents can be changed while the status is 'placed', and no later.",
-        "Check the wanted items with check_stock and say the new total before changing anything.",
+        "Find the wanted items with search_products and check_stock, and say the new total before changing anything.",
         "After a clear yes, call update_order_items, then charge_difference for what is owed in either direction.",
         "If the order is already packed, offer to cancel it and order again, or to exchange the item after delivery.",
     ]

@@ -117,12 +117,8 @@ class Accounts(Rules):
                 why = "too many wrong codes were given" if row is not None else f"no code is open for {customer}"
                 msg = f"{why}; send_verification_code sends a new one, or a colleague checks within one working day"
                 raise RefusedError(msg)
-            last = self._maybe(
-                "SELECT number FROM orders WHERE email = :email AND status <> 'basket' "
-                "ORDER BY placed_on DESC, number DESC",
-                email=customer,
-            )
-            order_fits = last is not None and last["number"] == last_order_number.strip().lstrip("#")
+            last = self._last_order(customer)
+            order_fits = bool(last) and last == last_order_number.strip().lstrip("#")
             right = code.strip() == row["code"] and (order_fits or not last_order_number.strip())
             if right:
                 self._change("UPDATE codes SET used = 1 WHERE number = :number", number=row["number"])
@@ -299,6 +295,17 @@ class Accounts(Rules):
                 undo_until=undo,
                 invoices_kept_until=(self._today + timedelta(days=3652)).isoformat(),
             )
+
+    def _last_order(self, email: str) -> str:
+        """The order that a customer knows as the last one: none since contact details were changed."""
+        row = self._maybe(
+            "SELECT number FROM orders WHERE email = :email AND status <> 'basket' AND NOT EXISTS ("
+            "SELECT 1 FROM contact_changes WHERE contact_changes.email = :email AND restored = 0 "
+            "AND changed_on >= :since AND changed_on <= placed_on) ORDER BY placed_on DESC, number DESC",
+            email=email,
+            since=self._after(-CHANGED_DAYS),
+        )
+        return "" if row is None else row["number"]
 
     def _contact(self, email: str) -> str:
         """Where mail to an account goes."""

@@ -212,6 +212,9 @@ class Orders(Rules):
             if self._maybe("SELECT 1 FROM redirects WHERE order_number = :number", number=order_number):
                 msg = f"the parcel of order {order_number} was redirected already; the carrier does it once"
                 raise RefusedError(msg)
+            self._change(
+                "UPDATE orders SET address = :address WHERE number = :number", address=place, number=order_number
+            )
             number = self._insert("redirects", "T", order_number=order_number, address=place, fee=REDIRECT_CENTS)
             return Redirect(
                 redirect_number=number,
