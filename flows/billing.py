@@ -129,7 +129,7 @@ class ApplyPromoCode(BaseFlow):
     steps = [
         "Ask for the code as it is written; find the order with lookup_order, and the code with lookup_promo_code.",
         "Check its terms: dates, minimum value, excluded brands, first order only, one code for each order.",
-        "If they are met, call apply_discount; on an order of the last three days, pay it back with issue_refund.",
+        "If they are met, call apply_discount on an order of the last three days; issue_refund pays it back.",
         "If not, name the one term that rules it out, and a promotion that is open to this customer, if there is one.",
     ]
 

@@ -214,10 +214,11 @@ class PromoCode:
 
 @dataclass(frozen=True, slots=True)
 class Discount:
-    """What a code takes off an order."""
+    """What a code takes off an order, and whether that is to be refunded because it is paid already."""
 
     discount_number: str
     discount_cents: int
+    to_be_refunded: bool
 
 
 @dataclass(frozen=True, slots=True)

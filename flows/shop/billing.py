@@ -243,8 +243,28 @@ class Billing(Rules):
                 msg = f"{row['code']} cannot be used for order {order_number}: {against}"
                 raise RefusedError(msg)
             amount = self._goods(order_number) * row["percent"] // 100
-            number = self._insert("discounts", "D", order_number=order_number, code=row["code"], amount=amount)
-            return Discount(discount_number=number, discount_cents=amount)
+            reserved = self._only_reserved(order_number)
+            if reserved:
+                self._change(
+                    "UPDATE charges SET amount = amount - :amount WHERE number = :number",
+                    amount=amount,
+                    number=reserved,
+                )
+            number = self._insert(
+                "discounts",
+                "D",
+                order_number=order_number,
+                code=row["code"],
+                amount=amount,
+                reserved=int(bool(reserved)),
+            )
+            return Discount(discount_number=number, discount_cents=amount, to_be_refunded=not reserved)
+
+    def _only_reserved(self, order_number: str) -> str:
+        """The reservation of an order that has not been charged; empty where it has."""
+        rows = self._all("SELECT * FROM charges WHERE order_number = :number ORDER BY rowid", number=order_number)
+        reserved = [row["number"] for row in rows if row["status"] == "reserved"]
+        return "" if any(row["status"] == "booked" for row in rows) or not reserved else reserved[0]
 
     def _charge_row(self, charge_number: str) -> Row:
         return self._one(

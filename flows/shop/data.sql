@@ -80,6 +80,9 @@ INSERT INTO products VALUES
   ('DOG-5', 'Dog food Trail, 5 kg', 2800, 18, 1, 'Trail', 'chicken and rice; grain: rice', NULL, NULL, 24, 9900),
   ('GC-50', 'Gift card, 50 EUR', 5000, 999, 0, 'House', 'valid for five years', NULL, NULL, 24, 9900);
 
+ALTER TABLE products ADD COLUMN refill INTEGER NOT NULL DEFAULT 0;
+UPDATE products SET refill = 1 WHERE sku IN ('COF-R', 'COF-D', 'DOG-5');
+
 CREATE TABLE manuals (number TEXT PRIMARY KEY, sku TEXT NOT NULL REFERENCES products, topic TEXT NOT NULL, text TEXT NOT NULL);
 INSERT INTO manuals VALUES
   ('MA-40001', 'SPK-1', 'connect to the wifi', 'Hold the round button for five seconds until the ring turns white. Choose Pebble in the app. Enter the password of the wifi.'),
@@ -233,7 +236,7 @@ INSERT INTO promo_codes VALUES
   ('WELCOME10', 10, '2025-01-01', '2025-12-31', 0, '', 1),
   ('SUMMER15', 15, '2025-06-01', '2025-06-30', 5000, 'Aria', 0),
   ('SPRING20', 20, '2025-03-01', '2025-04-30', 0, '', 0);
-CREATE TABLE discounts (number TEXT PRIMARY KEY, order_number TEXT NOT NULL REFERENCES orders, code TEXT NOT NULL REFERENCES promo_codes, amount INTEGER NOT NULL);
+CREATE TABLE discounts (number TEXT PRIMARY KEY, order_number TEXT NOT NULL REFERENCES orders, code TEXT NOT NULL REFERENCES promo_codes, amount INTEGER NOT NULL, reserved INTEGER NOT NULL);
 
 CREATE TABLE gift_cards (number TEXT PRIMARY KEY, order_number TEXT NOT NULL, balance INTEGER NOT NULL, bought_on TEXT NOT NULL, status TEXT NOT NULL);
 INSERT INTO gift_cards VALUES

@@ -46,7 +46,7 @@ class Returns(Rules):
         return ReturnWindow(
             eligibility="returnable" if left >= 0 else "too_late",
             days_left=left,
-            refundable_cents=line["price"] * line["quantity"],
+            refundable_cents=self._paid_for(line),
         )
 
     def create_return(self, order_number: str, sku: str = "") -> Return:
@@ -260,7 +260,7 @@ class Returns(Rules):
             row = self._case("claims", number, "claim")
             self._refuse_done(number)
             line = self._line(row["order_number"], row["sku"])
-            return row["order_number"], line["price"] * line["quantity"]
+            return row["order_number"], self._paid_for(line)
         if kind == "V":
             row = self._case("investigations", number, "investigation")
             self._refuse_done(number)
@@ -278,6 +278,9 @@ class Returns(Rules):
             return row["order_number"], excess
         if kind == "D":
             row = self._case("discounts", number, "discount")
+            if row["reserved"]:
+                msg = f"{number} was taken off what is reserved, so nothing is to be paid back"
+                raise RefusedError(msg)
             return row["order_number"], row["amount"]
         msg = (
             f"there is no return {number}; a refund is for a return, a claim, an investigation, a charge or a discount"

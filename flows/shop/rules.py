@@ -160,6 +160,14 @@ class Rules(Database):
             msg = f"the carrier answers {investigation['number']} by {investigation['answer_by']}; wait for that day"
             raise RefusedError(msg)
 
+    def _paid_for(self, line: sqlite3.Row) -> int:
+        """What was paid for an article of an order: less than its price where a code was applied."""
+        percent = self._sum(
+            "SELECT percent FROM discounts JOIN promo_codes USING (code) WHERE order_number = :number",
+            number=line["order_number"],
+        )
+        return line["price"] * line["quantity"] * (100 - percent) // 100
+
     def _excess(self, order_number: str) -> int:
         """How much more was charged for an order than it costs, and not paid back; reservations do not count."""
         charged = self._sum(

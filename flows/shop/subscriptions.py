@@ -127,7 +127,7 @@ class Subscriptions(Rules):
                 raise RefusedError(msg)
             if sku:
                 product = self._product(sku)
-                if product["hygiene"] != self._product(row["sku"])["hygiene"]:
+                if not product["refill"]:
                     msg = f"{product['title']} is not sold as a subscription"
                     raise RefusedError(msg)
                 if product["stock"] < (quantity or row["quantity"]):

@@ -216,6 +216,24 @@ def test_what_was_paid_back_before_is_not_paid_back_by_a_cancellation() -> None:
         assert shop.release_payment("K-60142").released_cents == 19_200 - 2880
 
 
+def test_what_was_bought_with_a_code_goes_back_for_what_was_paid() -> None:
+    with Shop() as shop:
+        assert shop.check_return_window("60134").refundable_cents == 3400
+        shop.apply_discount("SUMMER15", "60142")
+        assert shop.check_return_window("60142", "CHR-O").eligibility == "not_delivered"
+        claimed = shop.rows()["discounts"][-1]
+        assert (claimed["amount"], claimed["reserved"]) == (2880, 0)
+
+
+def test_a_code_on_what_is_only_reserved_lowers_the_reservation() -> None:
+    with Shop() as shop:
+        assert not shop.apply_discount("SUMMER15", "60144").to_be_refunded
+        with pytest.raises(RefusedError, match="taken off what is reserved"):
+            shop.issue_refund("D-40001")
+        shop.cancel_order("60144")
+        assert shop.release_payment("K-60144").released_cents == 5900 - 885
+
+
 # --- the tools ------------------------------------------------------------------------------
 
 
