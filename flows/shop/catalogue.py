@@ -42,11 +42,19 @@ class Catalogue(Rules):
         return ProductList(products=tuple(_product(row) for score, row in scored if score == best)[:_MOST_FOUND])
 
     def get_product_details(self, wanted_sku: str) -> Product:
-        """The facts of a product; what is not among them is not known."""
+        """The facts of a product; what is not among them is not known.
+
+        Args:
+            wanted_sku: The product, as search_products gives its sku.
+        """
         return _product(self._product(wanted_sku))
 
     def compare_products(self, skus: list[str]) -> ProductComparison:
-        """Two to four products beside each other, the cheapest first, with the facts in which they differ."""
+        """Two to four products beside each other, the cheapest first, with the facts in which they differ.
+
+        Args:
+            skus: The products, as search_products gives their skus.
+        """
         if not 2 <= len(dict.fromkeys(skus)) <= _MOST_COMPARED:  # noqa: PLR2004
             msg = f"compare two to {_MOST_COMPARED} different products, not {len(dict.fromkeys(skus))}"
             raise RefusedError(msg)
@@ -58,7 +66,11 @@ class Catalogue(Rules):
         )
 
     def check_stock(self, wanted_sku: str) -> Availability:
-        """How many of an article are in stock, what it costs, when new ones come, or what follows it."""
+        """How many of an article are in stock, what it costs, when new ones come, or what follows it.
+
+        Args:
+            wanted_sku: The article, as search_products gives its sku.
+        """
         row = self._product(wanted_sku)
         return Availability(
             wanted_sku=wanted_sku,
@@ -101,7 +113,7 @@ class Catalogue(Rules):
         """The passage of a product's manual about something.
 
         Args:
-            wanted_sku: The product.
+            wanted_sku: The product, as search_products gives its sku.
             topic: What the customer wants to do, such as "connect to the wifi" or "clean".
         """
         product = self._product(wanted_sku)
@@ -123,7 +135,7 @@ class Catalogue(Rules):
         """What to try for an error code of a device, three attempts at most.
 
         Args:
-            wanted_sku: The device.
+            wanted_sku: The device, as search_products gives its sku.
             error_code: What its display shows, such as E5.
             attempt: 1 at first; one more after each step that did not help.
         """

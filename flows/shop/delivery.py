@@ -56,7 +56,11 @@ class Delivery(Rules):
         return Quote(options=tuple(self._option(row, wanted) for row in rows))
 
     def get_tracking(self, tracking_number: str | None) -> Scan:
-        """Where a parcel was last seen, and when it is expected."""
+        """Where a parcel was last seen, and when it is expected.
+
+        Args:
+            tracking_number: Number of the parcel, as lookup_order or lookup_return gives it.
+        """
         if tracking_number is None:
             msg = "the order has not been handed to a carrier yet"
             raise NotFoundError(msg)
@@ -82,7 +86,11 @@ class Delivery(Rules):
         return ValidAddress(address=self._checked_address(address))
 
     def list_delivery_slots(self, tracking_number: str) -> DeliverySlots:
-        """At most three free days, times and pickup points to which a parcel on its way can be moved."""
+        """At most three free days, times and pickup points to which a parcel on its way can be moved.
+
+        Args:
+            tracking_number: Number of the parcel, as lookup_order gives it.
+        """
         order = self._under_way(tracking_number)
         rows = self._all(
             "SELECT * FROM delivery_slots WHERE country = :country AND tracking IS NULL AND day > :today "

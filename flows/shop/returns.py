@@ -76,7 +76,12 @@ class Returns(Rules):
             return self.lookup_return(order_number, number)
 
     def lookup_return(self, order_number: str, return_number: str = "") -> Return:
-        """Find the return of an order: the one of this number, or the latest."""
+        """Find the return of an order: the one of this number, or the latest.
+
+        Args:
+            order_number: Number of the order.
+            return_number: Number of the return (R-...), where it was said.
+        """
         row = self._one(
             "SELECT * FROM returns WHERE order_number = :order AND (:number = '' OR number = :number) "
             "ORDER BY rowid DESC LIMIT 1",
@@ -153,7 +158,11 @@ class Returns(Rules):
         return self._refund(return_number)
 
     def hand_to_accounting(self, return_number: str) -> AccountingCase:
-        """Hand a refund that is overdue by our own rules to accounting, once."""
+        """Hand a refund that is overdue by our own rules to accounting, once.
+
+        Args:
+            return_number: Number of the return (R-...).
+        """
         with self._writing():
             row = self._one(
                 "SELECT returns.*, expected_on FROM returns LEFT JOIN refunds ON for_number = returns.number "
@@ -205,7 +214,7 @@ class Returns(Rules):
 
         Args:
             order_number: Number of the order.
-            wanted_sku: Article that is wanted instead.
+            wanted_sku: Article that is wanted instead, as search_products gives its sku.
             sku: Article of the order that comes back, where it holds several.
         """
         with self._writing():

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from flows.shop import Shop, changes
-from flows.tools import shop_tools
+from flows.tools import ReturnPolicy, shop_tools
 from jazz_select import BaseFlow, FlowRegistry
 from jazz_select.flow.loading import load_flows
-from jazz_select.routing import Toolbox
-from tests.unit.flows.walks import ORDERS, RETURNS, Walk
+from jazz_select.routing import FlowExecutor, Toolbox
+from jazz_select.routing.run_context import chain_of
+from tests.unit.flows.walks import ADA, DINA, ORDERS, RETURNS, Walk
 from tests.unit.flows.walks_of_accounts import ACCOUNTS, CODE, DESK, MONEY, SUBSCRIPTIONS
 
 WALKS = [*ORDERS, *RETURNS, *ACCOUNTS, *MONEY, *SUBSCRIPTIONS, *DESK]
@@ -81,3 +82,47 @@ def test_a_flow_goes_to_its_end_and_changes_these_rows_alone(pack: FlowRegistry,
             rows, parts = found[table].get(kind, []), expected.get(kind, [])
             assert len(rows) == len(parts), (table, kind, rows)
             assert [{**row, **part} for row, part in zip(rows, parts, strict=True)] == rows, (table, kind)
+
+
+CHAINS: list[tuple[str, str, dict[str, Any], str, dict[str, list[dict[str, Any]]]]] = [
+    (
+        "an article of an older order",
+        "refund_order",
+        {"email": ADA, "item": "wool jumper"},
+        "ok",
+        {
+            "returns": [{"order_number": "60098", "sku": "JU-M", "refundable": 6900}],
+            "refunds": [{"order_number": "60098", "amount": 6900}],
+        },
+    ),
+    ("an item of two orders", "refund_order", {"email": DINA, "item": "lamp"}, "failed", {}),
+    (
+        "number and item contradict",
+        "refund_order",
+        {"email": ADA, "order_number": "60112", "item": "lamp"},
+        "failed",
+        {},
+    ),
+    ("several articles, none named", "refund_order", {"email": ADA, "order_number": "60098"}, "failed", {}),
+    ("another customer's order", "cancel_order", {"email": ADA, "order_number": "60144"}, "failed", {}),
+    ("what is not in any order", "cancel_order", {"email": DINA, "item": "piano"}, "failed", {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "status", "rows"), [each[1:] for each in CHAINS], ids=[each[0] for each in CHAINS]
+)
+async def test_a_chain_settles_what_was_meant_or_nothing(
+    pack: FlowRegistry, name: str, inputs: dict[str, Any], status: str, rows: dict[str, list[dict[str, Any]]]
+) -> None:
+    flow = pack.by_name(name)
+    assert flow is not None
+    with Shop() as shop:
+        before = shop.rows()
+        run = await FlowExecutor(shop_tools(shop), ReturnPolicy()).run(chain_of(flow), inputs)
+        found = changes(before, shop.rows())
+    assert run.status == status
+    assert bool(found) is bool(rows), "a chain that failed has changed nothing"
+    for table, parts in rows.items():
+        added = found[table].get("added", [])
+        assert [{**row, **part} for row, part in zip(added, parts, strict=True)] == added
