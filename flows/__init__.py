@@ -10,8 +10,9 @@ refund or exchange, late or lost, pause or cancel. Their conditions say where
 one ends and the next begins, and name the fact that decides.
 
 Some flows have a `chain`: the order in which their tools run, with the places where
-there is a choice. `flows/tools.py` holds those tools, and `flows/shop.py` the small
-shop that they work on, a SQLite database in memory.
+there is a choice. `flows/tools.py` holds the tools of all flows, and `flows/shop/` the
+small shop that they work on: a SQLite database, in memory or in a file, with customers,
+orders, parcels and money, whose rows say what a conversation has done.
 
 `flows/journeys.py` holds the composites, made of the flows next door.
 `flows/guards.py` holds the facts on which a flow may be withheld.

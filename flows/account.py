@@ -48,10 +48,10 @@ class UnlockAccount(BaseFlow):
         "Please reactivate my profile, it was apparently frozen for security reasons.",
         "Why am I banned? I've been a customer since 2016 and never had a problem.",
     ]
-    tools = ["lookup_account", "verify_identity", "unlock_account"]
+    tools = ["lookup_account", "send_verification_code", "verify_identity", "unlock_account"]
     steps = [
         "Read the reason of the lock with lookup_account.",
-        "Verify the customer with verify_identity: a code to the phone number or email address on file.",
+        "Call send_verification_code to the phone number or email address on file, and verify_identity with that code.",
         "Locked by failed attempts: call unlock_account and recommend a new password.",
         "Locked by the fraud team or for unpaid orders: do not unlock. Say what is needed, and who decides.",
     ]
@@ -81,11 +81,11 @@ class ReplaceSecondFactor(BaseFlow):
         "My phone fell into a lake. Without it your site won't let me through the second step.",
         "otp code always 'invalid'",
     ]
-    tools = ["verify_identity", "remove_second_factor", "send_second_factor_setup"]
+    tools = ["send_verification_code", "verify_identity", "remove_second_factor", "send_second_factor_setup"]
     aliases = ["2FA", "two-factor authentication"]
     steps = [
         "Ask for a backup code first; with one the customer can sign in and change the device alone.",
-        "Without one, call verify_identity with two proofs: the last order and a code to the email address on file.",
+        "Without one, call send_verification_code, then verify_identity with two proofs: that code and the last order.",
         "Call remove_second_factor, then send_second_factor_setup, and stay until the new device works.",
         "If a proof fails, stop. Offer a check by a colleague, which takes one working day.",
     ]
@@ -107,12 +107,12 @@ class ChangeAccountAddress(BaseFlow):
         "The billing address you have on file for me is out of date.",
         "delete the address of my ex from my address book pls",
     ]
-    tools = ["lookup_account", "validate_address", "update_account_address"]
+    tools = ["lookup_account", "list_orders", "validate_address", "update_account_address"]
     steps = [
         "Open the account with lookup_account and read out the saved address that is meant.",
         "Take the new address, check it with validate_address and repeat it back in full.",
         "Ask whether it is for delivery, for billing or for both, then call update_account_address.",
-        "If there are orders on their way, say that they still go to the address that is on them.",
+        "If list_orders shows orders on their way, say that they still go to the address that is on them.",
     ]
 
     def available(self, context: Mapping[str, Any]) -> bool:
@@ -134,10 +134,10 @@ class CloseAccount(BaseFlow):
         "Remove me from your database completely!!",
         "My father passed away. What do we need to do to have his customer account closed?",
     ]
-    tools = ["verify_identity", "check_open_matters", "close_account"]
+    tools = ["send_verification_code", "verify_identity", "check_open_matters", "close_account"]
     aliases = ["GDPR erasure"]
     steps = [
-        "Verify the customer with verify_identity.",
+        "Call send_verification_code, and verify_identity with the code that the customer reads out.",
         "Call check_open_matters: open orders, returns, subscriptions and gift card balance must be settled first.",
         "Say what is lost (order history, points, balance) and what must be kept (invoices, for ten years).",
         "After a clear yes in writing, call close_account. It can be undone for 14 days.",

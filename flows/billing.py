@@ -52,13 +52,13 @@ class UnknownCharge(BaseFlow):
         "Unfamiliar debit on my statement with your name on it, please explain.",
         "I never bought this.",
     ]
-    tools = ["search_charges", "open_fraud_case", "block_card"]
+    tools = ["search_charges", "block_card", "open_fraud_case"]
     aliases = ["fraudulent charge"]
     priority = (1, 0)
     steps = [
         "Ask for the day, the amount and the last four digits of the card. Never ask for the whole number.",
         "Call search_charges. Ask about a renewed subscription and the household, but reveal nobody else's order.",
-        "If the customer still does not know it, call block_card and open_fraud_case, and stop any open shipment.",
+        "If the customer still does not know it, call block_card, then open_fraud_case, which stops an open shipment.",
         "Advise the customer to tell the bank as well, and say that we answer within two working days.",
     ]
 
@@ -129,12 +129,12 @@ class ApplyPromoCode(BaseFlow):
         "A friend gave me a referral link but the basket still shows the full price :(",
         "student rebate disappeared from my basket when i added a sale item",
     ]
-    tools = ["lookup_promo_code", "apply_discount", "issue_refund"]
+    tools = ["lookup_order", "lookup_promo_code", "apply_discount", "issue_refund"]
     aliases = ["voucher", "coupon"]
     steps = [
-        "Ask for the code exactly as it is written and look it up with lookup_promo_code.",
+        "Ask for the code as it is written; find the order with lookup_order, and the code with lookup_promo_code.",
         "Check its terms: dates, minimum value, excluded brands, first order only, one code for each order.",
-        "If they are met, call apply_discount; on an order of the last three days, pay it back with issue_refund.",
+        "If they are met, call apply_discount on an order of the last three days; issue_refund pays it back.",
         "If not, name the one term that rules it out, and a promotion that is open to this customer, if there is one.",
     ]
 

@@ -96,7 +96,7 @@ class LateDelivery(BaseFlow):
         "Find the order with lookup_order and compare the promised day with the latest scan from get_tracking.",
         "Apologise once, in plain words, and give the new day the carrier names. Never invent one.",
         "Open a case with report_delay, and call refund_shipping_fee if express was paid for.",
-        "If there was no scan for five working days, treat the parcel as lost.",
+        "If there was no scan for five working days, the parcel is lost and not late: say so, and go on with that.",
     ]
 
 

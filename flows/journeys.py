@@ -78,10 +78,10 @@ class SecureAccount(SequentialFlow):
         "I got a confirmation for a gaming PC that I didn't order, and my password no longer works.",
     ]
     flows = [ResetPassword, ReplaceSecondFactor, UnknownCharge]
-    tools = ["verify_identity", "restore_contact_details", "sign_out_everywhere"]
+    tools = ["send_verification_code", "verify_identity", "restore_contact_details", "sign_out_everywhere"]
     priority = (1, 0)
     steps = [
-        "Call verify_identity with what was on file before the break-in: the intruder may own the new details.",
+        "Call send_verification_code, which writes to what was on file before the break-in, then verify_identity.",
         "Call sign_out_everywhere, and restore_contact_details if the email address or phone number was changed.",
         "Then take the parts in order. Do not look into charges while somebody else may still be signed in.",
     ]

@@ -31,7 +31,7 @@ class TrackOrder(BaseFlow):
     reply = "Your order {order_number}, {title}: {last_place} on {last_seen_on}. We expect it on {expected_on}."
     aliases = ["order status", "WISMO"]
     steps = [
-        "Find the order with lookup_order; a guest gives number and postcode. If several are open, ask which one.",
+        "Find the order with lookup_order, by number or item where one was named. If several are open, ask which one.",
         "Read the latest scan with get_tracking. An order may travel in more than one parcel: report each of them.",
         "Say where the parcel is, the day it is expected, and give the tracking link.",
         "If the promised day has already passed, say so openly and go on as for a late delivery.",
@@ -89,10 +89,10 @@ class ChangeOrderItems(BaseFlow):
         "Oh no, I chose the grey one and wanted the green. The order only just went through, can you switch it?",
         "forgot to put batteries in my order, can they go in the same parcel",
     ]
-    tools = ["lookup_order", "check_stock", "update_order_items", "charge_difference"]
+    tools = ["lookup_order", "search_products", "check_stock", "update_order_items", "charge_difference"]
     steps = [
         "Find the order with lookup_order. Contents can be changed while the status is 'placed', and no later.",
-        "Check the wanted items with check_stock and say the new total before changing anything.",
+        "Find the wanted items with search_products and check_stock, and say the new total before changing anything.",
         "After a clear yes, call update_order_items, then charge_difference for what is owed in either direction.",
         "If the order is already packed, offer to cancel it and order again, or to exchange the item after delivery.",
     ]
@@ -119,7 +119,7 @@ class ChangeOrderAddress(BaseFlow):
     ]
     tools = ["lookup_order", "validate_address", "update_order_address", "redirect_parcel"]
     steps = [
-        "Find the order with lookup_order. A guest must give its number and the postcode that is on it now.",
+        "Find the order with lookup_order. A guest must give its number as well as the email address.",
         "Take the new address and check it with validate_address; repeat it back in full.",
         "If the order has not left, call update_order_address. If it has, try redirect_parcel and name any fee.",
         "Ask whether later orders should go there too; only then change the address in the account as well.",

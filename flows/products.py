@@ -76,10 +76,10 @@ class TroubleshootProduct(BaseFlow):
         "Can the wool blanket go in the washing machine?",
         "how do u change the language on this watch lol",
     ]
-    tools = ["get_manual", "run_diagnostics_guide"]
+    tools = ["search_products", "get_manual", "run_diagnostics_guide"]
     aliases = ["manual", "instructions"]
     steps = [
-        "Ask for the model and what is on the display or in the way.",
+        "Ask for the model, find it with search_products, and ask what is on the display or in the way.",
         "Find the passage with get_manual and give the steps one at a time, waiting for the result of each.",
         "For devices with error codes follow run_diagnostics_guide, three rounds at most.",
         "If it still fails, it is a defect: go on with a claim or the warranty, and do not ask the same things again.",

@@ -71,12 +71,15 @@ class ExchangeItem(BaseFlow):
         "Is it possible to trade the starter set I received for the professional set?",
         "My husband got the left-handed golf glove he asked for, but needs a right-handed one after all. Same model!",
     ]
-    tools = ["lookup_order", "check_return_window", "check_stock", "create_exchange", "charge_difference"]
-    chain = tools
+    tools = [
+        *("lookup_order", "check_return_window", "search_products", "check_stock", "create_exchange"),
+        "charge_difference",
+    ]
+    chain = ("lookup_order", "check_return_window", "check_stock", "create_exchange", "charge_difference")
     aliases = ["swap"]
     steps = [
         "Find the order with lookup_order and confirm the item, and the variant that is wanted instead.",
-        "Call check_return_window, then check_stock for the wanted variant.",
+        "Call check_return_window; find the wanted variant with search_products, and look at it with check_stock.",
         "Say the difference in price, if any, and after a clear yes call create_exchange and charge_difference.",
         "Explain that the new item leaves at once, and that the old one must be handed in within 14 days.",
         "If the variant is sold out, offer a refund or a message when it is back.",
@@ -102,9 +105,9 @@ class ReturnLabel(BaseFlow):
         "Which carrier takes your returns? The post office refused it",
         "Could you resend the sticker for return R-40213, please? I've misplaced it.",
     ]
-    tools = ["lookup_return", "create_return_label", "find_dropoff_points"]
+    tools = ["lookup_order", "lookup_return", "create_return", "create_return_label", "find_dropoff_points"]
     steps = [
-        "Find the return with lookup_return. If there is none, ask what should go back and why, and register it.",
+        "Find the return with lookup_order and lookup_return. If there is none, register one with create_return.",
         "Call create_return_label: as a PDF, or as a QR code for customers without a printer.",
         "Call find_dropoff_points for the customer's postcode and name the nearest two.",
         "Remind the customer to keep the receipt until the refund has arrived.",
@@ -130,15 +133,15 @@ class ReturnStatus(BaseFlow):
         "The refund I received is 12 euros short. What was deducted?",
         "Could you confirm that the warehouse has my parcel? I returned a tablet and I'm a little nervous about it.",
     ]
-    tools = ["lookup_return", "get_tracking", "lookup_refund"]
+    tools = ["lookup_order", "lookup_return", "get_tracking", "lookup_refund", "hand_to_accounting"]
     chain = ("lookup_return", "lookup_refund")
     reply = "{refunded} for the return {return_number} will be on {account} by {refund_expected_on}."
     aliases = ["refund status"]
     steps = [
-        "Find the return with lookup_return, and follow the parcel with get_tracking if it has not arrived.",
+        "Find the return with lookup_order and lookup_return; follow its parcel with get_tracking if it is on its way.",
         "If it has, read amount, day and account from lookup_refund, and explain each deduction.",
         "Say how long the bank still needs: 3 to 5 working days for cards, one for wallets.",
-        "If the refund is overdue by our own rules, apologise and hand the case to accounting.",
+        "If the refund is overdue by our own rules, apologise and call hand_to_accounting.",
     ]
 
 
@@ -161,7 +164,10 @@ class DamagedItemClaim(BaseFlow):
         "Received my order today, unfortunately there is a big scratch across the front. Photos attached.",
         "doa. doesn't switch on, brand new",
     ]
-    tools = ["lookup_order", "request_photos", "create_claim", "send_replacement", "send_spare_part", "issue_refund"]
+    tools = [
+        *("lookup_order", "request_photos", "create_claim", "send_replacement", "send_spare_part", "issue_refund"),
+        "create_return_label",
+    ]
     aliases = ["dead on arrival"]
     priority = (1, 0)
     steps = [
@@ -169,7 +175,7 @@ class DamagedItemClaim(BaseFlow):
         "Ask for photos of the item and of the packaging with request_photos, unless the customer has sent them.",
         "Register it with create_claim. Under 30 euros the item need not come back.",
         "Offer the choice: send_replacement, send_spare_part where a part is missing, or issue_refund.",
-        "If the item must come back, send a prepaid label. The customer never pays for damage.",
+        "If the item must come back, send a label with create_return_label. The customer never pays for damage.",
     ]
 
 
@@ -227,6 +233,6 @@ class WarrantyClaim(BaseFlow):
         "Find the purchase with lookup_order; the date of delivery counts, and a receipt is not needed.",
         "Call check_warranty: 24 months, five years on mattresses and furniture frames, wear and falls excepted.",
         "Ask for a short description and a photo or video with request_photos.",
-        "Covered: open create_repair_case, or send_replacement where a repair is dearer than the product.",
-        "Not covered: say why in one sentence, and offer a repair at cost.",
+        "Covered: open create_repair_case; where that says that a repair is dearer than the product, send_replacement.",
+        "Not covered: say why in one sentence, and offer a repair at cost; after a yes, create_repair_case as well.",
     ]

@@ -84,10 +84,10 @@ class ChangeSubscription(BaseFlow):
         "I'd like to move from the basic plan to the large box.",
         "Could my regular parcel come at the start of the month, after payday?",
     ]
-    tools = ["lookup_subscription", "check_stock", "update_subscription"]
+    tools = ["lookup_subscription", "search_products", "check_stock", "update_subscription"]
     steps = [
         "Find the subscription with lookup_subscription and name rhythm, contents and price as they are.",
-        "Check a new product with check_stock, and say the new price and the next delivery day.",
+        "Find a new product with search_products and check_stock; say the new price and the next delivery day.",
         "After a clear yes, call update_subscription and repeat the change.",
     ]
 

@@ -26,18 +26,38 @@ class ReturnPolicy:
 def shop_tools(shop: Shop) -> list[Tool]:
     """The tools of one shop."""
     reading = (
-        shop.lookup_order,
-        shop.get_tracking,
-        shop.check_return_window,
-        shop.lookup_return,
-        shop.lookup_refund,
-        shop.check_stock,
+        *(shop.lookup_order, shop.list_orders, shop.get_tracking, shop.check_return_window, shop.lookup_return),
+        *(shop.lookup_refund, shop.check_stock, shop.find_dropoff_points, shop.check_warranty, shop.quote_shipping),
+        *(shop.validate_address, shop.list_delivery_slots, shop.search_products, shop.get_product_details),
+        *(shop.compare_products, shop.get_manual, shop.run_diagnostics_guide, shop.lookup_account),
+        *(shop.check_open_matters, shop.list_charges, shop.search_charges, shop.lookup_payment_attempts),
+        *(shop.list_payment_methods, shop.lookup_promo_code, shop.lookup_gift_card, shop.lookup_subscription),
+        *(shop.find_free_colleague, shop.list_callback_slots),
     )
-    writing = (shop.create_return, shop.offer_store_credit, shop.create_exchange, shop.charge_difference)
-    final = (shop.issue_refund, shop.cancel_order, shop.release_payment)
+    writing = (
+        *(shop.create_return, shop.create_return_label, shop.offer_store_credit, shop.create_exchange),
+        *(shop.hand_to_accounting, shop.create_claim, shop.send_replacement, shop.send_spare_part, shop.book_pickup),
+        *(shop.create_repair_case, shop.update_order_items, shop.redirect_parcel, shop.report_delay),
+        *(shop.open_carrier_investigation, shop.send_password_reset, shop.send_verification_code),
+        *(shop.verify_identity, shop.unlock_account, shop.send_second_factor_setup, shop.open_fraud_case),
+        *(shop.apply_discount, shop.redeem_gift_card, shop.replace_gift_card, shop.send_email),
+        *(shop.summarise_conversation, shop.transfer_conversation, shop.book_callback),
+    )
+    again = (  # called once more with the same arguments they change nothing more
+        *(shop.update_order_address, shop.add_gift_options, shop.book_delivery_slot, shop.request_photos),
+        *(shop.create_stock_alert, shop.update_account_address, shop.restore_contact_details),
+        *(shop.sign_out_everywhere, shop.block_card, shop.create_invoice_pdf, shop.create_payment_link),
+        *(shop.pause_subscription, shop.update_subscription),
+    )
+    final = (
+        *(shop.issue_refund, shop.refund_shipping_fee, shop.charge_difference, shop.cancel_order),
+        *(shop.release_payment, shop.remove_second_factor, shop.close_account, shop.cancel_subscription),
+    )
     return [
-        *(tool_from_function(each, provider="shop") for each in (*reading, *writing)),
-        *(tool_from_function(each, provider="shop", destructive=True) for each in final),
+        *(tool_from_function(each, provider="shop", read_only=True) for each in reading),
+        *(tool_from_function(each, provider="shop", read_only=False) for each in writing),
+        *(tool_from_function(each, provider="shop", read_only=False, idempotent=True) for each in again),
+        *(tool_from_function(each, provider="shop", read_only=False, destructive=True) for each in final),
     ]
 
 

@@ -45,6 +45,7 @@ from difflib import get_close_matches
 from typing import Any, Final, Literal
 
 _NAMED: Final = 100
+_LONGEST_NAME = 80
 """How many names one message holds; the error has them all."""
 _LONGEST: Final = 200
 """Characters of a name in a message; the error has it whole."""
@@ -82,7 +83,8 @@ class UnconnectedToolsError(ConfigError):
         self.lacking = {flow: tuple(names) for flow, names in lacking.items()}
         known, more = list(connected), len(self.lacking) - _NAMED
         listed = [
-            f"{flow}: {', '.join(_meant(name, known) for name in names)}"
+            f"{flow}: {', '.join(_meant(name, known) for name in names[:_NAMED])}"
+            + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
             for flow, names in list(self.lacking.items())[:_NAMED]
         ]
         which = "a flow names" if len(listed) == 1 else f"{len(self.lacking)} flows name"
@@ -94,7 +96,8 @@ class UnconnectedToolsError(ConfigError):
 
 
 def _meant(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name, known, n=1)
+    name = name[:_LONGEST_NAME]
+    near = get_close_matches(name, [each for each in known if len(each) <= _LONGEST_NAME], n=1)
     return f"{name} (did you mean {near[0]!r}?)" if near else name
 
 

@@ -18,9 +18,9 @@ def test_the_pack_renders_as_mermaid(jazz: Jazz, monkeypatch: pytest.MonkeyPatch
     ids = dict(line.strip().rstrip('"]').split('["') for line in lines if '["' in line)
     names = {name: node for node, name in ids.items()}
     assert f"    {names['create_return']} --> {names['issue_refund']}" in lines
-    assert f"    {names['lookup_order']} -. 0.50 .-> {names['create_return']}" in lines
+    assert f"    {names['lookup_order']} -. 0.50 .-> {names['create_exchange']}" in lines
     assert f"{len(ids)} tools" in result.stderr
-    assert "no other tool gives what these want: lookup_order, check_stock" in result.stderr
+    assert "no other tool gives what these want: lookup_order, list_orders, check_stock" in result.stderr
 
 
 def test_json_holds_edges_and_what_is_odd(jazz: Jazz) -> None:
