@@ -12,7 +12,7 @@ from typing import Any
 
 from jazz_select.chat.models import as_chat_model
 from jazz_select.settings import Settings
-from tests.conversations.desk import index
+from tests.conversations.desk import desk_for, index
 from tests.conversations.play import Played, play
 from tests.conversations.report import Tally
 from tests.conversations.script import Script, scripts
@@ -26,7 +26,7 @@ async def played(chosen: Sequence[Script], model: Any, *, record: bool) -> list[
     async with index() as memory:
         for script in chosen:
             tape = Tape(script.cassette, mode=Mode.STOP if model is None else Mode.ASK, model=model)
-            done.append(await play(script, tape, memory))
+            done.append(await play(script, tape, desk_for(script, tape, memory)))
             if record and model is not None:
                 tape.save()
     return done

@@ -15,9 +15,10 @@ from flows.shop import TODAY, Shop
 from flows.tools import shop_tools
 from jazz_select import Agent, FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.flow.loading import load_flows
-from jazz_select.telemetry import TraceHook
+from jazz_select.routing import Tool
 from tests.conversations.effects import Tables
 from tests.conversations.script import Script
+from tests.conversations.tape import Tape
 from tests.vectors import EMBEDDER
 
 FLOWS: Final = Path(__file__).parents[2] / "flows"
@@ -59,15 +60,27 @@ async def index(folder: Path | None = None) -> AsyncGenerator[ProceduralMemory]:
         yield memory
 
 
-def desk_for(script: Script, memory: ProceduralMemory, model: Any, hooks: Iterable[TraceHook] = ()) -> Desk:
-    """A desk where nobody has been yet, with the facts of this conversation."""
+@asynccontextmanager
+async def desk_of(script: Script, tape: Tape) -> AsyncGenerator[Desk]:
+    """A desk for one conversation alone."""
+    async with index() as memory:
+        yield desk_for(script, tape, memory)
+
+
+def desk_for(script: Script, tape: Tape, memory: ProceduralMemory) -> Desk:
+    """A desk where nobody has been yet, with the facts of this conversation; the tape is the model and listens."""
     shop = Shop(today=day_of(script.facts))
     tools = shop_tools(shop)
     flows = registry()
-    selector = FlowSelector(model, flows, memory, AGENT_ID, on_empty="none")
-    agent = Agent(selector, tools, model, system=_told(script.facts), hooks=hooks)
+    selector = FlowSelector(tape, flows, memory, AGENT_ID, on_empty="none")
+    agent = Agent(selector, tools, tape, system=_told(script.facts), hooks=[tape])
+    return Desk(agent, shop, inside(tools, flows))
+
+
+def inside(tools: Iterable[Tool], flows: FlowRegistry) -> frozenset[str]:
+    """The names of tools and flows that nobody would say: those of several words."""
     names = {*(tool.name for tool in tools), *(flow.name for flow in flows.values())}
-    return Desk(agent, shop, frozenset(name for name in names if "_" in name))
+    return frozenset(name for name in names if "_" in name)
 
 
 def day_of(facts: Mapping[str, Any]) -> date:

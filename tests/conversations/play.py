@@ -4,10 +4,9 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from jazz_select import ProceduralMemory
 from jazz_select.agent import Conversation, TurnResult
 from jazz_select.text import describe_error
-from tests.conversations.desk import desk_for
+from tests.conversations.desk import Desk
 from tests.conversations.effects import Tables
 from tests.conversations.script import Script, Turn
 from tests.conversations.tape import Tape
@@ -49,9 +48,8 @@ class Played:
         return self.turns[-1].after if self.turns else self.before
 
 
-async def play(script: Script, tape: Tape, memory: ProceduralMemory) -> Played:
-    """Play a conversation from its start, as far as the tape has replies."""
-    desk = desk_for(script, memory, tape, [tape])
+async def play(script: Script, tape: Tape, desk: Desk) -> Played:
+    """Play a conversation from its start, as far as the tape has replies; the desk's shop is closed at the end."""
     played = Played(script=script, tape=tape, names=desk.names, before=desk.tables())
     conversation, context = None, dict(script.context)
     for number, turn in enumerate(script.turns, 1):

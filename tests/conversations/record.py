@@ -12,34 +12,45 @@ import argparse
 import asyncio
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from jazz_select.testing import Recorded
 from jazz_select.text import beginning, one_line
-from tests.conversations.desk import index
+from tests.conversations.desk import Desk, desk_of
 from tests.conversations.effects import diff
 from tests.conversations.judge import problems
 from tests.conversations.play import Played, play
-from tests.conversations.script import Script, scripts
+from tests.conversations.script import SCRIPTS, Script, scripts
 from tests.conversations.tape import Mode, Tape
 
 DONE, WRONG, USAGE, WANTED = 0, 1, 2, 3
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+MakeDesk = Callable[[Script, Tape], AbstractAsyncContextManager[Desk]]
+
+
+def main(arguments: Sequence[str] | None = None, *, folder: Path = SCRIPTS, make: MakeDesk = desk_of) -> int:
     """Run a conversation as far as its replies reach, and say what is wanted next."""
     given = _parser().parse_args(arguments)
     logging.disable(logging.WARNING)  # of flows whose tools are not connected, and the like
     try:
-        (script,) = scripts(given.name)
+        (script,) = scripts(given.name, folder=folder)
         replies = [*(_text(file) for file in given.reply), *given.say]
         tape = Tape(script.cassette, mode=Mode.REKEY if given.rekey else Mode.STOP, replies=replies)
         _drop(tape, given.drop)
     except (ValueError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return USAGE
-    return asyncio.run(_run(script, tape, brief=given.brief, changed=bool(replies or given.rekey or given.drop)))
+    played = asyncio.run(_played(script, tape, make))
+    _keep(tape, changed=bool(replies or given.rekey or given.drop), ended=tape.stopped is None and not played.crash)
+    _tell_turns(played)
+    if tape.replies:
+        _tell(f"{len(tape.replies)} replies were not asked for, and are not kept")
+    if tape.stopped is not None:
+        return _ask(tape, tape.stopped, brief=given.brief)
+    return _judge(played)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,10 +86,14 @@ def _drop(tape: Tape, given: str | None) -> None:
     del tape.left[first : None if given.endswith("-") else first + 1]
 
 
-async def _run(script: Script, tape: Tape, *, brief: bool, changed: bool) -> int:
-    async with index() as memory:
-        played = await play(script, tape, memory)
-    if tape.stopped is None and not played.crash and changed:
+async def _played(script: Script, tape: Tape, make: MakeDesk) -> Played:
+    async with make(script, tape) as desk:
+        return await play(script, tape, desk)
+
+
+def _keep(tape: Tape, *, changed: bool, ended: bool) -> None:
+    """Write the cassette where something is new; at the end of a conversation without what nothing asks for."""
+    if ended and changed:
         for record in tape.left:
             _tell(f"dropped, since nothing asks for it any more: {record.title}")
         tape.left.clear()
@@ -86,12 +101,6 @@ async def _run(script: Script, tape: Tape, *, brief: bool, changed: bool) -> int
         tape.save()
     for record, now in tape.rekeyed:
         _tell(f"kept, with its prompt as it is now: {now.title}\n{record.changes(now, 400)}\n  reply: {record.reply}\n")
-    _tell_turns(played)
-    if tape.replies:
-        _tell(f"{len(tape.replies)} replies were not asked for, and are not kept")
-    if tape.stopped is not None:
-        return _ask(tape, tape.stopped, brief=brief)
-    return _judge(played)
 
 
 def _ask(tape: Tape, question: Recorded, *, brief: bool) -> int:

@@ -9,9 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from jazz_select.agent.turn import TurnStatus
 
-HERE: Final = Path(__file__).parent
-SCRIPTS: Final = HERE / "scripts"
-CASSETTES: Final = HERE / "cassettes"
+SCRIPTS: Final = Path(__file__).parent / "scripts"
 Row = Mapping[str, Any]
 
 
@@ -72,7 +70,7 @@ class Script(_Strict):
     """One conversation.
 
     Attributes:
-        name: That of its file.
+        file: Where it stands.
         title: What it shows.
         tags: What kind of conversation it is: its language, early facts, correction, rude, …
         facts: What stands: today, company, support, …
@@ -81,7 +79,7 @@ class Script(_Strict):
         expect: What has to come of the whole.
     """
 
-    name: str
+    file: Path
     title: str
     tags: tuple[str, ...] = ()
     facts: Mapping[str, Any] = Field(default_factory=dict[str, Any])
@@ -98,23 +96,28 @@ class Script(_Strict):
         return [{"customer": each} if isinstance(each, str) else each for each in cast("list[object]", given)]
 
     @property
+    def name(self) -> str:
+        """What it is called by."""
+        return self.file.stem
+
+    @property
     def cassette(self) -> Path:
         """Where the replies of the model are."""
-        return CASSETTES / f"{self.name}.json"
+        return self.file.parent.parent / "cassettes" / f"{self.name}.json"
 
 
 def read(path: Path) -> Script:
     """The conversation of a file; raises ValueError, which names the file, where it is none."""
     try:
-        return Script.model_validate({"name": path.stem, **yaml.safe_load(path.read_text("utf-8"))})
+        return Script.model_validate({"file": path, **yaml.safe_load(path.read_text("utf-8"))})
     except (ValueError, TypeError, yaml.YAMLError) as error:
         msg = f"{path.name} is no conversation: {error}"
         raise ValueError(msg) from error
 
 
-def scripts(*names: str) -> list[Script]:
-    """All conversations, or those of these names."""
-    known = {path.stem: path for path in sorted(SCRIPTS.glob("*.yaml"))}
+def scripts(*names: str, folder: Path = SCRIPTS) -> list[Script]:
+    """All conversations of a folder, or those of these names; raises ValueError where one is not there."""
+    known = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     unknown = sorted(set(names) - known.keys())
     if unknown:
         msg = f"there is no conversation {', '.join(unknown)}; there are {', '.join(known)}"
