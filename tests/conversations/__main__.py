@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", action="store_true", help="keep what a real model says, as the cassettes")
     given = parser.parse_args(arguments)
     logging.disable(logging.WARNING)  # of flows whose tools are not connected, and the like
-    llm = Settings().llm
+    llm = Settings().llm or None
     if not HAS_STATIC and llm is None:
         sys.stdout.write("Skipped: without static vectors recall offers other flows than were recorded.\n")
         return 0

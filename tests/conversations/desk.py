@@ -41,6 +41,10 @@ class Desk:
         """The shop's tables as they are now."""
         return tables_of(self.shop)
 
+    def close(self) -> None:
+        """Nobody comes any more."""
+        self.shop.close()
+
 
 @cache
 def registry() -> FlowRegistry:

@@ -110,8 +110,8 @@ def is_said(words: str, text: str) -> bool:
 
 def _entities(turn: PlayedTurn, meant: Sequence[str], played: Played) -> Iterator[Problem]:
     """Calls about something else than is meant: known to the shop before, or given as an order's number."""
-    known = {key for rows in played.before.values() for row in rows for key in _numbers(row)}
-    allowed = _related(set(meant), (played.before, played.after))
+    known = {_key(row) for rows in played.before.values() for row in rows} - {""}
+    allowed = related(set(meant), (played.before, played.after))
     for tool, arguments in turn.calls:
         for name, text in _texts(arguments):
             numbers = {text} if name == "order_number" and text else set(_NUMBER.findall(text)) & known
@@ -119,29 +119,37 @@ def _entities(turn: PlayedTurn, meant: Sequence[str], played: Played) -> Iterato
                 yield Problem("entity", turn.number, f"{tool} was called with {name}={text!r}: {number} is not meant")
 
 
-def _related(meant: set[str], moments: Sequence[Tables]) -> set[str]:
-    """What is meant, with what the shop knows it by: an order's parcel, its return, the refund of that."""
-    rows = [_numbers(row) for tables in moments for each in tables.values() for row in each]
+def related(meant: set[str], moments: Sequence[Tables]) -> set[str]:
+    """What is meant, with what belongs to it (an order's return, the refund of that), and what these rows name.
+
+    What they name has nothing that belongs to it: an order names its customer, whose other orders are not meant.
+    """
+    rows = [row for tables in moments for each in tables.values() for row in each]
     found, before = set(meant), set[str]()
     while found != before:
         before = set(found)
-        for row in rows:
-            if row & found:
-                found |= row
-    return found
+        found |= {_key(row) for row in rows if found & _numbers(row)} - {""}
+    return found | {number for row in rows if _key(row) in found for number in _numbers(row)}
+
+
+def _key(row: Row) -> str:
+    """What a row is known by: its first column, where that is a number as orders have one."""
+    first = next(iter(row.values()), None)
+    return first if isinstance(first, str) and _NUMBER.fullmatch(first) else ""
 
 
 def _numbers(row: Row) -> set[str]:
-    return {value for value in map(str, row.values()) if _NUMBER.fullmatch(value)}
+    """Amounts are none of them: they are kept as numbers, and what something is known by as a text."""
+    return {value for value in row.values() if isinstance(value, str) and _NUMBER.fullmatch(value)}
 
 
 def _texts(value: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every text and number in arguments, with the name it goes by."""
+    """Every text in arguments, with the name it goes by."""
     if isinstance(value, Mapping):
         for key, inner in cast("Mapping[str, Any]", value).items():
             yield from _texts(inner, key)
     elif isinstance(value, list | tuple):
         for inner in cast("list[Any]", value):
             yield from _texts(inner, name)
-    elif isinstance(value, str | int) and not isinstance(value, bool):
+    elif isinstance(value, str) or name == "order_number":
         yield name, str(value)

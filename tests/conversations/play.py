@@ -49,7 +49,7 @@ class Played:
 
 
 async def play(script: Script, tape: Tape, desk: Desk) -> Played:
-    """Play a conversation from its start, as far as the tape has replies; the desk's shop is closed at the end."""
+    """Play a conversation from its start, as far as the tape has replies; the desk is closed at the end."""
     played = Played(script=script, tape=tape, names=desk.names, before=desk.tables())
     conversation, context = None, dict(script.context)
     for number, turn in enumerate(script.turns, 1):
@@ -76,7 +76,7 @@ async def play(script: Script, tape: Tape, desk: Desk) -> Played:
                 kinds=[each.kind for each in tape.asked[asked:]],
             )
         )
-    desk.shop.close()
+    desk.close()
     return played
 
 
