@@ -1,28 +1,14 @@
-"""The catalogue of the example shop, indexed once for all conversations."""
+"""The catalogue of the example shop, indexed and opened once for all conversations."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
-import pytest
+import pytest_asyncio
 
 from jazz_select import ProceduralMemory
 from tests.conversations.desk import index
 
 
-@pytest.fixture(scope="session")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("conversations")
-
-    async def fill() -> None:
-        async with index(folder):
-            pass
-
-    asyncio.run(fill())
-    return folder
-
-
-@pytest.fixture
-async def memory(indexed: Path) -> AsyncIterator[ProceduralMemory]:
-    async with index(indexed) as opened:
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def memory() -> AsyncIterator[ProceduralMemory]:
+    async with index() as opened:
         yield opened

@@ -55,12 +55,10 @@ def registry() -> FlowRegistry:
 
 
 @asynccontextmanager
-async def index(folder: Path | None = None) -> AsyncGenerator[ProceduralMemory]:
-    """The catalogue's index: in a folder that is filled where it is empty, or in memory."""
-    is_filled = folder is not None and folder.exists() and any(folder.iterdir())
-    async with await ProceduralMemory.open(folder or ":memory:", embedder=EMBEDDER) as memory:
-        if not is_filled:
-            await sync_registry(memory, AGENT_ID, registry())
+async def index() -> AsyncGenerator[ProceduralMemory]:
+    """The catalogue's index, for as many conversations as there are."""
+    async with await ProceduralMemory.open(":memory:", embedder=EMBEDDER) as memory:
+        await sync_registry(memory, AGENT_ID, registry())
         yield memory
 
 

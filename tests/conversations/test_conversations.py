@@ -14,6 +14,7 @@ ALL = scripts()
 
 
 @NEEDS_STATIC
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.spec("010.10")
 @pytest.mark.parametrize("script", [pytest.param(each, id=each.name) for each in ALL])
 async def test_a_conversation_comes_out_as_it_should(script: Script, memory: ProceduralMemory) -> None:

@@ -12,7 +12,8 @@ import pytest
 from flows.shop import Shop
 from flows.tools import shop_tools
 from jazz_select import Agent, FlowSelector
-from jazz_select.testing import ListMemory
+from jazz_select.telemetry import Span
+from jazz_select.testing import ListMemory, ScriptedModel
 from tests.conversations import record
 from tests.conversations.desk import Desk, inside
 from tests.conversations.effects import diff
@@ -20,7 +21,7 @@ from tests.conversations.judge import problems, related
 from tests.conversations.play import Played, play
 from tests.conversations.report import Tally
 from tests.conversations.script import Expected, Script, Turn, read, scripts
-from tests.conversations.tape import Mode, Tape
+from tests.conversations.tape import Mode, Tape, kind_of
 from tests.unit.agent.turns import shop_of
 from tests.unit.selector.shop import metadata
 
@@ -209,6 +210,46 @@ async def test_replies_are_kept_where_only_prompts_have_changed(tmp_path: Path) 
     assert ["-hello\n+good day" in was.changes(now) for was, now in played.tape.rekeyed] == [True, True]
     tape = Tape(changed.cassette)
     assert problems(await play(changed, tape, window(tape))) == []
+
+
+async def test_a_real_model_is_asked_instead_of_the_cassette_and_kept_only_where_it_is_saved(tmp_path: Path) -> None:
+    script = script_of(tmp_path, {"never_says": ["Hello"]}, "hello")
+    await recorded(script, "Hello.")
+    kept = script.cassette.read_text("utf-8")
+    tape = Tape(script.cassette, mode=Mode.ASK, model=ScriptedModel("Good day."))
+    assert problems(await play(script, tape, window(tape))) == []
+    assert script.cassette.read_text("utf-8") == kept
+    tape.save()
+    again = Tape(script.cassette)
+    assert (await play(script, again, window(again))).turns[0].result.text == "Good day."
+
+
+async def test_prompts_are_the_same_whenever_a_conversation_is_played(tmp_path: Path) -> None:
+    call = '{"tool_calls": [{"tool": "lookup_order", "arguments": {"email": "cleo@example.org"}}]}'
+    script = script_of(tmp_path, {}, "hello", "and?")
+    digests = [[each.digest for each in (await recorded(script, "Hi.", call, "There.")).tape.asked] for _ in "ab"]
+    assert digests[0] == digests[1]
+    assert len(digests[0]) == 3
+
+
+SPANS = [
+    pytest.param([("turn", "agent"), ("node", "select"), ("decision", "select"), ("chat", "m")], "choose", id="choose"),
+    pytest.param([("node", "select"), ("decision", "fill"), ("chat", "m")], "fill", id="fill, while choosing"),
+    pytest.param([("node", "run_flows"), ("node", "refund"), ("decision", "step"), ("chat", "m")], "decide", id="step"),
+    pytest.param([("node", "converse"), ("node", "chain"), ("chat", "m")], "call", id="call"),
+    pytest.param([("node", "answer"), ("decision", "format"), ("node", "format"), ("chat", "m")], "finalize", id="end"),
+    pytest.param([("node", "select"), ("decision", "consent"), ("chat", "m")], "consent", id="consent"),
+    pytest.param([("node", "select"), ("decision", "new"), ("chat", "m")], "new", id="a part that is not known"),
+    pytest.param([], "prompt", id="outside of all"),
+]
+
+
+@pytest.mark.parametrize(("spans", "kind"), SPANS)
+def test_the_kind_of_a_prompt_is_told_by_where_it_is_asked(spans: list[tuple[Any, str]], kind: str) -> None:
+    span = None
+    for each, name in spans:
+        span = Span(name=name, kind=each, parent=span)
+    assert kind_of(span) == kind
 
 
 # --- by hand -------------------------------------------------------------------
