@@ -13,6 +13,7 @@ from tests.conversations.script import Changes, Expected, ProblemKind, Row
 
 _NUMBER: Final = re.compile(r"(?:[A-Z]{1,3}-?)?\d{4,}")
 """What numbers of orders, returns and so on look like; those of articles are shorter."""
+_EMAIL: Final = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")
 _ID: Final = re.compile(r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b")
 _SHOWN: Final = 300
 
@@ -109,14 +110,18 @@ def is_said(words: str, text: str) -> bool:
 
 
 def _entities(turn: PlayedTurn, meant: Sequence[str], played: Played) -> Iterator[Problem]:
-    """Calls about something else than is meant: known to the shop before, or given as an order's number."""
+    """Calls about something or somebody else than is meant: known to the shop before, or given as an order's number."""
     known = {_key(row) for rows in played.before.values() for row in rows} - {""}
-    allowed = related(set(meant), (played.before, played.after))
+    said = (played.script.context, *(each.turn.context for each in played.turns))
+    customer = {email for context in said for email in map(str, context.values()) if _EMAIL.fullmatch(email)}
+    allowed = related(set(meant), (played.before, played.after)) | customer
     for tool, arguments in turn.calls:
         for name, text in _texts(arguments):
-            numbers = {text} if name == "order_number" and text else set(_NUMBER.findall(text)) & known
-            for number in sorted(numbers - allowed):
-                yield Problem("entity", turn.number, f"{tool} was called with {name}={text!r}: {number} is not meant")
+            found = (
+                {text} if name == "order_number" and text else {*_NUMBER.findall(text), *_EMAIL.findall(text)} & known
+            )
+            for each in sorted(found - allowed):
+                yield Problem("entity", turn.number, f"{tool} was called with {name}={text!r}: {each} is not meant")
 
 
 def related(meant: set[str], moments: Sequence[Tables]) -> set[str]:
@@ -125,22 +130,24 @@ def related(meant: set[str], moments: Sequence[Tables]) -> set[str]:
     What they name has nothing that belongs to it: an order names its customer, whose other orders are not meant.
     """
     rows = [row for tables in moments for each in tables.values() for row in each]
-    found, before = set(meant), set[str]()
+    found, before = {each for each in meant if _NUMBER.fullmatch(each)}, set[str]()
     while found != before:
         before = set(found)
-        found |= {_key(row) for row in rows if found & _numbers(row)} - {""}
-    return found | {number for row in rows if _key(row) in found for number in _numbers(row)}
+        found |= {_key(row) for row in rows if found & set(_named(row))} - {""}
+    return meant | found | {each for row in rows if _key(row) in found for each in _named(row)}
 
 
 def _key(row: Row) -> str:
-    """What a row is known by: its first column, where that is a number as orders have one."""
+    """What a row is known by: its first column, where that is a number as orders have one, or an address."""
     first = next(iter(row.values()), None)
-    return first if isinstance(first, str) and _NUMBER.fullmatch(first) else ""
+    return next(_named({"": first}), "")
 
 
-def _numbers(row: Row) -> set[str]:
-    """Amounts are none of them: they are kept as numbers, and what something is known by as a text."""
-    return {value for value in row.values() if isinstance(value, str) and _NUMBER.fullmatch(value)}
+def _named(row: Row) -> Iterator[str]:
+    """The numbers and addresses in a row. Amounts are none: they are kept as numbers, and what is known by as text."""
+    for value in row.values():
+        if isinstance(value, str) and (_NUMBER.fullmatch(value) or _EMAIL.fullmatch(value)):
+            yield value
 
 
 def _texts(value: object, name: str = "") -> Iterator[tuple[str, str]]:

@@ -36,7 +36,8 @@ class Expected(_Strict):
         never_says: Likewise, what must not be in it, in any turn.
         status: The turn's.
         flow: A flow that ran in the turn or is under way after it; "none" for no flow at all.
-        entities: The only numbers of orders, returns and so on that calls may have as arguments.
+        entities: The only numbers of orders, returns and so on that calls may have as arguments, with what belongs to
+            them; and of customers' addresses only theirs, those of the context, and what is listed.
         model_calls: How often a model is asked, at most.
         model_calls_for_choice: How often it is asked which flow is meant, exactly.
     """

@@ -1,5 +1,6 @@
 """The judge of conversations can say no, a stale record is named, and a reply is recorded by one command."""
 
+import json
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -127,13 +128,29 @@ async def test_a_model_that_is_asked_too_often_is_told(tmp_path: Path) -> None:
     assert [each.text for each in found] == ["a model was asked 2 times, for call, call; not 1 times"]
 
 
-async def test_what_the_shop_knows_an_order_by_is_meant_with_it(tmp_path: Path) -> None:
-    call = '{{"tool_calls": [{{"id": "s1", "tool": "get_tracking", "arguments": {{"tracking_number": "{}"}}}}]}}'
-    for parcel, wrong in (("TR-1112", 0), ("TR-1140", 1)):
-        script = script_of(tmp_path, {"entities": [60112]}, "where is it?")
-        tape = Tape(script.cassette, replies=[call.format(parcel), "There."])
-        found = problems(await play(script, tape, window(tape)))
-        assert [each.kind for each in found] == ["entity"] * wrong
+CALLED = [
+    pytest.param("get_tracking", {"tracking_number": "TR-1112"}, "", id="its parcel"),
+    pytest.param("get_tracking", {"tracking_number": "TR-1140"}, "TR-1140", id="the parcel of another order"),
+    pytest.param("lookup_order", {"email": "ada@example.org"}, "", id="its customer"),
+    pytest.param("lookup_order", {"email": "cleo@example.org"}, "", id="who is in the context"),
+    pytest.param("lookup_order", {"email": "ben@example.org"}, "ben@example.org", id="another customer"),
+    pytest.param("lookup_order", {"email": "new@example.org"}, "", id="nobody that the shop knows"),
+    pytest.param("check_return_window", {"order_number": "99999"}, "99999", id="an order that is made up"),
+    pytest.param("check_return_window", {"order_number": "60105"}, "60105", id="another order of the customer"),
+    pytest.param("lookup_refund", {"return_number": "R-40001"}, "R-40001", id="the return of another order"),
+]
+
+
+@pytest.mark.spec("010.10")
+@pytest.mark.parametrize(("tool", "arguments", "wrong"), CALLED)
+async def test_a_call_is_about_what_is_meant_and_what_belongs_to_it(
+    tmp_path: Path, tool: str, arguments: Mapping[str, Any], wrong: str
+) -> None:
+    call = json.dumps({"tool_calls": [{"id": "s1", "tool": tool, "arguments": arguments}]})
+    script = script_of(tmp_path, {"entities": [60112]}, "where is it?")
+    tape = Tape(script.cassette, replies=[call, "There."])
+    found = problems(await play(script, tape, window(tape)))
+    assert [each.text.partition(": ")[2] for each in found] == ([f"{wrong} is not meant"] if wrong else [])
 
 
 def test_another_order_of_the_customer_is_not_meant() -> None:
