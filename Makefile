@@ -43,6 +43,10 @@ kills: $(VENV)/.test.done ## Kill processes in the middle of turns, 200 dialogue
 fuzz: $(VENV)/.test.done ## Search for two schemas that surely fit and do not, 6,000 pairs, those of DATA/bfcl among them where it is there
 	@$(BIN)/python -m tests.schema_pairs --pairs 6000 --data "$(DATA)"
 
+.PHONY: converse
+converse: $(VENV)/.test.done ## Play all conversations and judge them: recorded replies, or JAZZ_LLM=openai:… (RECORD=1 keeps what it says)
+	@$(BIN)/python -m tests.conversations $(if $(RECORD),--record)
+
 .PHONY: disk
 disk: $(VENV)/.test.done ## Fill small disks with an index (DISKS=50), and see that the process lives and the index opens again (Linux; mounts in a namespace of its own)
 	@$(BIN)/python -m tests.disk --trials $(DISKS)

@@ -3,6 +3,8 @@
 | Name | What it is |
 |---|---|
 | `ScriptedModel` | a chat model that gives the replies it was told to, and records what it was asked |
+| `Cassette` | a chat model that replays what was recorded, by the digest of the prompt; a changed prompt is named |
+| `Recorded` | one record of it |
 | `ListMemory` | a procedural memory that recalls the candidates it was given |
 | `HashEmbedder` | a deterministic embedder without a model: shared words and word parts are near |
 | `FailingEmbedder` | an embedder that fails while it is told to |

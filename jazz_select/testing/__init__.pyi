@@ -2,8 +2,10 @@
 from jazz_select.testing.contracts import check_chat_model as check_chat_model
 from jazz_select.testing.contracts import check_claim_store as check_claim_store
 from jazz_select.testing.contracts import check_embedder as check_embedder
+from jazz_select.testing.doubles import Cassette as Cassette
 from jazz_select.testing.doubles import ListMemory as ListMemory
 from jazz_select.testing.doubles import MemoryClaims as MemoryClaims
+from jazz_select.testing.doubles import Recorded as Recorded
 from jazz_select.testing.doubles import ScriptedModel as ScriptedModel
 from jazz_select.testing.embedders import FailingEmbedder as FailingEmbedder
 from jazz_select.testing.embedders import HashEmbedder as HashEmbedder

@@ -1,11 +1,23 @@
 """Doubles for tests: models and memories that do what they are told."""
 
 import asyncio
+import json
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from difflib import unified_diff
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+from zlib import compress, decompress
 
+from jazz_select.text import beginning, estimate_tokens
 from jazz_select.values import Claim, Message, RecallResult, Reply
+
+_SHOWN: Final = 200
+_DIFF_LINES: Final = 40
+_LONG: Final = 4_000
+"""Characters of a text from which on it is packed in a cassette: lists of tools, which nobody reads there."""
 
 ScriptedReply = str | Reply | BaseException | Callable[[Sequence[Message]], str | Reply]
 
@@ -81,6 +93,198 @@ def _check(number: int, reply: object) -> None:
         hint = f"; as text it would be json.dumps({reply!r:.60})" if isinstance(reply, dict | list) else ""
         msg = f"reply {number} is a text, a Reply, an exception or a function of the messages, not {reply!r:.80}{hint}"
         raise TypeError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A prompt, and what was answered to it.
+
+    Attributes:
+        messages: The prompt.
+        reply: The answer.
+        schema: The JSON schema that came with the prompt, if one did.
+        turn: In which turn of a conversation it was asked, where somebody counts them.
+        kind: What was asked for, such as "choose", where somebody says so.
+    """
+
+    messages: tuple[Message, ...]
+    reply: str = ""
+    schema: Mapping[str, Any] | None = None
+    turn: int = 0
+    kind: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What the prompt is known by: any change of it is another digest."""
+        asked: list[Any] = [[each.role, each.content] for each in self.messages]
+        return sha256(json.dumps([asked, self.schema], sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the prompt takes."""
+        return sum(estimate_tokens(each.content) for each in self.messages)
+
+    @property
+    def text(self) -> str:
+        """The prompt for people."""
+        schema = [] if self.schema is None else ["[schema]", json.dumps(self.schema, indent=1, sort_keys=True)]
+        return "\n".join([*(f"[{each.role}]\n{each.content}" for each in self.messages), *schema])
+
+    @property
+    def title(self) -> str:
+        """Turn, kind, size and digest in one line."""
+        turn = f"turn {self.turn}, " if self.turn else ""
+        return f"{turn}{self.kind or 'prompt'}, about {self.tokens} tokens, digest {self.digest}"
+
+    def changes(self, now: "Recorded", lines: int = _DIFF_LINES) -> str:
+        """How the prompt of `now` differs from this one, as a unified diff of at most so many lines."""
+        pair = (self.text.splitlines(), now.text.splitlines())
+        found = list(unified_diff(*pair, "recorded", "asked now", n=1, lineterm=""))
+        more = [f"… {len(found) - lines} lines more"] if len(found) > lines else []
+        return "\n".join([*(beginning(line, 4 * _SHOWN) for line in found[:lines]), *more])
+
+
+class Cassette:
+    """A `ChatModel` that replays what was recorded: the reply to each prompt, found by the digest of the prompt.
+
+    A prompt that is asked twice has two records, given in order. Where there is none, `model` is asked and its reply
+    is recorded; without a model that is an `AssertionError`, which tells how the prompt differs from the record in
+    whose place it stands. `save` writes the file.
+
+    ```python
+    model = Cassette("refund.json", model="openai:gpt-5-mini")  # once; then Cassette("refund.json")
+    ```
+
+    Attributes:
+        asked: What was asked and answered so far.
+        left: The records that nobody has asked for yet.
+        missing: The prompts that there was no record of, also where an agent made do without an answer.
+        turn: In which turn of a conversation what is asked next stands; count it up where you have turns.
+        takes_schema: Whether it wants to be sent schemas: as the model, or as it is told.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        model: Any = None,
+        *,
+        kind: Callable[[Sequence[Message]], str] | None = None,
+        takes_schema: bool | None = None,
+    ) -> None:
+        """Open a cassette; one that is not there yet is empty.
+
+        Args:
+            path: The file.
+            model: Whom to ask where there is no record, as `FlowSelector` takes it.
+            kind: What to call a prompt, for people who read the file.
+            takes_schema: Be a model that wants to be sent schemas, or not, whatever `model` is.
+        """
+        self.path = Path(path)
+        self.asked: list[Recorded] = []
+        self.left: list[Recorded] = _read(self.path) if self.path.exists() else []
+        self.missing: list[Recorded] = []
+        self.turn = 0
+        from jazz_select.chat.models import as_chat_model  # brings in what a script does without
+
+        self._model = as_chat_model(model, argument="model")
+        own: bool = getattr(self._model, "takes_schema", False) is True
+        self.takes_schema = own if takes_schema is None else takes_schema
+        self._kind = kind
+
+    async def complete(self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None) -> Reply:
+        """Give the recorded reply.
+
+        Raises:
+            AssertionError: There is none, and no model to ask.
+        """
+        kind = self._kind(messages) if self._kind is not None else ""
+        question = Recorded(messages=tuple(messages), schema=schema, turn=self.turn, kind=kind)
+        digest = question.digest
+        known = next((each for each in self.left if each.digest == digest), None)
+        if known is None:
+            self.missing.append(question)
+            return await self.unrecorded(question)
+        self.left.remove(known)
+        self.asked.append(replace(question, reply=known.reply))
+        return Reply(text=known.reply, model="cassette")
+
+    async def unrecorded(self, question: Recorded) -> Reply:
+        """What becomes of a prompt without a record: override it to do something else.
+
+        Raises:
+            AssertionError: There is no model to ask.
+        """
+        if self._model is None:
+            raise AssertionError(self.told(question))
+        given = {"schema": question.schema} if getattr(self._model, "takes_schema", False) is True else {}
+        reply = await self._model.complete(question.messages, **given)
+        self.keep(question, reply.text or "")
+        return reply
+
+    def keep(self, question: Recorded, reply: str) -> None:
+        """Record a reply, instead of the one to the prompt that stood in its place."""
+        stale = self.stale(question)
+        if stale is not None:
+            self.left.remove(stale)
+        self.asked.append(replace(question, reply=reply))
+
+    def stale(self, question: Recorded) -> Recorded | None:
+        """The record in whose place a prompt stands: the next one of the same turn and kind."""
+        place = (question.turn, question.kind)
+        return next((each for each in self.left if (each.turn, each.kind) == place), None)
+
+    def told(self, question: Recorded) -> str:
+        """What is to be known of a prompt without a record: which one is stale and how, or the prompt itself."""
+        number, stale = len(self.asked) + 1, self.stale(question)
+        if stale is None:
+            return f"{self.path.name} has no record for prompt {number} ({question.title}):\n{question.text}"
+        changes = stale.changes(question)
+        return f"{self.path.name}: record {number} ({question.title}) is stale, its prompt has changed:\n{changes}"
+
+    def save(self) -> None:
+        """Write what was asked, and after it what nobody has asked for; each text once, by lines or packed."""
+        texts: dict[str, list[str] | str] = {}
+
+        def kept(text: str) -> str:
+            name = sha256(text.encode()).hexdigest()[:8]
+            texts[name] = text.split("\n") if len(text) <= _LONG else b64encode(compress(text.encode(), 9)).decode()
+            return name
+
+        records = [
+            {
+                **({"turn": each.turn} if each.turn else {}),
+                **({"kind": each.kind} if each.kind else {}),
+                "tokens": each.tokens,
+                "digest": each.digest,
+                "begins": each.messages[-1].content[:_SHOWN] if each.messages else "",
+                "reply": each.reply,
+                "prompt": [[message.role, kept(message.content)] for message in each.messages],
+                **({} if each.schema is None else {"schema": each.schema}),
+            }
+            for each in (*self.asked, *self.left)
+        ]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        written = json.dumps({"records": records, "texts": texts}, ensure_ascii=False, indent=1)
+        self.path.write_text(written + "\n", encoding="utf-8", newline="\n")
+
+
+def _read(path: Path) -> list[Recorded]:
+    """The records of a file. What they are known by is counted anew, so that one edited by hand is not believed."""
+    given = json.loads(path.read_text("utf-8"))
+    texts = {
+        name: decompress(b64decode(kept)).decode() if isinstance(kept, str) else "\n".join(kept)
+        for name, kept in given["texts"].items()
+    }
+    return [
+        Recorded(
+            messages=tuple(Message(role=role, content=texts[name]) for role, name in each["prompt"]),
+            reply=each["reply"],
+            schema=each.get("schema"),
+            turn=each.get("turn", 0),
+            kind=each.get("kind", ""),
+        )
+        for each in given["records"]
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,107 @@
+"""The agent under test, at its desk: the example shop, its flows and tools, made anew for each conversation.
+
+This is the one place that says how the agent is put together; all else only talks to it.
+"""
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, cast
+
+from flows.shop import TODAY, Shop
+from flows.tools import shop_tools
+from jazz_select import Agent, FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
+from jazz_select.flow.loading import load_flows
+from jazz_select.routing import Tool
+from tests.conversations.effects import Tables
+from tests.conversations.script import Script
+from tests.conversations.tape import Tape
+from tests.vectors import EMBEDDER
+
+FLOWS: Final = Path(__file__).parents[2] / "flows"
+AGENT_ID: Final = "support"
+SYSTEM: Final = (
+    "You work at the support desk of a shop. Follow the procedure you are given, and call tools where it says so."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """An agent and the shop that it works on."""
+
+    agent: Agent
+    shop: Shop
+    names: frozenset[str]
+    """What flows and tools are called inside: no customer should read it."""
+
+    def tables(self) -> Tables:
+        """The shop's tables as they are now."""
+        return tables_of(self.shop)
+
+    def close(self) -> None:
+        """Nobody comes any more."""
+        self.shop.close()
+
+
+@cache
+def registry() -> FlowRegistry:
+    """The example catalogue, loaded once."""
+    loaded = FlowRegistry()
+    load_flows(FLOWS, loaded)
+    return loaded
+
+
+@asynccontextmanager
+async def index() -> AsyncGenerator[ProceduralMemory]:
+    """The catalogue's index, for as many conversations as there are."""
+    async with await ProceduralMemory.open(":memory:", embedder=EMBEDDER) as memory:
+        await sync_registry(memory, AGENT_ID, registry())
+        yield memory
+
+
+@asynccontextmanager
+async def desk_of(script: Script, tape: Tape) -> AsyncGenerator[Desk]:
+    """A desk for one conversation alone."""
+    async with index() as memory:
+        yield desk_for(script, tape, memory)
+
+
+def desk_for(script: Script, tape: Tape, memory: ProceduralMemory) -> Desk:
+    """A desk where nobody has been yet, with the facts of this conversation; the tape is the model and listens."""
+    shop = Shop(today=day_of(script.facts))
+    tools = shop_tools(shop)
+    flows = registry()
+    selector = FlowSelector(tape, flows, memory, AGENT_ID, on_empty="none")
+    agent = Agent(selector, tools, tape, system=_told(script.facts), hooks=[tape])
+    return Desk(agent, shop, inside(tools, flows))
+
+
+def inside(tools: Iterable[Tool], flows: FlowRegistry) -> frozenset[str]:
+    """The names of tools and flows that nobody would say: those of several words."""
+    names = {*(tool.name for tool in tools), *(flow.name for flow in flows.values())}
+    return frozenset(name for name in names if "_" in name)
+
+
+def day_of(facts: Mapping[str, Any]) -> date:
+    """The day of a conversation; by default that of the shop's data."""
+    today = facts.get("today", TODAY)
+    return today if isinstance(today, date) else date.fromisoformat(str(today))
+
+
+def _told(facts: Mapping[str, Any]) -> str:
+    """What the model is told of its task: with the day, so that no prompt depends on the clock."""
+    standing = {**facts, "today": day_of(facts).isoformat()}
+    return "\n".join([SYSTEM, "What is known:", *(f"- {name}: {fact}" for name, fact in standing.items())])
+
+
+def tables_of(shop: Shop) -> Tables:
+    """All tables of a shop, as lists of rows."""
+    own: Any = getattr(shop, "rows", None)
+    if callable(own):
+        return cast("Tables", own())
+    rows = shop._rows  # pyright: ignore[reportPrivateUsage] - looked at, never changed
+    names = [row["name"] for row in rows.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+    return {name: [dict(row) for row in rows.execute(f"SELECT * FROM {name}")] for name in names}  # noqa: S608

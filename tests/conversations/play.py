@@ -1,0 +1,92 @@
+"""Playing a conversation: the customer's turns one after another, and what was there before and after each."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from jazz_select.agent import Conversation, TurnResult
+from jazz_select.text import describe_error
+from tests.conversations.desk import Desk
+from tests.conversations.effects import Tables
+from tests.conversations.script import Script, Turn
+from tests.conversations.tape import Tape
+
+
+@dataclass(slots=True, kw_only=True)
+class PlayedTurn:
+    """A turn, as it came out."""
+
+    number: int
+    turn: Turn
+    result: TurnResult
+    before: Tables
+    after: Tables
+    kinds: list[str]
+    """What a model was asked for in it, in order."""
+
+    @property
+    def calls(self) -> list[tuple[str, dict[str, Any]]]:
+        """The tools that were called, with their arguments."""
+        return [(span.name, span.content.get("arguments", {})) for span in self.result.trace if span.kind == "tool"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Played:
+    """A conversation, as it came out."""
+
+    script: Script
+    tape: Tape
+    names: frozenset[str]
+    before: Tables
+    turns: list[PlayedTurn] = field(default_factory=list[PlayedTurn])
+    crash: str = ""
+    """What the agent raised, which it never should."""
+
+    @property
+    def after(self) -> Tables:
+        """The shop's tables after the last turn."""
+        return self.turns[-1].after if self.turns else self.before
+
+
+async def play(script: Script, tape: Tape, desk: Desk) -> Played:
+    """Play a conversation from its start, as far as the tape has replies; the desk is closed at the end."""
+    played = Played(script=script, tape=tape, names=desk.names, before=desk.tables())
+    conversation, context = None, dict(script.context)
+    for number, turn in enumerate(script.turns, 1):
+        context |= turn.context
+        tape.turn, asked, before = number, len(tape.asked), desk.tables()
+        talking = desk.agent.turn(
+            turn.customer, conversation or Conversation(id=script.name), context=context, conversation_id=script.name
+        )
+        try:
+            result = await _unless_stopped(talking, tape)
+        except Exception as error:  # noqa: BLE001 - a turn tells what fails on the way as data
+            played.crash = describe_error(error)
+            break
+        if result is None:
+            break
+        conversation = result.conversation
+        played.turns.append(
+            PlayedTurn(
+                number=number,
+                turn=turn,
+                result=result,
+                before=before,
+                after=desk.tables(),
+                kinds=[each.kind for each in tape.asked[asked:]],
+            )
+        )
+    desk.close()
+    return played
+
+
+async def _unless_stopped(talking: Any, tape: Tape) -> TurnResult | None:
+    """The result of a turn; None where the tape had no reply, and the turn was cancelled."""
+    task, stopping = asyncio.ensure_future(talking), asyncio.ensure_future(tape.stopping.wait())
+    try:
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return await task if task.done() else None
+    finally:
+        for each in (task, stopping):
+            each.cancel()
+        await asyncio.gather(task, stopping, return_exceptions=True)

@@ -1,0 +1,28 @@
+"""Each conversation of `scripts/`, played with its cassette, comes out as its file says."""
+
+import pytest
+
+from jazz_select import ProceduralMemory
+from tests.conversations.desk import desk_for
+from tests.conversations.judge import problems
+from tests.conversations.play import play
+from tests.conversations.script import Script, scripts
+from tests.conversations.tape import Tape
+from tests.vectors import NEEDS_STATIC
+
+ALL = scripts()
+
+
+@NEEDS_STATIC
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.spec("010.10")
+@pytest.mark.parametrize("script", [pytest.param(each, id=each.name) for each in ALL])
+async def test_a_conversation_comes_out_as_it_should(script: Script, memory: ProceduralMemory) -> None:
+    tape = Tape(script.cassette)
+    found = problems(await play(script, tape, desk_for(script, tape, memory)))
+    assert not found, "\n\n".join(map(str, found))
+
+
+def test_there_are_conversations() -> None:
+    assert ALL
+    assert {each.cassette for each in ALL} >= set(ALL[0].cassette.parent.glob("*.json")), "a cassette lacks its script"
