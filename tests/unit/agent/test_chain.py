@@ -250,7 +250,7 @@ async def test_a_tool_that_cannot_be_listed_whole_is_listed_by_name() -> None:
     odd = Tool(name="odd", description="\ud800", input_schema={"title": "\ud800"}, function=giving(1))
     model = ScriptedModel(SAID)
     await run_chain(model, ASK, [odd, *tools()])
-    assert '"name": "odd"' in model.calls[0][0].content
+    assert '"name":"odd"' in model.calls[0][0].content.replace(" ", "")
     assert '"name":"find_order"' in model.calls[0][0].content
 
 
