@@ -10,7 +10,7 @@ from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
-from jazz_select.agent.checks import Facts, check_agent_parts, checked_facts, note_flows, unconnected
+from jazz_select.agent.checks import Facts, check_agent_parts, checked_facts, note_flows, told_facts, unconnected
 from jazz_select.agent.conversation import Conversation, heard
 from jazz_select.agent.flows.open_flows import SYSTEM, OpenFlows, OpenTools
 from jazz_select.agent.flows.turn_flows import TurnFlows
@@ -214,6 +214,7 @@ class Agent:
         history: Conversation | Sequence[Message] | None = None,
         *,
         context: Mapping[str, Any] | None = None,
+        facts: Facts | None = None,
         schema: SchemaLike | None = None,
         conversation_id: str = "",
         timeout_s: float | Literal["agent"] | None = "agent",
@@ -226,6 +227,8 @@ class Agent:
             history: What was before: the last result's `conversation`, or messages.
             context: What is known beside, in this turn: guards and tools see it, models what tools return of it.
                 It is not kept: send it with each turn. None counts as not known.
+            facts: What holds in this conversation, over the agent's own `facts`, such as who is signed in: models are
+                told of it, tools are not. It is not kept either.
             schema: What the answer is to have, instead of the agent's own.
             conversation_id: What a new conversation is to be known by, and no other one of this agent; by default a
                 new id. It is kept in it.
@@ -254,7 +257,7 @@ class Agent:
             context=known,
             schema=wanted,
             key=conversation.next_turn(self._agent_id, said),
-            facts={name: fact() if callable(fact) else fact for name, fact in self._facts.items()},
+            facts=told_facts({**self._facts, **checked_facts(facts)}),
         )
         with (
             listening(on_event),

@@ -62,6 +62,18 @@ def checked_facts(facts: object) -> Facts:
     return dict(cast("Facts", given))
 
 
+def told_facts(facts: Facts) -> dict[str, Any]:
+    """What holds now: of functions, what they give; what one fails with is told in its place."""
+    return {name: _given(fact) if callable(fact) else fact for name, fact in facts.items()}
+
+
+def _given(fact: Callable[[], object]) -> object:
+    try:
+        return fact()
+    except Exception as error:  # noqa: BLE001 - whatever an author's function fails with: the turn goes on without it
+        return f"not known ({type(error).__name__})"
+
+
 def unconnected(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> dict[str, tuple[str, ...]]:
     """Flow to the tools that it names and nobody connected: those too that it can do without."""
     found = ((flow.name, tuple(name for name in flow.tools if name not in tools)) for flow in flows)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+import orjson
+
 from jazz_select.agent.conversation import OpenFlow, Ran, Said
 from jazz_select.agent.turn import FlowStack, TurnRequest
 from jazz_select.json_values import storable_text
@@ -172,8 +174,16 @@ def _in_view(flow: OpenFlow, title: Callable[[str], str], state: State, waiting:
 def _call(call: Ran) -> str:
     """One call: in which turn, what was called with what, and what came of it."""
     when: dict[str, Any] = {"turn": call.turn} if call.turn else {}
-    came = {"failed" if call.failed else "returned": call.output}
+    came = {"failed" if call.failed else "returned": _read(call.output)}
     return json_line({**when, "tool": call.tool, "arguments": call.arguments, **came})
+
+
+def _read(output: str) -> Any:
+    """An output that is kept as JSON as what it is, unless it was cut."""
+    try:
+        return orjson.loads(output)
+    except ValueError:
+        return output
 
 
 def _value(value: object) -> str:

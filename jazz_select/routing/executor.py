@@ -22,7 +22,7 @@ from jazz_select.routing.decisions.points import (
     decision_prompt,
 )
 from jazz_select.routing.records import RunResult, StepRecord, note_step
-from jazz_select.routing.run_context import RunContext, Step, arguments_of, check_run, inputs_lost, meant
+from jazz_select.routing.run_context import Deciding, RunContext, Step, arguments_of, check_run, inputs_lost, meant
 from jazz_select.routing.schemas.compatibility import inputs, outputs
 from jazz_select.routing.tool_call import CallOutcome, answered, call_tool, may_repeat
 from jazz_select.routing.tools.sources import ToolsLike
@@ -132,7 +132,7 @@ class FlowExecutor:
         lost: Sequence[str] = (),
         approve: Approve | None = None,
         call_id: Callable[[str, Mapping[str, Any]], str] | None = None,
-        decide: DecisionCallback | None = None,
+        deciding: Deciding | None = None,
     ) -> RunResult:
         """Run the steps in order.
 
@@ -146,7 +146,7 @@ class FlowExecutor:
             approve: Who is asked in this run, instead of who else would be.
             call_id: Names the next call of this tool with these arguments, the same in every run that may be this one
                 once more; else each call is new.
-            decide: Who chooses in this run, instead of the executor's own callback.
+            deciding: Gives who chooses in this run, instead of the executor's own callback, after the steps so far.
 
         Returns:
             How it ended. Errors of tools and of those who choose are data.
@@ -158,7 +158,7 @@ class FlowExecutor:
         check_run(steps, inputs)
         named = [self._named(step) for step in steps]
         self._check(named, inputs or {})
-        run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost, decide=decide or self._callback)
+        run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost, deciding=deciding)
         return await self._passed(
             run, named, _Doorkeeper(approve or self._approve, approve or self._approve_chosen, call_id or _unnamed)
         )
@@ -189,7 +189,7 @@ class FlowExecutor:
         )
         done = result.records[:-1]
         last = done[-1].tool if done else ""
-        run = RunContext(dict(result.context), last_tool=last, fixed=result.fixed, decide=self._callback)
+        run = RunContext(dict(result.context), last_tool=last, fixed=result.fixed)
         run.records += done
         return await self._passed(run, result.rest, keeper)
 
@@ -267,7 +267,8 @@ class FlowExecutor:
 
     async def _guided(self, run: RunContext, point: GuidedDecisionPoint | None, record: StepRecord) -> StepRecord:
         candidates = list(record.candidates)
-        if run.decide is None:
+        callback = self._callback if run.deciding is None else run.deciding(tuple(run.records))
+        if callback is None:
             what = "chooses between" if len(candidates) > 1 else "decides on"
             told = f"nobody {what} {_listed(candidates)}: there is no decision_callback"
             return replace(record, tier=Tier.OPEN, reason="no_callback", status="open", error=told)
@@ -275,7 +276,7 @@ class FlowExecutor:
         if prompt is None:
             prompt = decision_prompt(run.last_tool, run.last_fields(self._tools), candidates)
         try:
-            asked = (run.decide.decide, run.shown(point), candidates, prompt)
+            asked = (callback.decide, run.shown(point), candidates, prompt)
             choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-decision_callback")
             if choice is None or (isinstance(choice, str) and choice.strip().casefold() in ("", "none")):
                 told = f"none of {_listed(candidates)} was chosen"

@@ -1,6 +1,6 @@
 """A run on its way: its steps, what is there so far, and what the next tool gets of it."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final, Protocol, cast
@@ -126,6 +126,10 @@ def _wrong(flow: HasTools, problem: str) -> FlowValidationError:
     return FlowValidationError(flow.label, "chain", problem, place=flow.place)
 
 
+Deciding = Callable[[Sequence[StepRecord]], DecisionCallback]
+"""Who chooses in one run, after these steps of it."""
+
+
 class RunContext:
     """What is there so far."""
 
@@ -136,10 +140,10 @@ class RunContext:
         last_tool: str = "",
         fixed: Collection[str] | None = None,
         lost: Iterable[str] = (),
-        decide: DecisionCallback | None = None,
+        deciding: Deciding | None = None,
     ) -> None:
         self.context = given
-        self.decide = decide
+        self.deciding = deciding
         self.fixed = frozenset(given if fixed is None else fixed)
         self.lost = tuple(lost)
         self.records: list[StepRecord] = []

@@ -23,9 +23,8 @@ from tests.vectors import EMBEDDER
 
 FLOWS: Final = Path(__file__).parents[2] / "flows"
 AGENT_ID: Final = "support"
-SYSTEM: Final = (
-    "You work at the support desk of a shop. Follow the procedure you are given, and call tools where it says so."
-)
+TOP_K: Final = 5
+SYSTEM: Final = "You work at the support desk of a shop. Answer in the customer's language, in a few plain sentences."
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +73,11 @@ def desk_for(script: Script, tape: Tape, memory: ProceduralMemory) -> Desk:
     shop = Shop(today=day_of(script.facts))
     tools = shop_tools(shop)
     flows = registry()
-    selector = FlowSelector(tape, flows, memory, AGENT_ID, on_empty="none")
-    agent = Agent(selector, tools, tape, system=_told(script.facts), hooks=[tape])
+    selector = FlowSelector(tape, flows, memory, AGENT_ID, top_k=TOP_K)
+    facts = {**script.facts, "today": day_of(script.facts).isoformat()}
+    if email := script.context.get("email"):
+        facts.setdefault("customer", f"signed in as {email}")
+    agent = Agent(selector, tools, tape, system=SYSTEM, facts=facts, hooks=[tape])
     return Desk(agent, shop, inside(tools, flows))
 
 
@@ -91,17 +93,6 @@ def day_of(facts: Mapping[str, Any]) -> date:
     return today if isinstance(today, date) else date.fromisoformat(str(today))
 
 
-def _told(facts: Mapping[str, Any]) -> str:
-    """What the model is told of its task: with the day, so that no prompt depends on the clock."""
-    standing = {**facts, "today": day_of(facts).isoformat()}
-    return "\n".join([SYSTEM, "What is known:", *(f"- {name}: {fact}" for name, fact in standing.items())])
-
-
 def tables_of(shop: Shop) -> Tables:
     """All tables of a shop, as lists of rows."""
-    own: Any = getattr(shop, "rows", None)
-    if callable(own):
-        return cast("Tables", own())
-    rows = shop._rows  # pyright: ignore[reportPrivateUsage] - looked at, never changed
-    names = [row["name"] for row in rows.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
-    return {name: [dict(row) for row in rows.execute(f"SELECT * FROM {name}")] for name in names}  # noqa: S608
+    return cast("Tables", shop.rows())

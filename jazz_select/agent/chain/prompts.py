@@ -13,8 +13,9 @@ from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.json_values import storable_text
+from jazz_select.routing.decisions.points import schema_shown, untitled
 from jazz_select.routing.plans.plan import PlanStep
-from jazz_select.routing.plans.tool_asker import listed
+from jazz_select.routing.schemas.fields import fields, type_text
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, cut, json_line
 from jazz_select.threads import Deadline
@@ -25,6 +26,9 @@ LONGEST_REPLY: Final = 16_000
 RESULTS: Final = 48_000
 """How many characters the results of one round may take in the prompt; they share it."""
 _LEAST: Final = 500
+_MOST_RETURNED: Final = 30
+_PLAIN: Final = frozenset({"type", "description", "title", "default"})
+_OF_PLAIN_OBJECTS: Final = frozenset({"type", "properties", "required", "additionalProperties", "title", "description"})
 
 INSTRUCTIONS: Final = """\
 You answer a request with the help of tools. To call tools, answer with JSON and nothing else: \
@@ -138,8 +142,44 @@ def opening(messages: Sequence[Message], tools: Sequence[Tool], more: str = "") 
     if not tools:
         return list(messages)
     messages = [replace(each, content=_HEADING.sub(r"[said: \1]", each.content)) for each in messages]
-    told = f"{INSTRUCTIONS}{more}\n\nAVAILABLE TOOLS:\n{listed(tools)}"
+    told = f"{INSTRUCTIONS}{more}\n\nAVAILABLE TOOLS:\n{tool_lines(tools)}"
     return with_system(messages, told)
+
+
+def tool_lines(tools: Iterable[Tool]) -> str:
+    """A JSON line for each tool: what a model needs to call it, and no more.
+
+    An input is told in words where these say all of it, as "string: The order's number"; one that may be left out has a
+    question mark behind its name. Else it is told by its schema. Of what a tool returns the fields are named.
+    """
+    return "\n".join(as_text(json_line(_card(each))) for each in tools)
+
+
+def _card(tool: Tool) -> dict[str, Any]:
+    shown = schema_shown(tool.input_schema)
+    inputs = fields(shown) if not shown.keys() - _OF_PLAIN_OBJECTS else {}
+    if inputs or not shown.get("properties"):
+        told: Any = {name if required else f"{name}?": _input(part, shown) for name, (part, required) in inputs.items()}
+    else:
+        told = untitled(shown)
+    returned = list(fields(tool.output_schema)) if tool.output_schema is not None else []
+    return {
+        "name": as_text(tool.name),
+        "description": as_text(tool.description),
+        "effect": tool.effect,
+        "parameters": told,
+        **({"returns": returned[:_MOST_RETURNED]} if returned else {}),
+    }
+
+
+def _input(part: object, root: Mapping[str, Any]) -> Any:
+    """An input in words where they say all of it."""
+    given: dict[str, Any] = dict(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else {}
+    if not isinstance(given.get("type"), str) or given["type"] in {"object", "array"} or given.keys() - _PLAIN:
+        return untitled(cast("object", part))
+    about = given.get("description")
+    kind = type_text(given, root)
+    return f"{kind}: {about}" if isinstance(about, str) and about else kind
 
 
 def with_system(messages: Sequence[Message], told: str) -> list[Message]:

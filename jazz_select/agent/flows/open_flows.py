@@ -246,11 +246,12 @@ def _endings(ended: list[str]) -> list[Tool]:
 
     wanted = {"type": "object", "properties": {"reason": {"type": "string"}}, "required": ["reason"]}
     return [
-        Tool(name=FINISHED, description="Say that the procedure is complete.", function=finish),
+        Tool(name=FINISHED, description="Say that the procedure is complete.", function=finish, read_only=True),
         Tool(
             name=BLOCKED,
             description="Say that the procedure cannot be completed here, and why.",
             input_schema=wanted,
             function=give_up,
+            read_only=True,
         ),
     ]

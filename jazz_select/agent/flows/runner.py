@@ -19,7 +19,7 @@ from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisio
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import StepRecord
-from jazz_select.routing.run_context import Step, arguments_of, chain_of
+from jazz_select.routing.run_context import Deciding, Step, arguments_of, chain_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import fingerprint_once
@@ -259,7 +259,7 @@ class FlowRunner:
         approve: Callable[[str], Approve] | None = None,
         call_id: Callable[[str], Callable[[str, Mapping[str, Any]], str]] | None = None,
         made: Callable[[Ran], None] | None = None,
-        decide: Callable[[BaseFlow], DecisionCallback | None] | None = None,
+        deciding: Callable[[BaseFlow, Sequence[Ran]], DecisionCallback] | None = None,
     ) -> None:
         """Take who runs chains, what is done, and who chooses branches, goes on, finds facts, approves and names calls.
 
@@ -275,7 +275,7 @@ class FlowRunner:
         self._approve = approve
         self._call_id = call_id
         self._made = made
-        self._decide = decide
+        self._deciding = deciding
 
     async def run(
         self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0", *, lost: Sequence[str] = ()
@@ -347,7 +347,7 @@ class FlowRunner:
             lost=begun.lost,
             approve=approve,
             call_id=self._call_id(begun.path) if self._call_id else None,
-            decide=self._decide(flow) if self._decide else None,
+            deciding=self._decides(flow),
         )
         good = [record for record in ran.records if record.status == "ok"]
         tried = [record for record in ran.records if record.attempts]
@@ -381,6 +381,13 @@ class FlowRunner:
         if last.fault == "asked":
             return replace(run, status="waiting", records=tuple(good), tool=last.tool, problem=last.error)
         return replace(run, status=ran.status, problem=last.error or _OPEN)
+
+    def _decides(self, flow: BaseFlow) -> Deciding | None:
+        """Who chooses in the chain of a flow, where it is to be told what was done in it so far."""
+        deciding = self._deciding
+        if deciding is None:
+            return None
+        return lambda records: deciding(flow, [self._told(each) for each in records if each.status == "ok"])
 
     def _unfound(self, run: FlowRun, missing: Sequence[str]) -> tuple[str, ...]:
         """What a tool of this chain was to give and did not, and no user can: one that takes it is given it instead."""

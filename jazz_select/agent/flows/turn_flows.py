@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jazz_select.agent.answer import Titles
 from jazz_select.agent.chain.transcript import FlowChosen
@@ -29,7 +29,7 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.availability import Availability
 from jazz_select.selector.result import prompt_of
 from jazz_select.selector.select import FlowSelector
-from jazz_select.text import beginning, describe_error, in_words, one_line
+from jazz_select.text import beginning, describe_error, in_words, name_shown, one_line
 from jazz_select.threads import in_time, spent_budget
 from jazz_select.values import Reason
 
@@ -76,20 +76,25 @@ class _Deciding:
     model: ModelDecision
     view: ConversationView
     flow: BaseFlow
+    tools: Mapping[str, Tool]
 
     async def decide(self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str) -> str | None:
-        return await self.model.decide(context, candidates, prompt, situation=self.situation())
+        """Ask the model with the situation before it."""
+        situation = decision_situation(self.view, self.flow, [self.tools[each.name] for each in candidates])
+        return await self.model.decide(context, candidates, prompt, situation=situation)
 
-    def situation(self) -> str:
-        view, flow = self.view, self.flow
-        parts = {
-            "said by the user, in turn": view.told_heard(),
-            "procedure": f"{flow.display_name}: {flow.description}",
-            "its steps": "\n".join(f"- {one_line(step)}" for step in flow.steps),
-            "calls made so far": view.told_calls(),
-            "known": view.told_facts(),
-        }
-        return "\n".join(f"{name}:\n{text}" for name, text in parts.items() if text)
+
+def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[Tool]) -> str:
+    """What a model is told that decides on the next tool of a flow: what for, how far, and what each would do. Pure."""
+    parts = {
+        "said by the user, in turn": view.told_heard(),
+        "procedure": f"{flow.display_name}: {flow.description}",
+        "its steps": "\n".join(f"- {one_line(step)}" for step in flow.steps),
+        "calls made so far": view.told_calls(),
+        "known": view.told_facts(),
+        "effects": "\n".join(f"{name_shown(each.name)} {each.effect}" for each in tools),
+    }
+    return "\n".join(f"{name}:\n{text}" for name, text in parts.items() if text)
 
 
 class TurnFlows:
@@ -282,7 +287,10 @@ class TurnFlows:
             left = [name for name in missing if name not in attempt.looked_for]
             return await self._filled(attempt, wanted_of([tool], left))
 
-        decides = self._decision
+        def decided(part: BaseFlow, made: Sequence[Ran]) -> DecisionCallback:
+            view = self._view(attempt, made)
+            return _Deciding(cast("ModelDecision", self._decision), view, part, self._executor.tools)
+
         runner = FlowRunner(
             self._executor,
             top.parts,
@@ -293,7 +301,7 @@ class TurnFlows:
             approve=lambda path: attempt.approval.at(top.name, path, doubt=top.doubt),
             call_id=lambda path: attempt.approval.names_at(top.name, path, "executor", top.unheard),
             made=attempt.made.append,
-            decide=(lambda part: _Deciding(decides, self._view(attempt), part)) if decides else None,
+            deciding=decided if self._decision else None,
         )
         return await runner.run(flow, {**top.answers, **context, **attempt.answers})
 
@@ -345,8 +353,8 @@ class TurnFlows:
         status = "blocked" if talked.blocked else "done" if talked.finished else "active"
         return replace(run, status=status, ran=ran, text=talked.chain.text, problem=talked.blocked)
 
-    def _view(self, attempt: FlowAttempt) -> ConversationView:
-        return ConversationView.of(attempt.request, attempt.stack, self._titles.flow, tuple(attempt.made))
+    def _view(self, attempt: FlowAttempt, made: Sequence[Ran] = ()) -> ConversationView:
+        return ConversationView.of(attempt.request, attempt.stack, self._titles.flow, (*attempt.made, *made))
 
     def _tools_of(self, flow: BaseFlow) -> Iterator[Tool]:
         """The connected tools that a flow and its parts name, in their order."""

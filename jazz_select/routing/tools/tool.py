@@ -100,6 +100,13 @@ class Tool:
         verb = next((word for word in named if word in LOOKING | ACTING), "")
         return verb in READING and not _JOINING.intersection(named)
 
+    @property
+    def effect(self) -> str:
+        """What it does to the world, in words for a model."""
+        if self.destructive:
+            return "cannot be undone"
+        return "changes nothing" if self.reads else "changes something"
+
 
 class Toolbox(Mapping[str, Tool]):
     """Connected tools by name, in the order in which they were connected."""
