@@ -297,18 +297,16 @@ def build_prompt(  # noqa: PLR0913 - options with a name
         ET.SubElement(root, "confirm").text = clean(shortened(situation.confirms, SUMMARY_LIMIT, "the question", notes))
     ET.SubElement(root, "request").text = clean(shortened(request, REQUEST_LIMIT, "the request", notes))
     ET.indent(root, space="")
-    rules = SYSTEM_PROMPT
-    if situation is not None and begun:
-        rules = rules.replace(_DATA, f"{UNDER_WAY_RULES.strip()}\n\n{_DATA}")
-    if situation is not None and situation.confirms:
-        rules = rules.replace(_DATA, f"{CONFIRM_RULES.strip()}\n\n{_DATA}")
+    confirms = situation is not None and bool(situation.confirms)
+    more = (UNDER_WAY_RULES if begun else "") + (CONFIRM_RULES if confirms else "")
+    rules = SYSTEM_PROMPT.replace(f"\n{_DATA}", f"{more}\n{_DATA}")
     messages = (
         Message(role="system", content=rules + (_AS_OBJECT if structured else "")),
         Message(role="user", content=ET.tostring(root, encoding="unicode")),
     )
     shown = {each.flow_id: card.id for each, card in zip(candidates, cards, strict=True)}
     beside = {f"{OFF}{shown[each]}": f"{OFF}{each}" for each in begun if each in shown}
-    beside |= {"yes": "yes", "no": "no"} if situation is not None and situation.confirms else {}
+    beside |= {"yes": "yes", "no": "no"} if confirms else {}
     return Prompt(messages, (*(card.id for card in cards), *beside), tuple(notes), beside)
 
 
