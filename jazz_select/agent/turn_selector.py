@@ -17,6 +17,7 @@ from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, Way
 from jazz_select.agent.view import ConversationView
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.json_values import storable_text
 from jazz_select.routing.names.words import stems
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
@@ -186,7 +187,11 @@ class TurnSelector:
     async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
         """Whether a message that is about nothing else lets a flow that waits go on."""
         heard = await self._running.found(begun, active)
-        answers = {name: value for name, value in heard.values.items() if active.answers.get(name) != value}
+        answers = {
+            name: value
+            for name, value in heard.values.items()
+            if active.answers.get(name) != value and (name in active.asks or not _is_found(active, value))
+        }
         if not self._has_model and not chosen and not _names_a_flow(begun):
             answers = plain_answer(self._lacking(begun, active), begun.request.message)
         goes_on = (answers or chosen) and self._gate.lets_through(
@@ -262,6 +267,13 @@ class TurnSelector:
             return own
         found = await self._selector.select(message, episode_summaries=episodes, context=context)
         return own if set(found.names) & set(request.conversation.done) else found
+
+
+def _is_found(active: OpenFlow, value: object) -> bool:
+    """Whether what was found for a flow already has this: then who says it corrects nothing."""
+    found = set(stems(" ".join(storable_text(part.facts) for part in active.parts.values())))
+    wanted = stems(storable_text(value))
+    return bool(wanted) and found.issuperset(wanted)
 
 
 def _known(begun: SelectedFlows, active: OpenFlow) -> dict[str, Any]:
