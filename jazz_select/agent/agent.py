@@ -257,7 +257,7 @@ class Agent:
             context=known,
             schema=wanted,
             key=conversation.next_turn(self._agent_id, said),
-            facts=told_facts({**self._facts, **checked_facts(facts)}),
+            facts=told_facts({**self._facts, **checked_facts(facts)}) if self._facts or facts is not None else {},
         )
         with (
             listening(on_event),

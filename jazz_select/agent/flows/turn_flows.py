@@ -311,6 +311,8 @@ class TurnFlows:
         What the user named binds: an order's number that is optional must not be left to be the latest order's. A
         request that is the flow's name or an example of it, word for word, names nothing that is not required.
         """
+        if self._model is None:
+            return attempt.unclear
         top = attempt.open_flow
         known = {**top.answers, **attempt.request.context}
         tools = self._chained(flow)
