@@ -230,7 +230,7 @@ class ModelChoice:
 
         def read(answer: ChatReply) -> tuple[Reading, Verdict]:
             beside = built().beside
-            reading = read_reply(answer.text, [*shown, *(Candidate(flow_id=each) for each in beside)])
+            reading = read_reply(answer.text, shown, beside)
             return reading, judge(reading, candidates, self._flows, on_empty=on_empty, beside=beside)
 
         def problem(answer: ChatReply, said: tuple[Reading, Verdict]) -> str:
