@@ -268,15 +268,14 @@ class FlowSelector:
     async def _decide(self, request: Request, narrowed: CandidateSet) -> Choice:
         """Who is chosen: without the model where it has nothing to decide, else by one call to it."""
         candidates, known = narrowed.candidates, self._thresholds
+        if request.goes_on and self._model is not None and not request.blank:
+            return await self._model.choose(request, candidates)
         if known.abstains(narrowed.in_scope):
             note = f"abstained: P(in scope) {narrowed.in_scope:.2f} is below {known.abstain_below:g}"
             return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(note,))
         notes = (narrowed.caveat,) if narrowed.caveat and known.need_confidence else ()
         if request.blank and len(candidates) > 1:
             return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(_BLANK,))
-        if request.under_way and self._model is not None:
-            choice = await self._model.choose(request, candidates)
-            return replace(choice, notes=(*notes, *choice.notes))
         if self._model is None or len(candidates) <= 1:
             reason = Reason.SEMANTIC if len(candidates) > 1 else Reason.SINGLE
             return Choice(verdict=top(candidates, self._registry, reason), notes=notes)
