@@ -8,7 +8,7 @@ from jazz_select.agent.answer import Titles, called_off, left_undone, told_of
 from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows.consent import Consent, consent
 from jazz_select.agent.flows.said import folded_message, word_list
-from jazz_select.agent.flows.slots import Wanted, bare_answer, plain_answer
+from jazz_select.agent.flows.slots import HeardFacts, Wanted, bare_answer, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate, may_agree
@@ -181,6 +181,14 @@ class TurnSelector:
     async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
         """Whether a message that is about nothing else lets a flow that waits go on."""
         heard = await self._running.found(begun, active)
+        message = begun.request.message.casefold()
+        unclear = {
+            name: values
+            for name, values in heard.unclear.items()
+            if name not in active.answers or any(str(each).casefold() in message for each in values)
+        }
+        if unclear:
+            return _unclear(begun, active, HeardFacts(heard.values, unclear))
         answers = {name: value for name, value in heard.values.items() if active.answers.get(name) != value}
         if not self._has_model and not chosen and not _names_a_flow(begun):
             answers = plain_answer(self._lacking(begun, active), begun.request.message)
@@ -272,9 +280,23 @@ def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any]
     return replace(begun, way=way, stack=begun.stack.with_top(flow))
 
 
+def _unclear(begun: SelectedFlows, active: OpenFlow, heard: HeardFacts) -> SelectedFlows:
+    """With what the user answered in several ways asked for, and what was found by an earlier answer to it let go."""
+    begun = _answered(begun, active, heard.values, way="ask")
+    flow = begun.stack.top or active
+    known = {name: value for name, value in flow.answers.items() if name not in heard.unclear}
+    asks = tuple(dict.fromkeys((*heard.unclear, *active.asks)))
+    waits: dict[str, Any] = {"answers": known, "asks": asks, "choices": heard.unclear, "named": ()}
+    if len(known) < len(flow.answers) and not flow.is_final:
+        waits |= {"parts": {}, "pending": None}
+    reason = f"which is meant is not clear: {', '.join(heard.unclear)}"
+    return replace(begun, stack=begun.stack.with_top(flow.model_copy(update=waits)), reason=reason)
+
+
 def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
-    """The question once more, and why."""
+    """The question once more, and why; where something else has to be asked first, no call waits for a yes."""
     waiting = heard.stack.top
+    pending = None if waiting is not None and waiting.choices else pending
     wanted = ", ".join(waiting.asks) if waiting is not None else ""
     if pending is not None:
         why = f"the message says neither yes nor no to {pending.tool}"

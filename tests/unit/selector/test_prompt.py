@@ -72,7 +72,7 @@ def test_a_candidate_is_shown_by_what_the_choice_needs_and_no_more() -> None:
     [
         "The condition decides",
         "desired_effects break the tie",
-        "only if the request asks for clearly distinct actions",
+        "only for clearly distinct actions",
         "Use only ids from <candidates>",
         "If no condition is met, answer []",
         "raw JSON array of ids and nothing else",
