@@ -195,8 +195,10 @@ class TurnSelector:
         answers = {name: value for name, value in heard.values.items() if active.answers.get(name) != value}
         if not self._has_model and not chosen and not _names_a_flow(begun):
             answers = plain_answer(self._lacking(begun, active), begun.request.message)
-        goes_on = (answers or chosen) and self._gate.lets_through(
-            self._running.flow(active.name), begun.request.message
+        # Who corrects something often begins with a no: where nothing is destroyed unasked, it is asked about anew.
+        asked_anew = self._approval.before_it_destroys and any(name in active.answers for name in answers)
+        goes_on = (answers or chosen) and (
+            asked_anew or self._gate.lets_through(self._running.flow(active.name), begun.request.message)
         )
         return _answered(begun, active, answers, way="run" if goes_on else "ask")
 
@@ -275,9 +277,16 @@ def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall
 
 
 def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way) -> SelectedFlows:
-    """With what the user answered kept in the flow that waits for it."""
+    """With what the user answered kept in the flow that waits for it.
+
+    What it takes the place of need not be asked about any more: the user has left it out, unless it is said once more.
+    """
     corrected = any(name in active.answers for name in answers) and not active.is_final
-    known: dict[str, Any] = {"answers": {**active.answers, **answers}}
+    before = {name: (*active.choices.get(name, ()), active.answers.get(name)) for name in answers}
+    gone = [str(each) for name, values in before.items() for each in values if each not in (None, answers[name])]
+    message = begun.request.message.casefold()
+    agreed = (*active.agreed, *(each for each in gone if each.casefold() not in message))
+    known: dict[str, Any] = {"answers": {**active.answers, **answers}, "agreed": tuple(dict.fromkeys(agreed))}
     # What was found by what is corrected now does not hold any more.
     flow = active.model_copy(update=known | ({"parts": {}, "pending": None} if corrected else {}))
     return replace(begun, way=way, stack=begun.stack.with_top(flow))
@@ -299,7 +308,10 @@ def _unclear(begun: SelectedFlows, active: OpenFlow, heard: HeardFacts) -> Selec
 def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
     """The question once more, and why; where something else has to be asked first, no call waits for a yes."""
     waiting = heard.stack.top
-    pending = None if waiting is not None and waiting.choices else pending
+    if pending is not None and waiting is not None:
+        known = pending.arguments
+        stale = any(known.get(name, value) != value for name, value in waiting.answers.items())
+        pending = None if waiting.choices or stale else pending
     wanted = ", ".join(waiting.asks) if waiting is not None else ""
     if pending is not None:
         why = f"the message says neither yes nor no to {pending.tool}"

@@ -113,6 +113,26 @@ async def test_what_was_cleared_up_is_not_asked_again() -> None:
     assert [each.text for each in await talk(shop_agent(mind), *messages)][1:] == ["To go on, I need: reason."] * 2
 
 
+TAKEN_BACK: list[Any] = [
+    pytest.param([BOTH, '{"order_number": "60105"}'], "no sorry, it is 60105", "60105", True, id="corrected"),
+    pytest.param([BOTH, '{"order_number": "60105"}'], "60105, not 60112", "60105", False, id="but said once more"),
+    pytest.param([UNCLEAR], "60105", "60105", True, id="one of two that were not clear"),
+]
+
+
+@pytest.mark.spec("010.3")
+@pytest.mark.parametrize(("found", "message", "meant", "goes_on"), TAKEN_BACK)
+async def test_what_was_taken_back_holds_up_nothing(found: list[str], message: str, meant: str, goes_on: bool) -> None:
+    log: list[Any] = []
+    mind = Mind(choose=[chooses("cancel_it")] * 2, fill=found)
+    agent = shop_agent(mind, log)
+    _, second = await talk(agent, "cancel 60112, or was it 60105" if found == [UNCLEAR] else "cancel 60112", message)
+    assert second.status == ("confirming" if goes_on else "waiting")
+    assert (f"(order number: {meant})" in second.text) is goes_on
+    assert ("60112 will not be used" in second.text) is not goes_on
+    assert log == []
+
+
 # --- choosing between tools ------------------------------------------------------
 
 FIND = '{"tool": "find_order", "arguments": {"email": "a@b.org", "order_number": "60112"}'
