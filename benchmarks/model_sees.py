@@ -1,4 +1,4 @@
-"""What is a model shown in a conversation? One talk at the example shop's desk, with a scripted model, prompt by prompt.
+"""What is a model shown in a conversation? One talk at the example shop's desk, prompt by prompt.
 
 `python -m benchmarks.model_sees` writes the prompts into docs/model-sees.md; a test compares them.
 """
@@ -51,8 +51,10 @@ TALK: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         "One thing before that: the lamp of order 60105 came with a crack in its shade.",
         (
             '["damaged_item_claim"]',
-            '{"tool_calls": [{"id": "s1", "tool": "lookup_order", "arguments": '
-            '{"email": "ada@example.org", "order_number": "60105"}}]}',
+            (
+                '{"tool_calls": [{"id": "s1", "tool": "lookup_order", "arguments": '
+                '{"email": "ada@example.org", "order_number": "60105"}}]}'
+            ),
             "I am sorry about that. Could you send me two photos of the crack, please?",
         ),
     ),
@@ -60,34 +62,30 @@ TALK: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
 )
 """What a customer says, and what the model answers in each turn."""
 PARTS: Final = {
-    "choose": (
-        "Choosing a flow",
-        "Which of these is the message for? The flows that were begun stand first, with what they have asked for; then "
-        "what recall found. `<confirm>` is the question that waits for a yes or a no. The rules come first and the "
-        "message last, so that a provider can serve the beginning from its cache.",
-    ),
-    "fill": (
-        "Finding facts",
-        "What of all this did the user say? The question that was asked, everything that the user has said, and the "
-        "task, so that another order's number is not taken for this one's. A value that nobody said is not used, "
-        "whatever the model answers.",
-    ),
-    "decide": (
-        "Choosing between tools",
-        "Which tool comes next? The request, the flow's steps, the calls made so far, and what each tool would do to "
-        "the world.",
-    ),
-    "call": (
-        "Going on with a flow",
-        "The flow's procedure, what holds in any case, the other wishes that are open, and the calls made so far with "
-        "arguments and results. Behind it the tools of this flow, and two ways to end it.",
-    ),
-    "talk": (
-        "Answering where no flow fits",
-        "The same without a procedure: the tools are those that change nothing.",
-    ),
+    "choose": "Choosing a flow",
+    "fill": "Finding facts",
+    "decide": "Choosing between tools",
+    "call": "Going on with a flow",
+    "talk": "Answering where no flow fits",
 }
-"""Each kind of prompt: what it is called, and what for."""
+"""What each kind of prompt is called."""
+TOLD: Final = {
+    "choose": """\
+Which of these is the message for? The flows that were begun stand first, with what they have asked for; then what
+recall found. `<confirm>` is the question that waits for a yes or a no. The rules come first and the message last, so
+that a provider can serve the beginning from its cache.""",
+    "fill": """\
+What of all this did the user say? The question that was asked, everything that the user has said, and the task, so
+that another order's number is not taken for this one's. A value that nobody said is not used, whatever the model
+answers.""",
+    "decide": """\
+Which tool comes next? The request, the flow's steps, the calls made so far, and what each tool would do to the world.""",
+    "call": """\
+The flow's procedure, what holds in any case, the other wishes that are open, and the calls made so far with arguments
+and results. Behind it the tools of this flow, and two ways to end it.""",
+    "talk": "The same without a procedure; the tools are those that change nothing.",
+}
+"""What each kind is for."""
 SHOWN: Final = (("choose", 3), ("fill", 2), ("decide", 2), ("call", 3), ("talk", 4))
 """Which prompts the page shows in full, each by its kind and turn."""
 _BEGINNINGS: Final = {
@@ -139,7 +137,7 @@ async def played() -> list[Asked]:
     conversation = Conversation()
     try:
         for number, (message, replies) in enumerate(TALK, 1):
-            model.turn, model.replies = number, list(replies)
+            model.turn, model.replies = number, [*replies]
             result = await agent.turn(message, conversation)
             conversation = result.conversation
             if model.replies or len([each for each in model.asked if each.turn == number]) != len(replies):
@@ -167,16 +165,15 @@ def block() -> str:
     asked = asyncio.run(played())
     rows = ["| Turn | The customer says | The model is asked |", "|---:|---|---|"]
     for number, (message, _) in enumerate(TALK, 1):
-        kinds = [
-            f"{PARTS[each.kind][0].lower()} (about {each.tokens:,} tokens)" for each in asked if each.turn == number
-        ]
+        kinds = [f"{PARTS[each.kind].lower()} (about {each.tokens:,} tokens)" for each in asked if each.turn == number]
         rows.append(f"| {number} | {message} | {', '.join(kinds)} |")
     parts = ["\n".join(rows)]
     for kind, turn in SHOWN:
-        name, told = PARTS[kind]
         one = next(each for each in asked if (each.kind, each.turn) == (kind, turn))
         said = "\n\n".join(f"[{each.role}]\n{_readable(each.content)}" for each in one.messages)
-        parts.append(f"### {name}\n\n{told}\n\nTurn {turn}, about {one.tokens:,} tokens:\n\n````text\n{said}\n````")
+        parts.append(
+            f"### {PARTS[kind]}\n\n{TOLD[kind]}\n\nTurn {turn}, about {one.tokens:,} tokens:\n\n````text\n{said}\n````"
+        )
     return "\n\n".join(parts) + "\n"
 
 
