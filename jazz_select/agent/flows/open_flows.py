@@ -1,5 +1,6 @@
 """A model that goes on where a flow is open: with the flow's prompt, its tools, and what is known."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
@@ -52,6 +53,8 @@ _CALLS: Final = (
 )
 _OTHERS: Final = "OTHER WISHES of the user, which come after this one; do not work on them now, and do not drop them:"
 _FACTS: Final = "KNOWN:"
+_HEADING: Final = re.compile(r"\b(KNOWN:|CALLS MADE SO FAR|OTHER WISHES)")
+"""What nobody who speaks may begin a part with: it is told as said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,9 +235,13 @@ def open_flow_messages(
     ]
     return [
         Message(role="system", content="\n\n".join(part for part in parts if part)),
-        *earlier,
-        Message(role="user", content=view.message or "(nothing)"),
+        *(replace(each, content=_as_said(each.content)) for each in earlier),
+        Message(role="user", content=_as_said(view.message) or "(nothing)"),
     ]
+
+
+def _as_said(text: str) -> str:
+    return _HEADING.sub(r"[said: \1]", text)
 
 
 def _endings(ended: list[str]) -> list[Tool]:

@@ -89,7 +89,7 @@ def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[T
     """What a model is told that decides on the next tool of a flow: what for, how far, and what each would do. Pure."""
     parts = {
         "said by the user, in turn": view.told_heard(),
-        "procedure": f"{flow.display_name}: {flow.description}",
+        "procedure": one_line(f"{flow.display_name}: {flow.description}"),
         "its steps": "\n".join(f"- {one_line(step)}" for step in flow.steps),
         "calls made so far": view.told_calls(),
         "known": view.told_facts(),
