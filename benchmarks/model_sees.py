@@ -79,7 +79,7 @@ What of all this did the user say? The question that was asked, everything that 
 that another order's number is not taken for this one's. A value that nobody said is not used, whatever the model
 answers.""",
     "decide": """\
-Which tool comes next? The request, the flow's steps, the calls made so far, and what each tool would do to the world.""",
+Which tool comes next? The request, the flow's steps, the calls made so far, and what each tool does to the world.""",
     "call": """\
 The flow's procedure, what holds in any case, the other wishes that are open, and the calls made so far with arguments
 and results. Behind it the tools of this flow, and two ways to end it.""",
