@@ -1,5 +1,6 @@
 """What each part of a turn is shown of the conversation: facts, choices between tools, calls, and without a flow."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from jazz_select.agent import Conversation
 from jazz_select.errors import ConfigError
 from tests.unit.agent.talks import Mind, calls, chooses, shop_agent, talk
+from tests.unit.agent.test_hung_model import timed
 
 A_MAIL = '{"email": "a@b.org"}'
 BOTH = '{"order_number": "60112", "email": "a@b.org"}'
@@ -257,9 +259,20 @@ def fails() -> str:
     raise RuntimeError(msg)
 
 
+async def comes_late() -> str:
+    await asyncio.sleep(0)
+    return "2026-03-05"
+
+
+async def hangs() -> str:
+    await asyncio.sleep(1_000_000)
+    return "never"
+
+
 FACTS: list[Any] = [
     pytest.param({"today": "2026-03-05"}, None, ['today: "2026-03-05"'], id="a value"),
     pytest.param({"today": lambda: "2026-03-05"}, None, ['today: "2026-03-05"'], id="a function"),
+    pytest.param({"today": comes_late}, None, ['today: "2026-03-05"'], id="an async function"),
     pytest.param({"today": fails}, None, ['today: "not known (RuntimeError)"'], id="a function that fails"),
     pytest.param({"a": "1"}, {"b": "2"}, ['a: "1"', 'b: "2"'], id="of agent and turn"),
     pytest.param({"a": "1"}, {"a": "2"}, ['a: "2"'], id="the turn's over the agent's"),
@@ -280,6 +293,17 @@ async def test_what_holds_anyway_is_shown_to_who_chooses_and_who_answers(
     assert all(f"\n{line}\n" in f"\n{answer}\n" for line in lines)
     assert ("KNOWN:" in answer, "<facts>" in choose) == (bool(lines), bool(lines))
     assert "secret" not in answer + choose
+
+
+@pytest.mark.spec("005.5")
+@pytest.mark.spec("005.6")
+@pytest.mark.parametrize(("limit_s", "took_s", "status"), [(60, 5, "done"), (2, 2, "failed")])
+def test_a_fact_that_hangs_is_not_known_and_holds_up_no_turn(limit_s: float, took_s: float, status: str) -> None:
+    mind = Mind(choose=["[]"])
+    agent = shop_agent(mind, facts={"today": hangs, "support": "help"}, timeout_s=limit_s)
+    (result,), took = timed(talk(agent, "hello"))
+    assert (round(took), result.status) == (took_s, status)
+    assert not mind.asked or 'today: "not known (TimeoutError)"\nsupport: "help"' in mind.prompts("call")[0]
 
 
 @pytest.mark.parametrize("wrong", ["today", ["today"], {1: 2}, 0])
