@@ -51,6 +51,11 @@ class Request:
         return bool(self.under_way) or (self.situation is not None and bool(self.situation.confirms))
 
     @property
+    def done(self) -> tuple[str, ...]:
+        """The ids of the flows that were done last."""
+        return () if self.situation is None else tuple(self.situation.done)
+
+    @property
     def blank(self) -> bool:
         """True where nothing is asked, now or before."""
         return _blank(self.query) and not self.summaries

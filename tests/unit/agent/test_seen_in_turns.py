@@ -288,7 +288,7 @@ async def test_what_holds_anyway_is_shown_to_who_chooses_and_who_answers(
     own: dict[str, Any], of_turn: Any, lines: list[str]
 ) -> None:
     mind = Mind(choose=["[]"])
-    await talk(shop_agent(mind, facts=own), "hello", facts=of_turn)
+    await talk(shop_agent(mind, facts=own), "which day is it?", facts=of_turn)
     choose, answer = mind.asked[0][1][1].content, mind.asked[-1][1][0].content
     assert all(f"\n{line}\n" in f"\n{answer}\n" for line in lines)
     assert ("KNOWN:" in answer, "<facts>" in choose) == (bool(lines), bool(lines))
