@@ -251,13 +251,13 @@ class Agent:
         wanted = OutputSchema(schema) if schema is not None else self._schema
         conversation = Conversation.of(history).named(conversation_id)
         said = heard(message)
+        holds = {**self._facts, **checked_facts(facts)} if self._facts or facts is not None else {}
         request = TurnRequest(
             message=said,
             conversation=conversation,
             context=known,
             schema=wanted,
             key=conversation.next_turn(self._agent_id, said),
-            facts=told_facts({**self._facts, **checked_facts(facts)}),
         )
         with (
             listening(on_event),
@@ -265,6 +265,8 @@ class Agent:
             span(self.name, "turn") as traced,
             time_budget(timeout_s) as budget,
         ):
+            if holds:
+                request = replace(request, facts=await told_facts(holds))
             _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._passed)
             outcome: TurnOutcome = ended
             if traced is not None:

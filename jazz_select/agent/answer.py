@@ -11,7 +11,7 @@ from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Read
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.agent.conversation import OpenFlow
-from jazz_select.agent.flows.open_flows import FINISHED
+from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.agent.flows.runner import ONE_OF, FlowRun
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import TurnOutcome, TurnWork, listener
@@ -259,7 +259,7 @@ def _done_and_doubtful(work: TurnWork, titles: Titles) -> list[str]:
     """Which calls of flows and models that did not end were made, in words, and of which nobody knows."""
     steps = [step for run in work.runs if run.status != "done" for step in run.steps]
     entries = work.chain.entries if work.chain is not None else ()
-    results = [each for each in entries if isinstance(each, ToolResult) and each.tool != FINISHED]
+    results = [each for each in entries if isinstance(each, ToolResult) and each.tool not in {FINISHED, BLOCKED}]
     done = [*(step.tool for step in steps if step.status == "ok"), *(each.tool for each in results if each.ok)]
     doubtful = [*(step.tool for step in steps if step.unknown), *(each.tool for each in results if each.unknown)]
     told = [f"Done until then: {titles.named(done)}."] if done else []

@@ -1,10 +1,11 @@
 """What an agent is given, checked: refused by its name where it is no such thing, told where it may not be meant."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from string import Formatter
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.agent.graph.guards import Guard
@@ -14,11 +15,13 @@ from jazz_select.routing.approval import check_approve
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.threads import is_async
+from jazz_select.threads import called_within, is_async
 
 _log = logging.getLogger(__name__)
+_FACT_S: Final = 5.0
+"""How long a function may take that gives a fact."""
 Facts = Mapping[str, object | Callable[[], object]]
-"""What holds in every conversation, by name; a function is called in each turn."""
+"""What holds in every conversation, by name; a function, async or plain, is called in each turn."""
 
 
 def check_agent_parts(selector: object, tools: Iterable[str], guards: object, approve: object) -> None:
@@ -62,14 +65,17 @@ def checked_facts(facts: object) -> Facts:
     return dict(cast("Facts", given))
 
 
-def told_facts(facts: Facts) -> dict[str, Any]:
-    """What holds now: of functions, what they give; what one fails with is told in its place."""
-    return {name: _given(fact) if callable(fact) else fact for name, fact in facts.items()}
+async def told_facts(facts: Facts) -> dict[str, Any]:
+    """What holds now: of functions, async or plain, what they give; what one fails with is told in its place."""
+    given = await asyncio.gather(*(_given(fact) for fact in facts.values()))
+    return dict(zip(facts, given, strict=True))
 
 
-def _given(fact: Callable[[], object]) -> object:
+async def _given(fact: object) -> object:
+    if not callable(fact):
+        return fact
     try:
-        return fact()
+        return await called_within(fact, limit_s=_FACT_S, name="jazz-select-fact")
     except Exception as error:  # noqa: BLE001 - whatever an author's function fails with: the turn goes on without it
         return f"not known ({type(error).__name__})"
 

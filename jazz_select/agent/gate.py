@@ -11,7 +11,7 @@ from typing import Any, Final
 from jazz_select.agent.conversation import OpenFlow, Ran
 from jazz_select.agent.flows.consent import AGREED
 from jazz_select.agent.flows.runner import FlowRun, steps_left
-from jazz_select.agent.flows.said import EDGES, folded_message
+from jazz_select.agent.flows.said import EDGES, folded_message, word_list
 from jazz_select.agent.flows.slots import is_hesitant, unused
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.pending_call import Before, PendingCall
@@ -35,6 +35,10 @@ _CONFIRM_S: Final = 5.0
 _LONGEST_WORDS: Final = 500
 _LONGEST_YES: Final = 200
 _WHY_NOT: Final = frozenset({"why not", "warum nicht", "wieso nicht", "por qué no", "pourquoi pas", "perché no"})
+_BUT: Final = word_list("""
+    but other another different aber andere anderen anderer anderes pero otro otra mais autre ma altro altra
+""")
+"""Words of a yes to something else than what was asked."""
 _AGREEING: Final = frozenset(phrase for phrase in AGREED if " " not in phrase)
 
 
@@ -183,6 +187,7 @@ def may_agree(message: str, pending: PendingCall) -> bool:
     said = {word.strip(EDGES) for word in text.split()}
     left = " ".join(word for word in text.split() if not own & {*stems(word)})
     agrees = bool(said & _AGREEING) or any(phrase in text for phrase in AGREED if " " in phrase)
+    agrees = agrees and not said & _BUT
     return agrees and not (is_tentative(message) or is_hesitant(left) or unused([message], pending.arguments))
 
 

@@ -8,7 +8,7 @@ from jazz_select.agent.answer import Titles, called_off, left_undone, told_of
 from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows.consent import Consent, consent, is_courtesy
 from jazz_select.agent.flows.said import folded_message, word_list
-from jazz_select.agent.flows.slots import Wanted, bare_answer, is_value, plain_answer
+from jazz_select.agent.flows.slots import HeardFacts, Wanted, bare_answer, is_value, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate, may_agree
@@ -187,6 +187,14 @@ class TurnSelector:
     async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
         """Whether a message that is about nothing else lets a flow that waits go on."""
         heard = await self._running.found(begun, active)
+        message = begun.request.message.casefold()
+        unclear = {
+            name: values
+            for name, values in heard.unclear.items()
+            if name not in active.answers or any(str(each).casefold() in message for each in values)
+        }
+        if unclear:
+            return _unclear(begun, active, HeardFacts(heard.values, unclear))
         answers = {
             name: value
             for name, value in heard.values.items()
@@ -194,8 +202,10 @@ class TurnSelector:
         }
         if not self._has_model and not chosen and not _names_a_flow(begun):
             answers = plain_answer(self._lacking(begun, active), begun.request.message)
-        goes_on = (answers or chosen) and self._gate.lets_through(
-            self._running.flow(active.name), begun.request.message
+        # Who corrects something often begins with a no: where nothing is destroyed unasked, it is asked about anew.
+        asked_anew = self._approval.before_it_destroys and any(name in active.answers for name in answers)
+        goes_on = (answers or chosen) and (
+            asked_anew or self._gate.lets_through(self._running.flow(active.name), begun.request.message)
         )
         return _answered(begun, active, answers, way="run" if goes_on else "ask")
 
@@ -290,18 +300,42 @@ def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall
 
 
 def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way) -> SelectedFlows:
-    """With what the user answered kept in the flow that waits for it."""
+    """With what the user answered kept in the flow that waits for it.
+
+    What it takes the place of need not be asked about any more: the user has left it out, unless it is said once more.
+    """
     # Whatever was not asked for, and is said now, the steps that ran went without.
     corrected = any(name in active.answers or name not in active.asks for name in answers) and not active.is_final
-    known: dict[str, Any] = {"answers": {**active.answers, **answers}}
+    before = {name: (*active.choices.get(name, ()), active.answers.get(name)) for name in answers}
+    gone = [str(each) for name, values in before.items() for each in values if each not in (None, answers[name])]
+    message = begun.request.message.casefold()
+    agreed = (*active.agreed, *(each for each in gone if each.casefold() not in message))
+    known: dict[str, Any] = {"answers": {**active.answers, **answers}, "agreed": tuple(dict.fromkeys(agreed))}
     # What was found by what is corrected now does not hold any more.
     flow = active.model_copy(update=known | ({"parts": {}, "pending": None} if corrected else {}))
     return replace(begun, way=way, stack=begun.stack.with_top(flow))
 
 
+def _unclear(begun: SelectedFlows, active: OpenFlow, heard: HeardFacts) -> SelectedFlows:
+    """With what the user answered in several ways asked for, and what was found by an earlier answer to it let go."""
+    begun = _answered(begun, active, heard.values, way="ask")
+    flow = begun.stack.top or active
+    known = {name: value for name, value in flow.answers.items() if name not in heard.unclear}
+    asks = tuple(dict.fromkeys((*heard.unclear, *active.asks)))
+    waits: dict[str, Any] = {"answers": known, "asks": asks, "choices": heard.unclear, "named": ()}
+    if len(known) < len(flow.answers) and not flow.is_final:
+        waits |= {"parts": {}, "pending": None}
+    reason = f"which is meant is not clear: {', '.join(heard.unclear)}"
+    return replace(begun, stack=begun.stack.with_top(flow.model_copy(update=waits)), reason=reason)
+
+
 def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
-    """The question once more, and why."""
+    """The question once more, and why; where something else has to be asked first, no call waits for a yes."""
     waiting = heard.stack.top
+    if pending is not None and waiting is not None:
+        known = pending.arguments
+        stale = any(known.get(name, value) != value for name, value in waiting.answers.items())
+        pending = None if waiting.choices or stale else pending
     wanted = ", ".join(waiting.asks) if waiting is not None else ""
     if pending is not None:
         why = f"the message says neither yes nor no to {pending.tool}"

@@ -179,7 +179,7 @@ def _in_view(flow: OpenFlow, title: Callable[[str], str], state: State, waiting:
 def _call(call: Ran) -> str:
     """One call: in which turn, what was called with what, and what came of it."""
     when: dict[str, Any] = {"turn": call.turn} if call.turn else {}
-    came = {"failed" if call.failed else "returned": _read(call.output)}
+    came = {"failed": call.output.removeprefix("failed: ")} if call.failed else {"returned": _read(call.output)}
     return json_line({**when, "tool": call.tool, "arguments": call.arguments, **came})
 
 

@@ -90,7 +90,7 @@ def judge(
     if set(off) & set(runnable):  # neither called off nor gone on with: it contradicts itself
         return top(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)
     confirmed: list[Literal["yes", "no"]] = [each for each in said if each == "yes" or each == "no"]  # noqa: PLR1714 - narrows
-    if runnable or off or confirmed:
+    if runnable or off or len(confirmed) == 1:
         return Verdict(
             tier=Tier.GUIDED,
             reason=Reason.LLM,
@@ -230,7 +230,7 @@ class ModelChoice:
 
         def read(answer: ChatReply) -> tuple[Reading, Verdict]:
             beside = built().beside
-            reading = read_reply(answer.text, [*shown, *(Candidate(flow_id=each) for each in beside)])
+            reading = read_reply(answer.text, shown, beside)
             return reading, judge(reading, candidates, self._flows, on_empty=on_empty, beside=beside)
 
         def problem(answer: ChatReply, said: tuple[Reading, Verdict]) -> str:
@@ -274,9 +274,10 @@ class ModelChoice:
 
 
 def _departs(verdict: Verdict, candidates: Sequence[Candidate], live: Container[str]) -> bool:
-    """Whether the model chose, and not what recall would have."""
-    best = top(candidates, live, Reason.SEMANTIC).ids
-    return verdict.reason is Reason.LLM and verdict.ids[:1] != best[:1]
+    """Whether the model chose, and not what recall would have: calling off, a yes or a no is no choice of a flow."""
+    if verdict.reason is not Reason.LLM or not verdict.ids or verdict.called_off or verdict.confirmed:
+        return False
+    return verdict.ids[:1] != top(candidates, live, Reason.SEMANTIC).ids[:1]
 
 
 def _agreed(first: Choice, second: Choice, candidates: Sequence[Candidate]) -> Choice:
@@ -289,7 +290,7 @@ def _agreed(first: Choice, second: Choice, candidates: Sequence[Candidate]) -> C
         usage=total_usage(first.answer.usage, second.answer.usage),
         attempts=first.answer.attempts + second.answer.attempts,
     )
-    if second.verdict.reason is not Reason.LLM:
+    if second.verdict.reason is not Reason.LLM or not second.verdict.ids:
         return replace(first, answer=answer, notes=(*first.notes, "a second reading gave no choice"))
     if set(first.verdict.ids) == set(second.verdict.ids):
         return replace(first, answer=answer, notes=(*first.notes, "a second reading agreed"))

@@ -104,7 +104,7 @@ class CandidateCard:
     """What is shown of one candidate."""
 
     id: str
-    """What it is called: its id, or its position as text."""
+    """What it is called: its id until the cards are `fitted`, then its position as text."""
     name: str
     description: str
     condition: str
@@ -174,11 +174,10 @@ def _total(cards: Sequence[CandidateCard], count: Count) -> int:
 def _numbered(cards: list[CandidateCard]) -> list[CandidateCard]:
     """Positions instead of ids, which are long and mean nothing to a model; a reply may use either.
 
-    Not where some flow goes by a number itself, since a reply could then mean two.
+    Where some flow goes by a number itself they are told as "option 2", since a reply of "2" could mean two.
     """
-    if any(text.strip().isdecimal() for card in cards for text in (card.id, card.name)):
-        return cards
-    return [replace(card, id=str(number)) for number, card in enumerate(cards, start=1)]
+    taken = any(text.strip().isdecimal() for card in cards for text in (card.id, card.name))
+    return [replace(card, id=f"option {number}" if taken else str(number)) for number, card in enumerate(cards, 1)]
 
 
 def _trimmed(

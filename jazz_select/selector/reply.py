@@ -66,11 +66,11 @@ _CHOICE_KEY = re.compile(r"(?:chosen|selected|best|final|picked|matching|recomme
 
 
 class Mentions:
-    """The candidates a model was shown, in that order, by everything it may call them."""
+    """The candidates a model was shown, in that order, by everything it may call them, and what else it may say."""
 
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, candidates: Sequence[Candidate], beside: Iterable[str] = ()) -> None:
         self._order = tuple(candidate.flow_id for candidate in candidates)
-        ids = {flow_id: flow_id for flow_id in self._order}
+        ids = {each: each for each in (*self._order, *beside)}  # what is beside them has no position
         shown = _unambiguous((clean(flow_id), flow_id) for flow_id in self._order)
         names = _unambiguous((candidate.flow_name, candidate.flow_id) for candidate in candidates)
         self._exact = names | shown | ids
@@ -144,13 +144,19 @@ _EMPTY = Reading(status="empty")
 _UNREADABLE = Reading(status="unreadable")
 
 
-def read_reply(reply: object, candidates: Sequence[Candidate]) -> Reading:
-    """Read which of `candidates` a model's reply chooses. Anything but text is unreadable."""
+def read_reply(reply: object, candidates: Sequence[Candidate], beside: Iterable[str] = ()) -> Reading:
+    """Read which of `candidates` a model's reply chooses. Anything but text is unreadable.
+
+    Args:
+        reply: What the model said.
+        candidates: In the order in which they were shown: a number is the position of one.
+        beside: What else may be said, word for word; no number stands for it.
+    """
     if not isinstance(reply, str):
         return _UNREADABLE
     said = before_thoughts(after_thoughts(_both_ends(reply)))  # a thought without an end is no answer
     text, value = unquoted(_FENCE.sub("\n", said).strip())
-    offered = Mentions(candidates)
+    offered = Mentions(candidates, beside)
     if value is not BROKEN:
         return _read(value, offered).reading
     values = embedded(text)

@@ -46,6 +46,11 @@ class Request:
         return () if self.situation is None else tuple(each.flow_id for each in self.situation.under_way)
 
     @property
+    def goes_on(self) -> bool:
+        """Whether it may go on with something, or answer a question: then a model has more to choose than a flow."""
+        return bool(self.under_way) or (self.situation is not None and bool(self.situation.confirms))
+
+    @property
     def done(self) -> tuple[str, ...]:
         """The ids of the flows that were done last."""
         return () if self.situation is None else tuple(self.situation.done)

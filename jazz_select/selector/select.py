@@ -221,8 +221,8 @@ class FlowSelector:
                 (narrowed,) = await self._narrower.recalled((request,), surroundings, only=only)
             else:
                 narrowed = await self._narrower.given(candidates, surroundings)
-            if (also := (*request.under_way, *request.done)) and narrowed.candidates:
-                narrowed = narrowed.joined_by(self._registry[each] for each in also if each in self._registry)
+            also = (*request.under_way, *(request.done if narrowed.candidates else ()))
+            narrowed = narrowed.joined_by(self._registry[each] for each in also if each in self._registry)
             result = await self._chosen(request, narrowed, surroundings, began)
             if traced is not None:
                 note_selection(traced, enhanced_query, result)
@@ -267,15 +267,14 @@ class FlowSelector:
     async def _decide(self, request: Request, narrowed: CandidateSet) -> Choice:
         """Who is chosen: without the model where it has nothing to decide, else by one call to it."""
         candidates, known = narrowed.candidates, self._thresholds
+        if request.goes_on and self._model is not None and not request.blank:
+            return await self._model.choose(request, candidates)
         if known.abstains(narrowed.in_scope):
             note = f"abstained: P(in scope) {narrowed.in_scope:.2f} is below {known.abstain_below:g}"
             return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(note,))
         notes = (narrowed.caveat,) if narrowed.caveat and known.need_confidence else ()
         if request.blank and len(candidates) > 1:
             return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(_BLANK,))
-        if request.under_way and self._model is not None:
-            choice = await self._model.choose(request, candidates)
-            return replace(choice, notes=(*notes, *choice.notes))
         if self._model is None or len(candidates) <= 1:
             reason = Reason.SEMANTIC if len(candidates) > 1 else Reason.SINGLE
             return Choice(verdict=top(candidates, self._registry, reason), notes=notes)

@@ -110,7 +110,7 @@ def by_metadata_of_a_flow(trial: Trial) -> None:
 def by_agent_without_a_flow(trial: Trial) -> None:
     selector = FlowSelector(None, FlowRegistry(), ListMemory(), "shop")
     tools = [trial.look(), *trial.tools]
-    _talk(Agent(selector, tools, trial.model, approval=trial.approval), "help me", *_ANSWERS)
+    _talk(Agent(selector, tools, trial.model, approval=trial.approval, open_tools="all"), "help me", *_ANSWERS)
 
 
 def by_message_to_an_agent(trial: Trial) -> None:

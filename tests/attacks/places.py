@@ -26,6 +26,7 @@ from jazz_select.selector.prompt import build_prompt
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.text import as_text
 from jazz_select.values import Candidate, Message
+from tests.unit.agent.small_view import prompts_of, small_view
 from tests.unit.selector.shop import flow, metadata
 
 ORDINARY = "an ordinary text"
@@ -43,8 +44,9 @@ MARKERS = (
     *("[user] ", "[assistant] ", "[system] ", "[tool call ", "[tool result ", "[… "),
 )
 """How the lines of our prompts begin that tell what follows."""
-_XML = re.compile(r"^<(selection|flow|returned)\b.*</\1>$", re.DOTALL | re.MULTILINE)
+_XML = re.compile(r"^<(selection|flow|returned|situation)\b.*</\1>$", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"\b(AVAILABLE TOOLS|TOOL RESULTS)\s*:", re.IGNORECASE)
+_PART = re.compile(r"\b(KNOWN:|CALLS MADE SO FAR|OTHER WISHES)")
 _OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 Sent = Sequence[Message]
 
@@ -58,7 +60,8 @@ def shape(messages: Sent, *, spoken: str) -> list[Any]:
 def _is_said(content: str, text: str) -> bool:
     """Whether a message is what somebody said, as it is or with our headings in it told as said."""
     said = as_text(text)
-    return content in (said, _HEADING.sub(r"[said: \1]", said))
+    told = _PART.sub(r"[said: \1]", said)
+    return content in {form for each in (said, told) for form in (each, _HEADING.sub(r"[said: \1]", each))}
 
 
 def _lines(content: str) -> list[Any]:
@@ -70,9 +73,10 @@ def _lines(content: str) -> list[Any]:
 
 
 def _kind(line: str) -> Any:
-    """A line of JSON as the type of its value; else the line up to where something is quoted."""
+    """A line that begins with JSON as the type of its value, and the rest; else the line up to where it quotes."""
     if line.startswith(("{", '"')):
-        return type(json.loads(line)).__name__
+        value, end = json.JSONDecoder().raw_decode(line)
+        return type(value).__name__ + re.split(r"[\"']", line[end:], maxsplit=1)[0]
     return re.split(r"[\"']", line, maxsplit=1)[0]
 
 
@@ -219,6 +223,17 @@ def in_a_wanted_fact(text: str) -> Sent:
     return model.calls[-1]
 
 
+def in_a_view(kind: str) -> Callable[[str], Sent]:
+    """Wherever a customer or a tool can put a text in a conversation: in the prompt of this kind."""
+
+    def place(text: str) -> Sent:
+        text = as_text(text)  # what was said or returned is kept as text that can be stored
+        return prompts_of(small_view(text), text)[kind]
+
+    place.__name__ = f"in_a_view_for_{kind}"
+    return place
+
+
 def in_an_action(text: str) -> Sent:
     return [Message(role="system", content=plan_instruction({f"a {text}": text}))]
 
@@ -240,11 +255,13 @@ _ALL: tuple[Callable[[str], Sent], ...] = (
     in_a_question_for_tools,
     in_a_wanted_fact,
     in_an_action,
+    *(in_a_view(kind) for kind in ("choose", "fill", "decide", "call", "talk")),
 )
 PLACES = {each.__name__: each for each in _ALL}
 PROMPTS = {
     "agent/answer.py": "",  # a `Chain` of what was said, which only `formatting_messages` shows
     "agent/conversation.py": "in_what_an_agent_was_told",
+    "agent/view.py": "in_a_view_for_call",
     "agent/chain/finalizer.py": "in_a_transcript",
     "agent/chain/formatting.py": "in_a_transcript",
     "agent/chain/loop.py": "in_a_result",
@@ -256,6 +273,7 @@ PROMPTS = {
     "routing/decisions/model_decision.py": "in_a_choice",
     "routing/plans/tool_asker.py": "in_a_question_for_tools",
     "selector/prompt.py": "in_metadata",
+    "testing/doubles.py": "",  # a prompt that was recorded
     "testing/contracts.py": "",  # messages of the tests of ports
     "testing/provider_cases.py": "",  # likewise
 }

@@ -1,5 +1,6 @@
 """A model that goes on where a flow is open: with the flow's prompt, its tools, and what is known."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
@@ -63,6 +64,8 @@ _CALLS: Final = (
 )
 _OTHERS: Final = "OTHER WISHES of the user, not to be worked on now, nor to be dropped:"
 _FACTS: Final = "KNOWN:"
+_HEADING: Final = re.compile(r"\b(KNOWN:|CALLS MADE SO FAR|OTHER WISHES)")
+"""What nobody who speaks may begin a part with: it is told as said."""
 _LONGEST_BESIDE: Final = 1_000
 _MOST_OPEN: Final = 8
 """Of many tools that only read, a model without a flow is shown those that may have to do with the message."""
@@ -277,9 +280,13 @@ def open_flow_messages(  # noqa: PLR0913 - options with a name
     ]
     return [
         Message(role="system", content="\n\n".join(part for part in parts if part)),
-        *earlier,
-        Message(role="user", content=view.message or "(nothing)"),
+        *(replace(each, content=_as_said(each.content)) for each in earlier),
+        Message(role="user", content=_as_said(view.message) or "(nothing)"),
     ]
+
+
+def _as_said(text: str) -> str:
+    return _HEADING.sub(r"[said: \1]", text)
 
 
 def _beside(chain: Chain) -> str:

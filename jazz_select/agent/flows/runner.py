@@ -382,8 +382,8 @@ class FlowRunner:
         told = shorter_text(record.output, LONGEST_RAN) if record.status == "ok" else f"{unread}{record.error}"
         tool = self._executor.tools[record.tool]
         ran = ran_of(tool, record.arguments, told, failed=record.status != "ok")
-        # What the caller knows is for one turn: it is not kept.
-        own = {name: value for name, value in ran.arguments.items() if name not in self._fixed}
+        fixed = set(map(folded_name, self._fixed))  # what the caller knows is for one turn: it is not kept
+        own = {name: value for name, value in ran.arguments.items() if folded_name(name) not in fixed}
         return ran.model_copy(update={"arguments": own})
 
     async def _filled(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:

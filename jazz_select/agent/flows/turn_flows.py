@@ -23,6 +23,7 @@ from jazz_select.json_values import storable_fields
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import DecisionCallback, ToolCandidate
 from jazz_select.routing.executor import FlowExecutor
+from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.run_context import chain_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import fields
@@ -89,7 +90,7 @@ def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[T
     """What a model is told that decides on the next tool of a flow: what for, how far, and what each would do. Pure."""
     parts = {
         "said by the user, in turn": view.told_heard(),
-        "procedure": f"{flow.display_name}: {flow.description}",
+        "procedure": one_line(f"{flow.display_name}: {flow.description}"),
         "its steps": "\n".join(f"- {one_line(step)}" for step in flow.steps),
         "calls made so far": view.told_calls(),
         "known": view.told_facts(),
@@ -150,7 +151,8 @@ class TurnFlows:
         flow = self.flow(waiting.name)
         if flow is not None and not waiting.is_final:
             wanted = {**_unset(self._chained(flow), begun.request.context), **wanted}
-        wanted = {name: each for name, each in wanted.items() if name not in begun.request.context}
+        fixed = set(map(folded_name, begun.request.context))  # what the caller knows, however it is spelled
+        wanted = {name: each for name, each in wanted.items() if folded_name(name) not in fixed}
         task = self._task(waiting)
         return await from_words(self._model, wanted, view.heard, task=task, asked=view.asked)
 
@@ -238,7 +240,8 @@ class TurnFlows:
         top = attempt.open_flow
         answers = {**top.answers, **storable_fields(attempt.answers)[0]}
         progress = top.model_copy(update={"answers": answers, "asks": run.asks, "named": run.named})
-        progress = progress.model_copy(update={"changed": run.changed, "choices": storable_fields(run.choices)[0]})
+        choices = {name: tuple(each) for name, each in storable_fields(run.choices)[0].items()}
+        progress = progress.model_copy(update={"changed": run.changed, "choices": choices})
         if run.begun:
             progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
         stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.name != top.name))
@@ -319,7 +322,8 @@ class TurnFlows:
             made=attempt.made.append,
             deciding=decided if self._decision else None,
         )
-        return await runner.run(flow, {**top.answers, **context, **attempt.answers})
+        run = await runner.run(flow, {**top.answers, **context, **attempt.answers})
+        return replace(run, choices={name: each for name, each in attempt.unclear.items() if name in run.asks})
 
     async def _first_heard(self, attempt: FlowAttempt, flow: BaseFlow) -> dict[str, tuple[Any, ...]]:
         """Look, before a chain is begun, for all of its inputs in what the user has said; what of them is unclear.
@@ -327,6 +331,8 @@ class TurnFlows:
         What the user named binds: an order's number that is optional must not be left to be the latest order's. A
         request that is the flow's name or an example of it, word for word, names nothing that is not required.
         """
+        if self._model is None:
+            return attempt.unclear
         top = attempt.open_flow
         known = {**top.answers, **attempt.request.context}
         tools = self._chained(flow)
@@ -449,13 +455,11 @@ def _check_chains(flow: BaseFlow) -> None:
 def _unset(tools: Sequence[Tool], known: Mapping[str, Any], *, optional: bool = True) -> dict[str, Wanted]:
     """The inputs, those that may be left out among them or not, that no tool before theirs gives."""
     found: dict[str, Wanted] = {}
-    given: set[str] = set(known)
+    given = set(map(folded_name, known))
     for tool in tools:
-        own = fields(tool.input_schema)
-        found |= wanted_of(
-            [tool], [name for name, (_, needed) in own.items() if (needed or optional) and name not in given | {*found}]
-        )
-        given |= {each.name for each in outputs(tool)}
+        asked = [name for name, (_, needed) in fields(tool.input_schema).items() if needed or optional]
+        found |= wanted_of([tool], [name for name in asked if folded_name(name) not in given])
+        given |= {folded_name(name) for name in (*found, *(each.name for each in outputs(tool)))}
     return found
 
 

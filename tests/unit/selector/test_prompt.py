@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from jazz_select import ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.selector.prompt import SYSTEM_PROMPT, Prompt, build_prompt
+from jazz_select.selector.reply import read_reply
 from jazz_select.text import at_word
 from jazz_select.values import Candidate, Message, flow_id
 from tests.vectors import EMBEDDER, NEEDS_STATIC
@@ -27,13 +28,13 @@ REFUND = Candidate(
 )
 BARE = Candidate(flow_id="x-1")
 
-SNAPSHOT = f"""\
+SNAPSHOT = """\
 <selection>
 <candidates>
-<flow id="{REFUND.flow_id}" name="refund_order" description="Refund a delivered order." \
+<flow id="1" name="refund_order" description="Refund a delivered order." \
 condition="The user wants &lt;money&gt; back &amp; the order has arrived." \
 desired_effects="the order is refunded; the user is told" />
-<flow id="x-1" />
+<flow id="2" />
 </candidates>
 <conversation>
 <summary>A broken item.</summary>
@@ -61,7 +62,7 @@ def test_a_candidate_is_shown_by_what_the_choice_needs_and_no_more() -> None:
     node = asked().find("candidates/flow")
     assert node is not None
     assert list(node.attrib) == ["id", "name", "description", "condition", "desired_effects"]
-    assert (node.get("id"), node.get("condition")) == (REFUND.flow_id, REFUND.condition)
+    assert (node.get("id"), node.get("condition")) == ("1", REFUND.condition)
     assert node.get("desired_effects") == "; ".join(REFUND.desired_effects)
 
 
@@ -71,7 +72,7 @@ def test_a_candidate_is_shown_by_what_the_choice_needs_and_no_more() -> None:
     [
         "The condition decides",
         "desired_effects break the tie",
-        "only if the request asks for clearly distinct actions",
+        "only for clearly distinct actions",
         "Use only ids from <candidates>",
         "If no condition is met, answer []",
         "raw JSON array of ids and nothing else",
@@ -94,7 +95,7 @@ def test_nothing_breaks_out(attack: str) -> None:
     shown = attack.replace("\x00", "").replace("\x1b", "")
     assert [child.tag for child in root] == ["candidates", "conversation", "request"]
     assert (root.findtext("request"), root.findtext("conversation/summary")) == (shown, shown)
-    assert [flow.get("id") for flow in root.iter("flow")] == [shown + "1", REFUND.flow_id]
+    assert [flow.get("id") for flow in root.iter("flow")] == ["1", "2"]
     assert [flow.get("condition") for flow in root.iter("flow")] == [shown, REFUND.condition]
 
 
@@ -116,7 +117,7 @@ def test_a_request_at_the_limit_is_whole() -> None:
     assert "cut" not in prompt.messages[1].content
 
 
-def test_long_metadata_is_cut_but_never_an_id_or_a_condition() -> None:
+def test_long_metadata_is_cut_but_never_a_condition_and_an_id_is_not_shown() -> None:
     long = Candidate(
         flow_id="i" * 10_000,
         flow_name="n" * 10_000,
@@ -129,7 +130,7 @@ def test_long_metadata_is_cut_but_never_an_id_or_a_condition() -> None:
     root = ET.fromstring(prompt.messages[1].content)  # noqa: S314 - our own text
     node = root.find("candidates/flow")
     assert node is not None
-    assert (node.get("id"), node.get("condition")) == (long.flow_id, long.condition)
+    assert (node.get("id"), node.get("condition")) == ("1", long.condition)
     assert "8500 characters cut" in node.get("description", "")
     assert "9800 characters cut" in node.get("name", "")
     assert "9800 characters cut" in node.get("desired_effects", "")
@@ -159,23 +160,30 @@ def flows_in(prompt: Prompt) -> list[ET.Element]:
 
 def test_within_the_budget_everything_stays() -> None:
     prompt = build_prompt("x", (), many(3))
-    assert prompt.ids == tuple(flow_id(f"flow_{n}") for n in range(3))
+    assert [node.get("description") for node in flows_in(prompt)] == [each.description for each in many(3)]
     assert prompt.notes == ()
 
 
-def test_ids_become_positions_before_anything_is_lost() -> None:
-    candidates = many(8, "Short.")
-    full = build_prompt("x", (), candidates, tokens=10_000)
-    prompt = build_prompt("x", (), candidates, tokens=500)
-    assert prompt.ids == ("1", "2", "3", "4", "5", "6", "7", "8")
-    assert [node.get("description") for node in flows_in(prompt)] == ["Short."] * 8
-    assert len(prompt.messages[1].content) < len(full.messages[1].content) - 8 * 30
-    assert prompt.notes == ()
+@pytest.mark.spec("010.9")
+@pytest.mark.parametrize("tokens", [1, 500, 10_000])
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_ids_are_positions_however_much_room_there_is(count: int, tokens: int) -> None:
+    prompt = build_prompt("x", (), many(count, "Short."), tokens=tokens)
+    assert prompt.ids == tuple(str(number) for number in range(1, count + 1))
+    assert [node.get("id") for node in flows_in(prompt)] == list(prompt.ids)
+    assert not any(each.flow_id in prompt.messages[1].content for each in many(count))
 
 
-def test_a_position_never_stands_where_a_flow_goes_by_a_number() -> None:
-    candidates = [*many(8), Candidate(flow_id="2", flow_name="two")]
-    assert build_prompt("x", (), candidates, tokens=300).ids[0] == candidates[0].flow_id
+@pytest.mark.spec("010.9")
+@pytest.mark.parametrize(("by", "called"), [("id", "two"), ("name", "2")])
+def test_a_position_is_told_as_one_where_a_flow_goes_by_a_number(by: str, called: str) -> None:
+    odd = Candidate(flow_id="2" if by == "id" else flow_id("two"), flow_name=called)
+    candidates = [*many(2), odd]
+    prompt = build_prompt("x", (), candidates)
+    assert prompt.ids == ("option 1", "option 2", "option 3")
+    chosen = {said: read_reply(f'["{said}"]', candidates).ids for said in (*prompt.ids, "2")}
+    second, third = candidates[1].flow_id, odd.flow_id
+    assert chosen == {"option 1": (candidates[0].flow_id,), "option 2": (second,), "option 3": (third,), "2": (third,)}
 
 
 def test_what_gives_way_and_in_which_order() -> None:
@@ -211,7 +219,7 @@ def test_a_cut_falls_between_words(text: str, limit: int, shown: str) -> None:
 
 def test_the_schema_admits_the_offered_ids_alone() -> None:
     prompt = build_prompt("x", (), (REFUND, BARE), structured=True)
-    assert prompt.schema["properties"]["ids"]["items"] == {"type": "string", "enum": [REFUND.flow_id, "x-1"]}
+    assert prompt.schema["properties"]["ids"]["items"] == {"type": "string", "enum": ["1", "2"]}
     assert "A schema is set" in prompt.messages[0].content
 
 

@@ -1,0 +1,195 @@
+"""What is a model shown in a conversation? One talk at the example shop's desk, prompt by prompt.
+
+`python -m benchmarks.model_sees` writes the prompts into docs/model-sees.md; a test compares them.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from flows.shop import TODAY, Shop
+from flows.tools import shop_tools
+from jazz_select import Agent, BaseFlow, FlowRegistry, FlowSelector
+from jazz_select.agent import Conversation
+from jazz_select.flow.loading import load_flows
+from jazz_select.testing import ListMemory
+from jazz_select.text import estimate_tokens
+from jazz_select.values import Candidate, Message, Reply
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGE: Final = ROOT / "docs" / "model-sees.md"
+BEGIN, END = "<!-- made by: python -m benchmarks.model_sees -->\n", "<!-- end -->"
+OFFERED: Final = ("refund_order", "exchange_item", "damaged_item_claim")
+"""What recall finds, whatever is said: what is under way is offered anyway."""
+
+
+class Asked(NamedTuple):
+    """A prompt of a turn."""
+
+    turn: int
+    kind: str
+    messages: tuple[Message, ...]
+
+    @property
+    def tokens(self) -> int:
+        """About how many it takes."""
+        return sum(estimate_tokens(each.content) for each in self.messages)
+
+
+TALK: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    (
+        "I'd like my money back for the headphones, order 60105 I think.",
+        ('["refund_order"]', '{"order_number": "60105", "item": "headphones", "email": null}'),
+    ),
+    (
+        "You have me as ada@example.org. And sorry, the order is 60112!",
+        ('["1"]', '{"email": "ada@example.org", "order_number": "60112"}', "create_return", "issue_refund"),
+    ),
+    (
+        "One thing before that: the lamp of order 60105 came with a crack in its shade.",
+        (
+            '["damaged_item_claim"]',
+            (
+                '{"tool_calls": [{"id": "s1", "tool": "lookup_order", "arguments": '
+                '{"email": "ada@example.org", "order_number": "60105"}}]}'
+            ),
+            "I am sorry about that. Could you send me two photos of the crack, please?",
+        ),
+    ),
+    ("Sure, later today. Until when are you there?", ("[]", "Until six.")),
+)
+"""What a customer says, and what the model answers in each turn."""
+PARTS: Final = {
+    "choose": "Choosing a flow",
+    "fill": "Finding facts",
+    "decide": "Choosing between tools",
+    "call": "Going on with a flow",
+    "talk": "Answering where no flow fits",
+}
+"""What each kind of prompt is called."""
+TOLD: Final = {
+    "choose": """\
+Which of these is the message for? The flows that were begun stand first, with what they have asked for; then what
+recall found. `<confirm>` is the question that waits for a yes or a no. The rules come first and the message last, so
+that a provider can serve the beginning from its cache.""",
+    "fill": """\
+What of all this did the user say? The question that was asked, everything that the user has said, and the task, so
+that another order's number is not taken for this one's. A value that nobody said is not used, whatever the model
+answers.""",
+    "decide": """\
+Which tool comes next? The request, the flow's steps, the calls made so far, and what each tool does to the world.""",
+    "call": """\
+The flow's procedure, what holds in any case, the other wishes that are open, and the calls made so far with arguments
+and results. Behind it the tools of this flow, and two ways to end it.""",
+    "talk": "The same without a procedure; the tools are those that change nothing.",
+}
+"""What each kind is for."""
+SHOWN: Final = (("choose", 3), ("fill", 2), ("decide", 2), ("call", 3), ("talk", 4))
+"""Which prompts the page shows in full, each by its kind and turn."""
+_BEGINNINGS: Final = {
+    "You choose which flows": "choose",
+    "You find facts": "fill",
+    "You choose the next tool": "decide",
+}
+
+
+class _Scripted:
+    """Gives the replies of the talk, and keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self.replies: list[str] = []
+        self.asked: list[Asked] = []
+
+    async def complete(self, messages: Sequence[Message]) -> Reply:
+        """The next reply of this turn."""
+        self.asked.append(Asked(self.turn, _kind(messages), tuple(messages)))
+        return Reply(text=self.replies.pop(0), model="scripted")
+
+
+def _kind(messages: Sequence[Message]) -> str:
+    system = messages[0].content
+    begun = next((kind for text, kind in _BEGINNINGS.items() if system.startswith(text)), "")
+    return begun or ("talk" if "No procedure fits" in system else "call")
+
+
+async def played() -> list[Asked]:
+    """Every prompt of the talk, in order.
+
+    Raises:
+        AssertionError: The agent asked for less than was written, or for more.
+    """
+    registry = FlowRegistry()
+    load_flows(ROOT / "flows" / "returns.py", registry)
+    named = {tool for flow in registry.values() for tool in flow.tools}
+    flows = [registry.by_name(name) for name in OFFERED]
+    memory = ListMemory([_found(each) for each in flows if each is not None])
+    model, shop = _Scripted(), Shop()
+    agent = Agent(
+        FlowSelector(model, registry, memory, "support"),
+        [tool for tool in shop_tools(shop) if tool.name in named],
+        model,
+        system="You work at the support desk of a shop.",
+        facts={"company": "Fjord & Co", "today": TODAY.isoformat(), "hours": "9 to 18, Monday to Friday"},
+    )
+    conversation = Conversation()
+    try:
+        for number, (message, replies) in enumerate(TALK, 1):
+            model.turn, model.replies = number, [*replies]
+            result = await agent.turn(message, conversation)
+            conversation = result.conversation
+            if model.replies or len([each for each in model.asked if each.turn == number]) != len(replies):
+                msg = f"turn {number} came to {result.status} ({result.reason}) with other prompts than were written"
+                raise AssertionError(msg)
+    finally:
+        shop.close()
+    return model.asked
+
+
+def _found(flow: BaseFlow) -> dict[str, Any]:
+    """A flow, as recall finds it."""
+    return Candidate(
+        flow_id=flow.id,
+        flow_name=flow.name,
+        flow_type=flow.type,
+        description=flow.description,
+        condition=flow.condition,
+        desired_effects=tuple(flow.desired_effects),
+    ).as_metadata()
+
+
+def block() -> str:
+    """What the page shows of it."""
+    asked = asyncio.run(played())
+    rows = ["| Turn | The customer says | The model is asked |", "|---:|---|---|"]
+    for number, (message, _) in enumerate(TALK, 1):
+        kinds = [f"{PARTS[each.kind].lower()} (about {each.tokens:,} tokens)" for each in asked if each.turn == number]
+        rows.append(f"| {number} | {message} | {', '.join(kinds)} |")
+    parts = ["\n".join(rows)]
+    for kind, turn in SHOWN:
+        one = next(each for each in asked if (each.kind, each.turn) == (kind, turn))
+        said = "\n\n".join(f"[{each.role}]\n{_readable(each.content)}" for each in one.messages)
+        parts.append(
+            f"### {PARTS[kind]}\n\n{TOLD[kind]}\n\nTurn {turn}, about {one.tokens:,} tokens:\n\n````text\n{said}\n````"
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def _readable(content: str) -> str:
+    """A message that is one long line of JSON, over several lines."""
+    try:
+        return json.dumps(json.loads(content), indent=2, ensure_ascii=False)
+    except ValueError:
+        return content
+
+
+def main() -> None:
+    """Write it into the page."""
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}{block()}{END}{rest.partition(END)[2]}", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""One small conversation in the middle of a turn, and the five prompts that are made from it.
+
+`python -m tests.unit.agent.small_view` writes them into `whole_prompts/`, for whoever changes what a model is told; a
+test compares them.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+from jazz_select import FlowRegistry
+from jazz_select.agent.chain.prompts import opening
+from jazz_select.agent.conversation import Ran, Said
+from jazz_select.agent.flows.open_flows import open_flow_messages
+from jazz_select.agent.flows.slots import facts_messages, wanted_of
+from jazz_select.agent.flows.turn_flows import decision_situation
+from jazz_select.agent.view import ConversationView, FlowInView
+from jazz_select.routing import Tool
+from jazz_select.routing.decisions.model_decision import decision_messages
+from jazz_select.routing.decisions.points import ToolCandidate, decision_prompt
+from jazz_select.selector.prompt import build_prompt
+from jazz_select.values import Message
+from tests.unit.selector.shop import candidates, flow
+
+FOLDER: Final = Path(__file__).parent / "whole_prompts"
+ORDER: Final = {"type": "object", "properties": {"order_number": {"type": "string"}}, "required": ["order_number"]}
+TOOLS: Final = (
+    Tool(name="look_up", description="Find an order.", input_schema=ORDER, read_only=True),
+    Tool(name="cancel_order", description="Cancel an order.", input_schema=ORDER, destructive=True),
+)
+Prompts = dict[str, tuple[Message, ...]]
+
+
+def small_view(text: str = "", **changes: Any) -> ConversationView:
+    """The conversation; where a text is given, it stands wherever a customer or a tool can put one."""
+    said, told, question = text or "send 60112 back", text or "To go on, I need: reason.", text or "Shall I go on?"
+    given: dict[str, Any] = {
+        "message": text or "no, 60105, and it is too small",
+        "said": (Said(role="user", content=said), Said(role="assistant", content=told)),
+        "flows": (
+            FlowInView(
+                name="refund_order", title=text or "Money back", state="under way", wanted=said, waits_for="reason"
+            ),
+            FlowInView(
+                name="cancel_order",
+                title=text or "Cancelling",
+                state="parked",
+                wanted=text or "cancel the lamp",
+                waits_for=question,
+                confirms=True,
+            ),
+        ),
+        "calls": (
+            Ran(tool="look_up", arguments={"order_number": text or "60112"}, output='{"state": "shipped"}', turn=1),
+            Ran(tool=text or "look_up", arguments={text or "order_number": [text]}, output=text or "no such order"),
+            Ran(tool="look_up", output=f"failed: {text or 'gone'}", failed=True),
+        ),
+        "facts": {
+            "today": text or "2026-03-05",
+            f"the {text}" if text else "support": "help@shop.example",
+            "open": {"mon": [text, 9]},
+        },
+        "waits_for": question,
+        "turn": 2,
+    }
+    return ConversationView(**given | changes)
+
+
+def prompts_of(view: ConversationView, text: str = "") -> Prompts:
+    """Every prompt that a turn may make from a view; the text is what the task and missing names say."""
+    registry = FlowRegistry(min_examples=0)
+    refund = flow("refund_order", registry, tools=("look_up", "cancel_order"), steps=("Look.", "Cancel."))
+    card = ToolCandidate(name="cancel_order", description="Cancel an order.", input_schema_summary={})
+    task, asked = text or "Money back: What refund_order does.", view.asked
+    names = [f"the {text}" if text else "weigh_it"]  # of two words: it is shown in quotes, whatever the text
+    own = open_flow_messages(view, procedure="PROCEDURE", missing=names, lost=names, within="refund_order")
+    return {
+        "choose": build_prompt(view.message, (), candidates(), situation=view.situation()).messages,
+        "fill": facts_messages(wanted_of(TOOLS, ["order_number"]), view.heard, task=task, asked=asked),
+        "decide": decision_messages(
+            {"state": text or "shipped"},
+            decision_prompt("look_up", ["state"], [card]),
+            situation=decision_situation(view, refund, TOOLS),
+        ),
+        "call": tuple(opening(own, TOOLS)),
+        "talk": tuple(opening(open_flow_messages(view), TOOLS[:1])),
+    }
+
+
+def written(messages: tuple[Message, ...]) -> str:
+    """A prompt as a text."""
+    return "".join(f"--- {each.role}\n{each.content}\n" for each in messages)
+
+
+def main() -> None:
+    """Write them."""
+    FOLDER.mkdir(exist_ok=True)
+    for kind, messages in prompts_of(small_view()).items():
+        (FOLDER / f"{kind}.txt").write_text(written(messages), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

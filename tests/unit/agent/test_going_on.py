@@ -1,0 +1,159 @@
+"""Several wishes in one conversation: going on, another wish, coming back, calling off, and none of them."""
+
+from typing import Any
+
+import pytest
+
+from jazz_select.agent import TurnResult
+from jazz_select.errors import ModelError
+from tests.unit.agent.talks import Mind, calls, chooses, shop_agent, talk
+
+SENDING = '{"order_number": "60112"}'
+"""What was said of sending back: the mail is still wanted."""
+BEGUN = ("I want to send back 60112", "and where is 60105?")
+"""Sending back waits for a mail, and is parked when somebody asks where an order is."""
+
+
+async def after(reply: str, message: str = "so?", **options: Any) -> tuple[TurnResult, list[Any], Mind]:
+    """What an answer to who chooses comes to, with one flow under way and another parked; and what was called."""
+    log: list[Any] = []
+    chosen = [chooses("send_back"), chooses("track_it"), reply]
+    mind = Mind(choose=chosen, fill=[SENDING], call=["On its way.", "Well."])
+    agent = shop_agent(mind, log, **options)
+    return (await talk(agent, *BEGUN, message))[-1], log, mind
+
+
+def stood(result: TurnResult) -> list[tuple[str, str]]:
+    """The flows that are open, the one under way first, and how they stand."""
+    return [(each.name, each.status) for each in reversed(result.conversation.flows)]
+
+
+SEND, TRACK = ("send_back", "waiting"), ("track_it", "active")
+TURNS: list[Any] = [
+    pytest.param(chooses("track_it"), "active", [TRACK, SEND], id="go on"),
+    pytest.param(chooses("send_back"), "waiting", [SEND, TRACK], id="resume"),
+    pytest.param(chooses("cancel_it"), "waiting", [("cancel_it", "waiting"), TRACK, SEND], id="switch"),
+    pytest.param('["off-1"]', "waiting", [SEND], id="call off what is under way"),
+    pytest.param('["off-2"]', "done", [TRACK], id="call off what is parked"),
+    pytest.param('["off-1", "off-2"]', "done", [], id="call off both"),
+    pytest.param('["off-1", "cancel_it"]', "waiting", [("cancel_it", "waiting"), SEND], id="a new wish beside"),
+    pytest.param('["off-2", "cancel_it"]', "waiting", [("cancel_it", "waiting"), TRACK], id="and of a parked one"),
+    pytest.param("[]", "active", [TRACK, SEND], id="none"),
+    pytest.param('["track_it", "off-1"]', "active", [TRACK, SEND], id="neither, where it contradicts itself"),
+]
+
+
+@pytest.mark.spec("010.2")
+@pytest.mark.parametrize(("reply", "status", "flows"), TURNS)
+async def test_each_answer_leaves_flows_of_its_own(reply: str, status: str, flows: list[tuple[str, str]]) -> None:
+    result, _, _ = await after(reply)
+    assert (result.status, stood(result)) == (status, flows)
+
+
+TOLD: list[Any] = [
+    pytest.param('["off-1"]', ["nothing more is done about: Track it", "Back to: Send back", "email"], id="under way"),
+    pytest.param('["off-2"]', ["nothing more is done about: Send back", "Back to: Track it"], id="parked"),
+    pytest.param('["off-1", "off-2"]', ["about: Track it", "about: Send back"], id="both"),
+]
+
+
+@pytest.mark.spec("010.8")
+@pytest.mark.parametrize(("reply", "told"), TOLD)
+async def test_what_is_called_off_is_told_and_what_comes_back(reply: str, told: list[str]) -> None:
+    result, log, _ = await after(reply)
+    assert all(each in result.text for each in told)
+    assert log == []
+
+
+@pytest.mark.spec("010.8")
+@pytest.mark.parametrize("reply", ['["off-1"]', '["off-1", "off-2"]'])
+async def test_a_wish_called_off_is_gone(reply: str) -> None:
+    chosen = [chooses("send_back"), chooses("track_it"), reply, "[]"]
+    mind = Mind(choose=chosen, fill=[SENDING])
+    results = await talk(shop_agent(mind), *BEGUN, "forget it", "what else is there?")
+    assert "track_it" not in [each.name for each in results[-1].conversation.flows]
+    assert 'state="' not in mind.prompts("choose")[-1].partition('name="track_it"')[2].partition("/>")[0]
+    assert "Track it" not in mind.asked[-1][1][0].content
+
+
+@pytest.mark.spec("010.2")
+@pytest.mark.spec("010.8")
+async def test_none_answers_keeps_what_waits_and_asks_once_more() -> None:
+    mind = Mind(choose=[chooses("send_back"), "[]"], fill=[SENDING], call=["You are welcome."])
+    first, second = await talk(shop_agent(mind), "send back 60112", "thanks a lot!")
+    assert first.text == "To go on, I need: email."
+    assert second.text == "You are welcome.\n\nTo go on, I need: email."
+    assert (second.status, stood(second)) == ("waiting", [SEND])
+    assert second.conversation.flows == first.conversation.flows
+
+
+@pytest.mark.spec("010.8")
+async def test_a_wish_that_is_not_solved_stays_and_others_are_told_of_it() -> None:
+    _, _, mind = await after("[]")
+    told = mind.prompts("call")[-1].partition("OTHER WISHES")[2]
+    assert '- "Track it" (under way), asked for with: "and where is 60105?"' in told
+    assert '- "Send back" (parked), asked for with: "I want to send back 60112"; it waits for: "email"' in told
+
+
+AGREED: list[Any] = [
+    pytest.param("go ahead then, thanks a lot my friend", True, id="an agreement in many words"),
+    pytest.param("alright then let us do it that way", True, id="another"),
+    pytest.param("tell me a joke", False, id="about something else"),
+    pytest.param("yes but the other one", False, id="to something else"),
+    pytest.param("ja aber die andere", False, id="and in another language"),
+    pytest.param("yes for 60113", False, id="to another order"),
+    pytest.param("what happens if I say yes?", False, id="a question"),
+    pytest.param("yes, wait, rather not", False, id="taken back"),
+]
+
+
+@pytest.mark.spec("010.2")
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(("message", "may"), AGREED)
+async def test_a_yes_that_a_model_reads_counts_only_where_the_words_may_mean_one(message: str, may: bool) -> None:
+    log: list[Any] = []
+    known = '{"order_number": "60112", "reason": "late"}'
+    mind = Mind(choose=[chooses("cancel_it"), '["yes"]'], fill=[known])
+    first, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", message)
+    assert "<confirm>This would be done next: Cancel order" in mind.prompts("choose")[-1]
+    assert (first.status, second.status) == ("confirming", "done" if may else "confirming")
+    assert [name for name, _ in log] == (["cancel_order", "tell_why"] if may else [])
+
+
+@pytest.mark.spec("010.2")
+async def test_a_no_that_a_model_reads_calls_the_flow_off() -> None:
+    log: list[Any] = []
+    known = '{"order_number": "60112", "reason": "late"}'
+    mind = Mind(choose=[chooses("cancel_it"), '["no"]'], fill=[known])
+    _, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", "I would rather keep these shoes")
+    assert (second.status, stood(second), log) == ("done", [], [])
+    assert "nothing more is done about: Cancel it" in second.text
+
+
+ENDS: list[Any] = [
+    pytest.param(calls("finish_procedure"), "done", "", id="done"),
+    pytest.param(calls("cannot_finish", reason="the carrier is on strike"), "blocked", "the carrier", id="blocked"),
+    pytest.param(calls("cannot_finish", reason=" "), "blocked", "no reason was given", id="blocked without a reason"),
+]
+
+
+@pytest.mark.spec("010.6")
+@pytest.mark.parametrize(("ending", "status", "reason"), ENDS)
+async def test_a_model_ends_a_flow_with_what_it_has_to_say(ending: str, status: str, reason: str) -> None:
+    mind = Mind(choose=[chooses("track_it")], call=[ending, "Turn to help@shop.example."])
+    (result,) = await talk(shop_agent(mind, facts={"support": "help@shop.example"}), "where is it?")
+    assert (result.status, stood(result), result.text) == (status, [], "Turn to help@shop.example.")
+    assert reason in result.reason
+    assert 'support: "help@shop.example"' in mind.prompts("call")[0]
+
+
+@pytest.mark.spec("010.6")
+async def test_what_ends_a_flow_is_no_step_that_users_are_told_of() -> None:
+    gone = ModelError("m", "gone", retryable=False)
+    looked = calls("look_up", order_number="60112")
+    mind = Mind(choose=[chooses("track_it")], call=[looked, calls("cannot_finish", reason="no"), gone])
+    (result,) = await talk(shop_agent(mind), "where is it?")
+    assert (result.status, result.text) == (
+        "failed",
+        "This could not be brought to its end. Done until then: Look up.",
+    )

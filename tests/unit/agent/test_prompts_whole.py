@@ -1,0 +1,61 @@
+"""The five prompts of a conversation as whole texts, pinned; and how much of a long one is shown."""
+
+from typing import Any
+
+import pytest
+
+from jazz_select.agent.conversation import Ran, Said
+from jazz_select.agent.view import ConversationView
+from tests.unit.agent.small_view import FOLDER, prompts_of, small_view, written
+
+KINDS = ("choose", "fill", "decide", "call", "talk")
+
+
+@pytest.mark.spec("010.1")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_whole_of_it(kind: str) -> None:
+    pinned = (FOLDER / f"{kind}.txt").read_text("utf-8")
+    assert written(prompts_of(small_view())[kind]) == pinned, "run python -m tests.unit.agent.small_view"
+
+
+def test_each_kind_of_prompt_is_pinned() -> None:
+    assert {path.stem for path in FOLDER.iterdir()} == set(prompts_of(small_view())) == set(KINDS)
+
+
+@pytest.mark.spec("010.1")
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_an_empty_conversation_no_part_is_told(kind: str) -> None:
+    told = written(prompts_of(ConversationView(message="hello"))[kind])
+    headings = ("KNOWN:", "CALLS MADE SO FAR", "OTHER WISHES", "<facts>", "<conversation>\n", "<confirm>\n", "\nknown:")
+    assert not [each for each in headings if each in told]
+    assert "hello" in told
+
+
+LONG = 200
+MANY: dict[str, Any] = {
+    "said": tuple(
+        Said(role="user" if number % 2 else "assistant", content=f"message {number} {'x' * 500}")
+        for number in range(1, LONG)
+    ),
+    "calls": tuple(Ran(tool="look_up", output=f"result {number} {'y' * 500}", turn=number) for number in range(LONG)),
+}
+BOUNDS: list[Any] = [
+    pytest.param("choose", 8_000, 'left_out="', id="choosing"),
+    pytest.param("fill", 16_000, "earlier messages", id="finding facts"),
+    pytest.param("decide", 18_000, "earlier calls are left out", id="choosing between tools"),
+    pytest.param("call", 40_000, "earlier messages of this conversation are left out", id="going on with a flow"),
+    pytest.param("talk", 40_000, "earlier calls are left out", id="without a flow"),
+]
+
+
+@pytest.mark.spec("010.1")
+@pytest.mark.parametrize(("kind", "most", "mark"), BOUNDS)
+def test_a_long_conversation_is_bounded_where_one_can_see_it_and_the_latest_stays(
+    kind: str, most: int, mark: str
+) -> None:
+    told = written(prompts_of(small_view(**MANY))[kind])
+    assert len(told) < most
+    assert mark in told
+    assert (f"message {LONG - 1} " in told) or (f"message {LONG - 2} " in told)
+    assert "no, 60105, and it is too small" in told
+    assert f"result {LONG - 1} " in told or kind in {"choose", "fill"}
