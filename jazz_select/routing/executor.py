@@ -111,6 +111,7 @@ class FlowExecutor:
         check_claims(claims)
         self._tools = toolbox_of(tools)
         self._analyzed: ChainAnalyzer | None = None
+        self._known: frozenset[str] | None = None
         self._given_by: dict[str, Mapping[str, Field]] = {}
         self._callback = as_callback(decision_callback)
         self._open_router = open_router
@@ -321,14 +322,15 @@ class FlowExecutor:
             names, most = list(fitting), self._max_candidates
         else:
             named = [name for name in point.candidate_tools if name in self._tools and name != run.last_tool]
-            known = frozenset(self._analyzer.callable)
-            names = [name for name in named if name in fitting or (name in known and not inputs(self._tools[name]))]
+            names = [
+                name for name in named if name in fitting or (name in self._callable and not inputs(self._tools[name]))
+            ]
             most = len(names)
         found = [self._analyzer.candidate(name, fitting.get(name, 0.0)) for name in names[:most]]
         return found, len(names[most:])
 
     def _all(self) -> list[ToolCandidate]:
-        found = ((name, self._tools[name]) for name in self._analyzer.callable)
+        found = ((name, tool) for name, tool in self._tools.items() if name in self._callable)
         return [ToolCandidate(name=name, description=tool.description) for name, tool in found]
 
     async def _read(self, reading: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -351,6 +353,13 @@ class FlowExecutor:
             self._analyzed = ChainAnalyzer(self._tools)
         return self._analyzed
 
+    @property
+    def _callable(self) -> frozenset[str]:
+        # No cached_property: in Python 3.11 one object would wait for another that a thread makes it of.
+        if self._known is None:
+            self._known = frozenset(self._analyzer.callable)
+        return self._known
+
     def _outputs(self, tool: Tool) -> Mapping[str, Field]:
         """What a tool says that it gives, read once."""
         known = self._given_by.get(tool.name)
@@ -372,6 +381,7 @@ class FlowExecutor:
         if tool.function is None:
             told = _joined(record.error, f"{tool.name} is only described; connect it with a function that runs it")
             return replace(record, status="failed", error=told, fault="tool")
+        await self._read(self._outputs, tool)  # now, so that what it gives is kept without waiting again
         record = replace(record, arguments={name: storable(plain(each)) for name, each in arguments.items()})
         if self._on_call is None:
             return await self._made(run, record, tool, arguments, keeper)
@@ -383,7 +393,6 @@ class FlowExecutor:
     async def _made(
         self, run: RunContext, record: StepRecord, tool: Tool, arguments: Mapping[str, Any], keeper: _Doorkeeper
     ) -> StepRecord:
-        declared = await self._read(self._outputs, tool)  # before: what it gives is kept without waiting again
         made, attempts = await self._tried(tool, arguments, keeper)
         if made.status == "asked":
             run.asked = made.call
@@ -397,7 +406,7 @@ class FlowExecutor:
                 fault=made.error.fault,
                 unknown=made.error.unknown,
             )
-        run.keep(tool, made.output, declared)
+        run.keep(tool, made.output, self._outputs(tool))
         return replace(record, output=made.output, attempts=attempts)
 
     async def _tried(self, tool: Tool, arguments: Mapping[str, Any], keeper: _Doorkeeper) -> tuple[CallOutcome, int]:
