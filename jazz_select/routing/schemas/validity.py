@@ -22,7 +22,7 @@ from jazz_select.routing.schemas.keywords import (
 )
 from jazz_select.text import LONGEST_PROBLEM, beginning, problem_of
 
-MOST_PROBLEMS: Final = 5
+MOST_PROBLEMS, LATER = 5, "later"
 MOST_STEPS: Final = 22_000
 """Keywords and parts of a value that are looked at for one question."""
 _MOST_WORDED: Final = 1_500
@@ -386,10 +386,10 @@ class Checker:
         )
 
 
-def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, at_once: bool = False) -> str | None:
+def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, at_once: bool = False) -> str:
     """What is wrong with the arguments of a tool that has this input schema; empty where nothing is.
 
-    None where something may be, it is to be told `at_once`, and what tells it in words is not loaded yet.
+    `LATER` where something may be, it is to be told `at_once`, and what tells it in words is not loaded yet.
     """
     if not schema:
         return ""
@@ -404,7 +404,7 @@ def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, at_once:
         if held or (held is None and all(any(each in text for each in some) for some in _TURNED)):
             return ""
         if at_once and not words_are_loaded():
-            return None
+            return LATER
         if len(text) > _LARGEST_WORDED or len(json_bytes(sent)) > _LARGEST_WORDED_VALUE:
             problems = fault or f"they could not be checked: {_TOO_MUCH}"
         else:
