@@ -5,23 +5,28 @@ it, while a task beside it counts how long it was kept from running.
 """
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 
 from benchmarks import rows
-from benchmarks.hostile import documents, texts
+from benchmarks.hostile import documents, schemas, texts
 from benchmarks.options import Unclean, opened_book
 from jazz_select import Flow, FlowRegistry, FlowSelector, ProceduralMemory, SequentialFlow, sync_registry
 from jazz_select.agent import Agent, Conversation, respond
+from jazz_select.agent.conversation import LONGEST_HEARD
+from jazz_select.agent.flows.slots import Wanted, from_words
 from jazz_select.agent.graph.planner import read_decision
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.loading import load_flows
@@ -72,6 +77,31 @@ def files() -> Iterable[tuple[str, str]]:
     """What may stand in a file."""
     yield from documents()
     yield from texts(NEAR)
+
+
+def long_outputs() -> Iterable[tuple[str, str]]:
+    """Each fourth text, of a million characters, as a tool may return it."""
+    return islice(texts(1_000_000), 0, None, 4)
+
+
+def heard() -> Iterable[tuple[str, str]]:
+    """Texts as long as what an agent hears."""
+    return texts(LONGEST_HEARD)
+
+
+def wide_schemas() -> Iterable[tuple[str, str]]:
+    """The names of schemas."""
+    return ((name, name) for name in _schemas())
+
+
+def hundreds() -> Iterable[tuple[str, str]]:
+    """How many there are of something."""
+    return ((f"{count}", str(count)) for count in (100, 1_000))
+
+
+def thousands() -> Iterable[tuple[str, str]]:
+    """How many there are of something that comes in thousands."""
+    return ((f"{count:,}", str(count)) for count in (1_000, 10_000))
 
 
 def compositions() -> Iterable[tuple[str, str]]:
@@ -131,6 +161,11 @@ async def doors(folder: Path) -> AsyncGenerator[dict[str, Door]]:
             "a reply with calls": Door(reply, far, chain),
             "an answer in a schema": Door(reply, far, answer),
             "a planner's decision": Door("65,536 characters", far, decided),
+            "what a tool returns, and its turning into a schema": Door("4,000,000 characters", long_outputs, _answered),
+            "facts in what a user says": Door("4,000 at once, more in a thread", heard, _filled),
+            "candidates handed in": Door("100 at once, more in a thread", hundreds, partial(_offered, given, registry)),
+            "tools of a new executor": Door("500 at once, more in a thread", thousands, _connected),
+            "a schema of five million characters": Door("50,000 at once, more in a thread", wide_schemas, _followed),
             "what a tool returns": Door("10,000 values, 4,000,000 characters", far, returned),
             "the input of a chain": Door("whole; 40 characters of it are remembered", far, _executed),
             "the name of a tool": Door("200 characters", far, _resolved),
@@ -164,6 +199,50 @@ async def _executed(text: str) -> object:
     return await FlowExecutor(_tools()).run([CHOOSE], {"query": text})
 
 
+async def _answered(text: str) -> object:
+    called, said = '{"tool_call":{"tool":"find","arguments":{}}}', '{"answer": "done"}'
+    return await respond(ScriptedModel(called, "done", said, repeat=True), "x", _tools(text), schema=_ANSWER)
+
+
+async def _offered(given: list[dict[str, Any]], registry: FlowRegistry, count: str) -> object:
+    many = (given * -(-int(count) // len(given)))[: int(count)]
+    return await FlowSelector(ScriptedModel("[1]", repeat=True), registry, max_reasks=0).select("x", many)
+
+
+async def _filled(text: str) -> object:
+    part = {"type": "integer"}
+    wanted = {"amount": Wanted(part, {"type": "object", "properties": {"amount": part}})}
+    return await from_words(ScriptedModel('{"amount": 7}', repeat=True), wanted, [text])
+
+
+@cache
+def _many(count: int) -> list[Tool]:
+    takes = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    return [Tool(name=f"tool_{number}", input_schema=takes) for number in range(count)]
+
+
+async def _connected(count: str) -> object:
+    return await FlowExecutor(_many(int(count))).run([CHOOSE], {"query": "x"})
+
+
+@cache
+def _schemas() -> dict[str, dict[str, object]]:
+    """Made once; the garbage collector looks at them no more, since it would hold the loop as long again."""
+    made = dict(schemas())
+    gc.freeze()
+    return made
+
+
+async def _followed(name: str) -> object:
+    async def run(**_: object) -> object:
+        return {"a": {}, "f0": "x"}
+
+    schema = _schemas().get(name, {})
+    gives = Tool(name="gives", output_schema=schema, function=run)
+    takes = Tool(name="takes", input_schema=schema, function=run)
+    return await FlowExecutor([gives, takes]).run(["gives", CHOOSE])
+
+
 async def _resolved(text: str) -> object:
     return resolve(text, _tools())
 
@@ -180,13 +259,16 @@ async def _composed(text: str) -> object:
 
 
 async def held_s(work: Awaitable[object]) -> float:
-    """The longest that whatever else runs on the loop had to wait while this did."""
-    longest, last = 0.0, perf_counter()
+    """The longest that whatever else runs on the loop had to wait while this did.
+
+    What other programs take of a busy machine meanwhile is not counted: of each wait, no more than this process worked.
+    """
+    longest, last, spent = 0.0, perf_counter(), process_time()
     task = asyncio.ensure_future(work)
     while not task.done():
         await asyncio.sleep(0)
-        now = perf_counter()
-        longest, last = max(longest, now - last), now
+        now, used = perf_counter(), process_time()
+        longest, last, spent = max(longest, min(now - last, used - spent)), now, used
     with suppress(JazzSelectError):
         task.result()
     return longest

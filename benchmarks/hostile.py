@@ -144,3 +144,25 @@ def documents() -> Iterator[tuple[str, str]]:
     yield "a number in base 16", "name: 0x" + "f" * 1_000_000
     for opener in ("- ", "? ", "[", "{a: ", "{? "):
         yield f"nested {opener!r}", opener * 24_000
+
+
+_LARGE: Final = 5_000_000
+
+
+def schemas() -> Iterator[tuple[str, dict[str, object]]]:
+    """Schemas of objects of some five million characters, by what there is so much of; and one of a tenth of that."""
+    told: dict[str, object] = {"type": "string", "description": "d" * 50}
+
+    def of(properties: Mapping[str, object], **more: object) -> dict[str, object]:
+        return {"type": "object", "properties": properties, "required": list(properties), **more}
+
+    def named(count: int) -> dict[str, object]:
+        return {f"f{number}": told for number in range(count)}
+
+    yield "fields, a tenth", of(named(_LARGE // 1_000))
+    yield "fields", of(named(_LARGE // 100))
+    yield "fields of a field", of({"a": of(named(_LARGE // 100))})
+    yield "values", of({"a": {"enum": [f"value {number:40}" for number in range(_LARGE // 50)]}})
+    yield "alternatives", of({"a": {"anyOf": [of({f"f{number}": told}) for number in range(_LARGE // 150)]}})
+    yield "definitions", of({"a": {"$ref": "#/$defs/f0"}}, **{"$defs": named(_LARGE // 100)})
+    yield "a description", of({"a": {"type": "string", "description": "d" * _LARGE}})

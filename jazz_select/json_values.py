@@ -86,6 +86,18 @@ def as_json(value: object) -> Any:
         return json.loads(text, parse_constant=lambda _: None)
 
 
+def as_bytes(value: object) -> bytes:
+    """What `as_json` gives, as JSON text, without making it in between.
+
+    Raises:
+        TypeError: It is none.
+    """
+    try:
+        return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return json_bytes(as_json(value))
+
+
 def json_bytes(value: object) -> bytes:
     """A value as JSON text, with the texts of objects in it that are none. JSON itself has no largest number."""
     try:

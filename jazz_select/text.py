@@ -7,11 +7,14 @@ from functools import cache
 from unicodedata import combining, normalize
 
 _LONGEST_ERROR = 500
+LONGEST_PROBLEM = 300
+"""Characters of one thing that is wrong with a value."""
 _LONGEST_VALUE = 120
 _FORBIDDEN = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NEWLINE = re.compile("\r\n?")
 _BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """What ends a line for some reader or turns its direction, what cannot be seen, and halves of surrogate pairs."""
+_PIECE = 100_000
 _MOST_MARKS, _SHORT = 30, 1_000
 _MARKED = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1},}}")
 """Where there may be more marks on one letter than Unicode allows in a stream: bringing n of them into order takes
@@ -31,6 +34,11 @@ def describe_error(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - an error whose text fails is still an error
         said = ""
     return f"{type(error).__name__}: {beginning(said, _LONGEST_ERROR)}".removesuffix(": ")
+
+
+def problem_of(error: BaseException) -> str:
+    """An exception as one thing that is wrong with a value."""
+    return beginning(describe_error(error), LONGEST_PROBLEM)
 
 
 def one_line(value: object) -> str:
@@ -53,7 +61,10 @@ def in_one_line(text: str) -> str:
     All foreign text goes through this on its way into a prompt: no line of it can begin another, whatever a reader
     takes for the end of a line. JSON stays JSON, since such characters can only stand within its texts.
     """
-    return text.translate(_escapes()) if _BREAKING.search(text) else text
+    if not _BREAKING.search(text):
+        return text
+    # In pieces, between which other threads may run.
+    return "".join(text[at : at + _PIECE].translate(_escapes()) for at in range(0, len(text), _PIECE))
 
 
 @cache

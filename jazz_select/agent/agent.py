@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, Self, cast, get_args
 
 from jazz_select.agent.answer import AnswerWriter, Titles, cut_short
 from jazz_select.agent.chain.options import ChainOptions
-from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
+from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
@@ -248,7 +248,7 @@ class Agent:
             timeout_s = self._timeout_s
         else:
             check_timeout(timeout_s)
-        wanted = OutputSchema(schema) if schema is not None else self._schema
+        wanted = await output_schema(schema) if schema is not None else self._schema
         conversation = Conversation.of(history).named(conversation_id)
         said = heard(message)
         holds = {**self._facts, **checked_facts(facts)} if self._facts or facts is not None else {}

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, FlowLoadError
+from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, yaml_documents
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -45,6 +45,31 @@ def _problem(error: "ErrorDetails") -> str:
 _CASES = TypeAdapter(tuple[Case, ...])
 
 
+def read_entries(file: Path, what: str) -> object:
+    """What a file of the command's own holds, read within the bounds of a file of flows; None where it is empty.
+
+    Args:
+        file: In YAML.
+        what: What stands in it, in words.
+
+    Raises:
+        ConfigError: It cannot be read, or is no YAML that is read in a moment.
+    """
+    try:
+        documents = yaml_documents(read_text(file))
+    except FlowLoadError as error:
+        msg = f"cannot read the {what} in {file}: {error.problem}"
+        raise ConfigError(msg) from error
+    except SYNTAX_ERRORS as error:
+        is_yaml = isinstance(error, ValueError | RecursionError)  # and more of it than is read
+        msg = f"{f'cannot read the {what} in {file}' if is_yaml else f'{file} is no YAML'}: {syntax_problem(error)}"
+        raise ConfigError(msg) from error
+    if len(documents) > 1:
+        msg = f"cannot read the {what} in {file}: it holds {len(documents)} documents; take the lines of --- out"
+        raise ConfigError(msg)
+    return documents[0][0] if documents else None
+
+
 def load_cases(file: Path, registry: "FlowRegistry", *, flows: str) -> tuple[Case, ...]:
     """The cases of a file, whose labels name flows of this registry, which was loaded from `flows`.
 
@@ -52,13 +77,7 @@ def load_cases(file: Path, registry: "FlowRegistry", *, flows: str) -> tuple[Cas
         ConfigError: It cannot be read, or an entry is wrong.
     """
     try:
-        cases = _CASES.validate_python(yaml.safe_load(file.read_text(encoding="utf-8")))
-    except OSError as error:
-        msg = f"cannot read the requests in {file}: {error.strerror or error}"
-        raise ConfigError(msg) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        msg = f"{file} is no YAML: {error}"
-        raise ConfigError(msg) from error
+        cases = _CASES.validate_python(read_entries(file, "requests"))
     except ValidationError as error:
         first = error.errors()[0]
         entry, *field = first["loc"] or ("",)

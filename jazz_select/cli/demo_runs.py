@@ -5,7 +5,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +12,7 @@ from rich.text import Text
 
 from jazz_select.agent import Agent, Conversation
 from jazz_select.chat.models import as_chat_model
-from jazz_select.cli.cases import Case
+from jazz_select.cli.cases import Case, read_entries
 from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import mark, styled
 from jazz_select.errors import ConfigError
@@ -111,10 +110,7 @@ def load_lines(file: Path) -> tuple[Line, ...]:
         ConfigError: It cannot be read, or is none.
     """
     try:
-        return _LINES.validate_python(yaml.safe_load(file.read_text(encoding="utf-8")))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        msg = f"cannot read the conversation in {file}: {error}"
-        raise ConfigError(msg) from error
+        return _LINES.validate_python(read_entries(file, "conversation"))
     except ValidationError as error:
         first = error.errors()[0]
         msg = f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -90,5 +90,8 @@ def _show(report: "SyncReport", settings: "Settings", how: str) -> None:
     done = "Nothing was written (dry run)" if report.dry_run else "Synced"
     where = f"agent {settings.agent_id}, index {place(settings)}, {how}"
     console.print(styled(f"{done}: {where}", "dim"), soft_wrap=True)
+    if report.deleted:
+        would = "would delete" if report.dry_run else "deleted"
+        hint(f"{would} what is not in {printable(settings.flows)}: an index holds the flows of one sync and no others")
     for note in report.notes:
         hint(note)

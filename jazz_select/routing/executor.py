@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from time import perf_counter
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from tenacity import AsyncRetrying
 
 from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError
-from jazz_select.json_values import plain, storable
+from jazz_select.json_values import plain, storable, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, check_claims, engine_approver
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
@@ -23,15 +24,19 @@ from jazz_select.routing.decisions.points import (
 )
 from jazz_select.routing.records import RunResult, StepRecord, note_step
 from jazz_select.routing.run_context import Deciding, RunContext, Step, arguments_of, check_run, inputs_lost, meant
-from jazz_select.routing.schemas.compatibility import inputs, outputs
+from jazz_select.routing.schemas.compatibility import Field, inputs, outputs
 from jazz_select.routing.tool_call import CallOutcome, answered, call_tool, may_repeat
-from jazz_select.routing.tools.sources import ToolsLike
+from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
-from jazz_select.threads import called_within
+from jazz_select.threads import called_within, in_daemon_thread
 from jazz_select.values import Tier
 
+_MANY, _LARGE = 500, 50_000
+"""Tools, and characters of one schema, from which on they are read beside a loop, not in it."""
+P = ParamSpec("P")
+T = TypeVar("T")
 OpenRouter = Callable[[dict[str, Any], list[ToolCandidate]], "Awaitable[str | None] | str | None"]
 """Chooses among all tools where nothing narrows them; None leaves it to the caller of the run."""
 OnCall = Callable[[StepRecord, StepRecord | None], Awaitable[None]]
@@ -104,9 +109,10 @@ class FlowExecutor:
             msg = f"open_router is a function of (context, candidates), sync or async, not {open_router!r:.80}"
             raise ConfigError(msg)
         check_claims(claims)
-        self._analyzer = ChainAnalyzer(tools)
-        self._tools = self._analyzer.toolbox
-        self._callable = frozenset(self._analyzer.callable)
+        self._tools = toolbox_of(tools)
+        self._analyzed: ChainAnalyzer | None = None
+        self._known: frozenset[str] | None = None
+        self._given_by: dict[str, Mapping[str, Field]] = {}
         self._callback = as_callback(decision_callback)
         self._open_router = open_router
         self._decision_timeout_s = decision_timeout_s
@@ -157,7 +163,7 @@ class FlowExecutor:
         """
         check_run(steps, inputs)
         named = [self._named(step) for step in steps]
-        self._check(named, inputs or {})
+        await self._read(self._check, named, inputs or {})
         run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost, deciding=deciding)
         return await self._passed(
             run, named, _Doorkeeper(approve or self._approve, approve or self._approve_chosen, call_id or _unnamed)
@@ -225,7 +231,7 @@ class FlowExecutor:
             chosen = await self._opened(run, chosen)
         if chosen.status != "ok":
             run.records.append(replace(chosen, duration_s=perf_counter() - began))
-            pending = self._all() if chosen.status == "open" else ()
+            pending = await self._read(self._all) if chosen.status == "open" else ()
             return run.ended(chosen.status, pending=tuple(pending))
         if chosen.tier is not Tier.DETERMINISTIC:
             keeper = replace(keeper, approve=keeper.chosen)
@@ -247,7 +253,7 @@ class FlowExecutor:
                 error="" if known else f"there is no tool {step!r}{meant(step, [*self._tools]).removeprefix(step)}",
             )
         point = step if isinstance(step, GuidedDecisionPoint) else None
-        candidates, dropped = self._candidates(run, point)
+        candidates, dropped = await self._read(self._candidates, run, point)
         if not candidates:
             told = "none of the tools that may come next fits what is there"
             return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="none", status="open", error=told)
@@ -274,7 +280,8 @@ class FlowExecutor:
             return replace(record, tier=Tier.OPEN, reason="no_callback", status="open", error=told)
         prompt = point.decision_prompt if point else None
         if prompt is None:
-            prompt = decision_prompt(run.last_tool, run.last_fields(self._tools), candidates)
+            last = await self._read(run.last_fields, self._tools)
+            prompt = decision_prompt(run.last_tool, last, candidates)
         try:
             asked = (callback.decide, run.shown(point), candidates, prompt)
             choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-decision_callback")
@@ -303,7 +310,7 @@ class FlowExecutor:
         if self._open_router is None:
             return record
         try:
-            asked = (self._open_router, dict(run.context), self._all())
+            asked = (self._open_router, dict(run.context), await self._read(self._all))
             choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-open_router")
         except Exception as error:  # noqa: BLE001 - whatever a router fails with
             return replace(record, error=f"open_router failed: {describe_error(error)}", cause=error)
@@ -330,20 +337,55 @@ class FlowExecutor:
         found = ((name, tool) for name, tool in self._tools.items() if name in self._callable)
         return [ToolCandidate(name=name, description=tool.description) for name, tool in found]
 
+    async def _read(self, reading: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What is read of schemas: in a thread where there is so much of them that the loop would have to wait."""
+        if not self._is_large:
+            return reading(*args, **kwargs)
+        return await in_daemon_thread(partial(reading, *args, **kwargs), name="jazz-select-schemas")
+
+    @cached_property
+    def _is_large(self) -> bool:
+        every = self._tools.values()
+        return len(every) > _MANY or any(
+            too_much(schema, _LARGE) for tool in every for schema in (tool.input_schema, tool.output_schema)
+        )
+
+    @property
+    def _analyzer(self) -> ChainAnalyzer:
+        """Made when it is first asked: many are given tools, and never have to choose between them."""
+        if self._analyzed is None:  # two threads may each make one, of which either is as good
+            self._analyzed = ChainAnalyzer(self._tools)
+        return self._analyzed
+
+    @property
+    def _callable(self) -> frozenset[str]:
+        # No cached_property: in Python 3.11 one object would wait for another that a thread makes it of.
+        if self._known is None:
+            self._known = frozenset(self._analyzer.callable)
+        return self._known
+
+    def _outputs(self, tool: Tool) -> Mapping[str, Field]:
+        """What a tool says that it gives, read once."""
+        known = self._given_by.get(tool.name)
+        if known is None:
+            known = self._given_by[tool.name] = {each.name: each for each in outputs(tool)}
+        return known
+
     async def _called(self, run: RunContext, record: StepRecord, keeper: _Doorkeeper) -> StepRecord:
         tool = self._tools[record.tool]
-        arguments, missing = arguments_of(tool, run.context, run.fixed)
+        arguments, missing = await self._read(arguments_of, tool, run.context, run.fixed)
         if missing:
             told = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that"
             return replace(
                 record, status="failed", error=_joined(record.error, told), fault="arguments", missing=tuple(missing)
             )
-        told = inputs_lost(tool, run.lost, arguments)
+        told = await self._read(inputs_lost, tool, run.lost, arguments)
         if told:
             return replace(record, status="failed", error=_joined(record.error, told), fault="arguments")
         if tool.function is None:
             told = _joined(record.error, f"{tool.name} is only described; connect it with a function that runs it")
             return replace(record, status="failed", error=told, fault="tool")
+        await self._read(self._outputs, tool)  # now, so that what it gives is kept without waiting again
         record = replace(record, arguments={name: storable(plain(each)) for name, each in arguments.items()})
         if self._on_call is None:
             return await self._made(run, record, tool, arguments, keeper)
@@ -368,7 +410,7 @@ class FlowExecutor:
                 fault=made.error.fault,
                 unknown=made.error.unknown,
             )
-        run.keep(tool, made.output)
+        run.keep(tool, made.output, self._outputs(tool))
         return replace(record, output=made.output, attempts=attempts)
 
     async def _tried(self, tool: Tool, arguments: Mapping[str, Any], keeper: _Doorkeeper) -> tuple[CallOutcome, int]:
@@ -434,9 +476,9 @@ class FlowExecutor:
                     problem = f"context_fields names {', '.join(missing)}, which nothing before it gives"
                     raise ToolError(step.after_step, problem)
             tool = self._tools.get(step) if isinstance(step, str) else None
-            given_by_it = outputs(tool) if tool else ()
+            given_by_it: Mapping[str, Field] = self._outputs(tool) if tool else {}
             certain = certain and bool(given_by_it)  # one that does not tell its fields may give any
-            there |= {each.name for each in given_by_it}
+            there.update(given_by_it)
 
 
 def _listed(candidates: Sequence[ToolCandidate]) -> str:

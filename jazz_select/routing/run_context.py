@@ -9,7 +9,7 @@ from jazz_select.errors import ConfigError, FlowValidationError, ToolError
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall
-from jazz_select.routing.schemas.compatibility import Field, available_fields, outputs
+from jazz_select.routing.schemas.compatibility import Field, available_fields
 from jazz_select.routing.schemas.fields import RESULT, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import is_valid
 from jazz_select.routing.tools.tool import Tool
@@ -152,14 +152,13 @@ class RunContext:
         self._last: dict[str, Any] = dict(given)
         self._declared: dict[str, Field] = {}
 
-    def keep(self, tool: Tool, output: Any) -> None:
-        """A tool gave this.
+    def keep(self, tool: Tool, output: Any, declared: Mapping[str, Field]) -> None:
+        """A tool gave this; `declared` is what it says that it gives, by name.
 
         What the caller gave stays as it is, and of a tool that declares its output what it did not declare feeds
         nothing: else whoever fills a field of an output could put another's account in the place of the caller's.
         """
         given = dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}
-        declared = {each.name: each for each in outputs(tool)}
         fed = [name for name in given if name not in self.fixed and (not declared or name in declared)]
         self.context.update({name: given[name] for name in fed})
         self._declared = {name: each for name, each in self._declared.items() if name not in fed}

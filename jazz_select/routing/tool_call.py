@@ -23,13 +23,23 @@ from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Answer, Approve, Ask, Deny, Verdict
 from jazz_select.routing.names.words import NamedTool
 from jazz_select.routing.records import Door, Fault, StepError, ToolCall
-from jazz_select.routing.schemas.validity import invalid
+from jazz_select.routing.schemas.validity import LATER, invalid
 from jazz_select.routing.tools.tool import CALL_ID
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error
-from jazz_select.threads import Threaded, called, called_within, ends_within, is_async, spent_budget
+from jazz_select.threads import (
+    Threaded,
+    called,
+    called_within,
+    ends_within,
+    in_daemon_thread,
+    is_async,
+    spent_budget,
+)
 from jazz_select.values import Claim
 
+_LARGE: Final = 200_000
+"""Characters of a schema from which on reading it takes longer than a loop should wait."""
 _log = logging.getLogger(__name__)
 CallStatus = Literal["ok", "failed", "denied", "asked", "unknown"]
 """What became of a call. `denied` and `asked` were not made; of one that is `unknown` nobody knows whether it was."""
@@ -119,7 +129,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
         door=door,
         title=getattr(tool, "display_name", ""),
     )
-    refused = _unbegun(call) or _unprepared(tool, call) or await _unapproved(approve, call) or _unbegun(call)
+    refused = _unbegun(call) or await _unprepared(tool, call) or await _unapproved(approve, call) or _unbegun(call)
     refused = refused or await _claimed(claims, tool, call)
     return refused or await _made(tool, call, arguments, timeout_s, claims)
 
@@ -192,7 +202,7 @@ def _unbegun(call: ToolCall) -> CallOutcome | None:
     return _failed(call, "timeout", f"{call.tool} was not run: of {budget.limit} for the whole turn none were left")
 
 
-def _unprepared(tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
+async def _unprepared(tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
     """The outcome of a call whose arguments are not right, or whose tool cannot be called."""
     if tool.function is None:
         return _failed(call, "tool", f"{tool.name} was only described; there is nothing to run")
@@ -200,12 +210,20 @@ def _unprepared(tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
         return _failed(call, "tool", f"{tool.name} was not run: {refusal}")
     try:
         missing = left_out(tool, call.arguments)
-        problem = invalid(tool.input_schema, call.arguments)
+        problem = await _problem(tool.input_schema, call.arguments)
     except Exception as error:  # noqa: BLE001 - of schemas and arguments that others wrote, anything may be expected
         return _failed(call, "arguments", f"{tool.name}: {describe_error(error)}")
     if not problem and missing:
         problem = f"it needs {' and '.join(map(repr, missing))}"
     return replace(_failed(call, "arguments", f"{tool.name}: {problem}"), missing=missing) if problem else None
+
+
+async def _problem(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """What is wrong with arguments, found in a thread where a loop would have to wait for it."""
+    found = LATER if too_much(schema, _LARGE) else invalid(schema, arguments, at_once=True)
+    if found is LATER:
+        found = await in_daemon_thread(partial(invalid, schema, arguments), name="jazz-select-schemas")
+    return found
 
 
 # --- approve -------------------------------------------------------------------

@@ -15,13 +15,15 @@ from jazz_select.selector.prompt import OFF, PROMPT_TOKENS, REQUEST_LIMIT, Promp
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import Request
 from jazz_select.text import cut
-from jazz_select.threads import Deadline
+from jazz_select.threads import Deadline, in_daemon_thread
 from jazz_select.values import Candidate, Reason, Tier
 
 OnEmpty = Literal["top1", "none"]
 CandidateOrder = Literal["rank", "stable", "shuffled"]
 _log = logging.getLogger(__name__)
 _WORD = re.compile(r"\w+")
+_MANY = 100
+"""Candidates from which on the prompt is written in a thread: each takes some 50 µs."""
 _ERROR_LIMIT = 500
 """Characters kept of a model's error, which may quote a whole page."""
 
@@ -238,6 +240,8 @@ class ModelChoice:
             return why_unusable(answer, reading.ids, offered) if verdict.reason is Reason.FALLBACK_INVALID else ""
 
         try:
+            if len(shown) > _MANY:
+                await in_daemon_thread(built, name="jazz-select-prompt")
             answer, (reading, verdict) = await self._client.ask_until_usable(
                 lambda: _question(built()), deadline, read=read, problem=problem, max_reasks=self._options.max_reasks
             )

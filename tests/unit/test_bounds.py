@@ -37,6 +37,7 @@ from jazz_select.routing import CHOOSE, FlowExecutor, Tool
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.tools.loading import LARGEST as LARGEST_LISTING
 from jazz_select.routing.tools.loading import load_tools
+from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai
 from jazz_select.testing import HashEmbedder, ListMemory
 from jazz_select.text import nfkc
 from jazz_select.threads import MOST_HUNG
@@ -276,6 +277,16 @@ async def test_a_tool_returns_so_much_and_no_more(returned: object, told: str) -
     assert (result.status, record.fault, record.output) == ("failed", "output", None)
     assert "it ran, but returned more than" in record.error
     assert told in record.error
+
+
+@pytest.mark.spec("005.10")
+@pytest.mark.parametrize("read", [tools_from_mcp, tools_from_openai], ids=lambda read: read.__name__)
+@pytest.mark.parametrize("wrapped", [False, True], ids=["a list", "an answer"])
+def test_a_listing_holds_as_many_tools_as_that_of_a_session(read: Any, wrapped: bool) -> None:
+    entries = [{"name": f"tool_{number}"} for number in range(10_001)]
+    with pytest.raises(ToolError, match="more than 10000 tools"):
+        read({"tools": entries} if wrapped else entries)
+    assert len(read(entries[:10_000])) == 10_000
 
 
 async def test_what_hangs_may_hang_so_often_and_is_called_again_when_it_came_back() -> None:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt, formatting_messages
+from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt, formatting_messages_beside
 from jazz_select.agent.chain.options import ChainOptions, OnLimit, Strategy
-from jazz_select.agent.chain.output_schema import OutputSchema, Read, SchemaLike
+from jazz_select.agent.chain.output_schema import OutputSchema, Read, SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, RecordedReply, as_messages
 from jazz_select.agent.chain.transcript import (
     CallRecord,
@@ -140,9 +140,9 @@ async def put_in_schema(
         ChainError: The chain was cut short, and `on_limit` is "raise".
         FormatError: The model failed, or gave nothing valid.
     """
-    output = OutputSchema(schema)
+    output = await output_schema(schema)
     options = replace(options, conversation_id=chain.conversation_id)
-    messages = formatting_messages(chain, output, prompt=options.prompt, max_chars=options.max_chars)
+    messages = await formatting_messages_beside(chain, output, prompt=options.prompt, max_chars=options.max_chars)
     if chain.incomplete and options.on_limit == "raise":
         problem = chain.notes[-1] if chain.notes else "it was cut short"
         raise ChainError(chain, problem)

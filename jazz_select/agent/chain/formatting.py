@@ -6,12 +6,15 @@ Pure: `formatting_messages` gives exactly what `finalize` sends.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest
 from jazz_select.errors import ConfigError
+from jazz_select.json_values import too_much
 from jazz_select.text import describe_error, json_line, name_shown
+from jazz_select.threads import in_daemon_thread
 from jazz_select.values import Message
 
 MAX_CHARS: Final = 24_000
@@ -38,6 +41,8 @@ _FIELD: Final = re.compile(r"\{(schema|transcript|answer|incomplete)\}")
 _KINDS: Final = ("message", "text", "call", "result")
 _NAMES: Final = {"message": "messages", "text": "assistant texts", "call": "tool calls", "result": "tool results"}
 _SHORTEST: Final = 240
+_LONG: Final = 100_000
+"""Characters of a chain from which on its transcript is written beside the loop."""
 _EARLIER: Final = ((("message",), 0),)
 """What gives way first: what was said before this request."""
 _OWN: Final = ((("text",), 0), (("call",), 60), (("system",), 0), (("result",), 60), (("call", "result"), 0))
@@ -113,6 +118,18 @@ def formatting_messages(
         schema=output.text, transcript="\n".join(_joined(lines)), answer=answer, incomplete=chain.incomplete
     )
     return (Message(role="user", content=_prompted(prompt, context)),)
+
+
+async def formatting_messages_beside(
+    chain: Chain, output: OutputSchema, *, prompt: FormattingPrompt | None, max_chars: int
+) -> tuple[Message, ...]:
+    """What `formatting_messages` gives, in a thread where a chain says so much that the loop would have to wait."""
+    make = partial(formatting_messages, chain, output, prompt=prompt, max_chars=max_chars)
+    said: list[object] = [each.content for each in chain.messages]
+    for each in chain.entries:
+        said.append(each.text if isinstance(each, AssistantText) else getattr(each, "output", None))
+        said += [each.arguments] if isinstance(each, ToolRequest) else []
+    return await in_daemon_thread(make, name="jazz-select-prompt") if too_much(said, _LONG) else make()
 
 
 def _prompted(prompt: FormattingPrompt | None, context: FormattingContext) -> str:
@@ -217,8 +234,7 @@ def _middle_cut(text: str, limit: int) -> str:
 
 def _quoted_within(text: str, limit: int) -> str:
     """A text as JSON of at most so many characters: its beginning and its end around a mark, where it is longer."""
-    whole = _quoted(text)
-    if len(whole) <= limit:
+    if len(text) <= limit and len(whole := _quoted(text)) <= limit:
         return whole
     room = max(limit - len(_mark_of(len(text))) - 2, 0)
     head = _prefix(text, room - room // 4)

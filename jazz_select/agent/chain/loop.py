@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, cast
 
 from jazz_select.agent.chain.options import ChainOptions, Strategy
-from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
+from jazz_select.agent.chain.output_schema import SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import (
     LONGEST_REPLY,
     UNREADABLE,
@@ -177,7 +177,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     given = as_messages(messages)
     toolbox = toolbox_of(tools)
     asker = options.asker(model)
-    output = OutputSchema(schema) if schema is not None else None
+    output = await output_schema(schema) if schema is not None else None
     ending = schema_in_loop(asker.client, output, options.strategy, toolbox)
     runner = ToolRunner(
         index=NameIndex(toolbox.values()),

@@ -4,19 +4,24 @@ import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 from jazz_select.chat.json_reader import BROKEN, decoded, embedded, ends_as_json, repaired, too_large
 from jazz_select.errors import ConfigError
-from jazz_select.routing.schemas.validity import MOST_PROBLEMS, Checker, place, problem_of, short
-from jazz_select.text import json_line
+from jazz_select.json_values import too_much
+from jazz_select.routing.schemas.validity import MOST_PROBLEMS, Checker, place, words_are_loaded
+from jazz_select.text import LONGEST_PROBLEM, beginning, json_line, problem_of
+from jazz_select.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 SchemaLike = Mapping[str, Any] | type[Any]
 """A JSON Schema as a mapping, or a pydantic class."""
+_LARGE: Final = 20_000
+"""Characters of a schema from which on it takes longer to see that it is one than a loop should wait."""
 _MOST_CHECKED: Final = 64
 """How many of the values that stand in a reply are held against a schema; the last ones are."""
 
@@ -94,9 +99,24 @@ class OutputSchema:
             return Read(value=self.model.model_validate_json(text), plain=plain)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]
-            return Read(problem="; ".join(f"{place(each['loc'])}{short(each['msg'])}" for each in first))
+            return Read(
+                problem="; ".join(f"{place(each['loc'])}{beginning(each['msg'], LONGEST_PROBLEM)}" for each in first)
+            )
         except Exception as error:  # noqa: BLE001 - a validator of the class's own may fail with anything
             return Read(problem=problem_of(error))
+
+
+async def output_schema(schema: SchemaLike) -> OutputSchema:
+    """`OutputSchema(schema)`, in a thread where a loop would have to wait for it.
+
+    That is so for a large schema, and for the first in a process, which loads what holds values against it.
+
+    Raises:
+        ConfigError: It is no schema, or cannot be used.
+    """
+    if words_are_loaded() and not too_much(schema, _LARGE):
+        return OutputSchema(schema)
+    return await in_daemon_thread(partial(OutputSchema, schema), name="jazz-select-schemas")
 
 
 def _is_model(schema: object) -> "TypeGuard[type[BaseModel]]":

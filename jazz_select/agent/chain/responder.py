@@ -14,7 +14,7 @@ from jazz_select.agent.chain.finalizer import Formatted, Formatter, finalize, pu
 from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt
 from jazz_select.agent.chain.loop import run_chain, run_loop
 from jazz_select.agent.chain.options import ChainOptions, OnLimit, Strategy
-from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
+from jazz_select.agent.chain.output_schema import SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import as_messages, with_system
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import (
@@ -209,7 +209,7 @@ async def _directly(
 ) -> Answer:
     """The schema on the only call."""
     given = as_messages(messages)
-    output = OutputSchema(schema)
+    output = await output_schema(schema)
     asked = with_system(given, _IN_SCHEMA.format(output.text))
     async with options.asker(model) as asker:
         chain = Chain(conversation_id=asker.conversation_id, messages=given)

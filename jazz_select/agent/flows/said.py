@@ -151,12 +151,14 @@ class _Text:
 
 
 def numbers(text: str) -> Iterator[Decimal]:
-    """The numbers in a text: in digits, with points or commas between thousands or before decimals, and in words."""
+    """The numbers in a text: in digits, with points or commas between thousands or before decimals, and in words.
+
+    Each way in which one is written is read once, however often it stands there.
+    """
     text = folded(text)
-    for found in _NUMBER.finditer(text):
-        yield from decimals(found[1])
-    for both in _RANGE.finditer(text):
-        yield from map(Decimal, both.groups())
+    for written in dict.fromkeys(found[1] for found in _NUMBER.finditer(text)):
+        yield from (Decimal(written),) if written.isdecimal() else decimals(written)
+    yield from map(Decimal, dict.fromkeys(each for both in _RANGE.finditer(text) for each in both.groups()))
     yield from map(Decimal, _spelt(text))
 
 

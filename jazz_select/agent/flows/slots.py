@@ -29,6 +29,7 @@ from jazz_select.json_values import storable_text
 from jazz_select.routing.decisions.points import untitled
 from jazz_select.routing.names.words import words as name_words
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
+from jazz_select.routing.schemas.validity import is_valid
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import cut, in_one_line, nfkc
@@ -321,9 +322,12 @@ def _without_nulls(value: object) -> object:
 
 
 def _fits(name: str, value: object, want: Wanted) -> bool:
+    schema = {**want.root, "type": "object", "properties": {name: want.part}, "required": [name]}
+    held = is_valid({name: value}, schema, schema, unread=frozenset(("pattern",)))
+    if held is not None:
+        return held
     try:
-        schema = OutputSchema({**want.root, "type": "object", "properties": {name: want.part}, "required": [name]})
-        return not schema.check({name: value}).problem
+        return not OutputSchema(schema).check({name: value}).problem
     except ConfigError:
         return False
 

@@ -28,6 +28,8 @@ _MOST_AT_LEISURE: Final = 200_000
 """Steps of comparing that are made for one set of fields: while a loop waits, and when a catalogue is analysed."""
 _MOST_CELLS: Final = 500_000
 _MOST_FITS: Final = 10_000
+_LARGE, _MOST_LARGE = 20_000, 64
+"""Bytes of a schema that is known by its identity, and how many of these are kept."""
 _LONGEST_KEY, _LONGEST_SAID = 200, 40
 """What is kept to be found again: scores in all, pairs of fields, and characters of a schema and of a text in one."""
 
@@ -228,22 +230,37 @@ def _may_come_again(each: Field) -> bool:
 class _Roots:
     """The same key for fields of the same schema, by what they say; one with references counts with its whole root.
 
-    Nothing is known by its identity: another schema may get that of one that is gone.
+    Only a few large ones, which take long to be written, are known by their identity, and kept with it: else another
+    schema may get that of one that is gone.
     """
 
     def __init__(self) -> None:
         self._last: tuple[object, str] = (None, "")
+        self._large: dict[tuple[int, int], tuple[Field, str]] = {}
 
     def key(self, each: Field) -> str:
+        at = (id(each.schema), id(each.root))
+        kept = self._large.get(at)  # it holds both, so that their identities stay theirs
+        if kept is not None:
+            return kept[1]
         own = written(each.schema)
+        found = self._key(each, own)
+        if len(own) > _LARGE and _may_come_again(each):
+            if len(self._large) >= _MOST_LARGE:
+                self._large.clear()
+            self._large[at] = (each, found)
+        return found
+
+    def _key(self, each: Field, own: bytes) -> str:
         if not own:
             return f"#{uuid4().hex}"  # no JSON: like nothing else
         if not refers(own):
             dialect = each.root.get("$schema", "")
             return f"{_short(own)}#{dialect}" if dialect else _short(own)
-        if self._last[0] is not each.root:
-            self._last = (each.root, _short(written(each.root)))
-        return f"{_short(own)}#{self._last[1]}"
+        last = self._last  # another thread may put its own there meanwhile
+        if last[0] is not each.root:
+            last = self._last = (each.root, _short(written(each.root)))
+        return f"{_short(own)}#{last[1]}"
 
 
 def _short(text: bytes) -> str:

@@ -8,7 +8,7 @@ from itertools import count, islice
 from typing import Any, Final, cast
 
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import as_json, json_bytes, json_or_same
+from jazz_select.json_values import as_bytes, as_json, json_bytes, json_or_same
 from jazz_select.routing.schemas.fields import TYPES, Reading, Schema, is_a, mapping
 from jazz_select.routing.schemas.keywords import (
     SIMPLE,
@@ -20,9 +20,9 @@ from jazz_select.routing.schemas.keywords import (
     referred,
     size_of,
 )
-from jazz_select.text import beginning, describe_error
+from jazz_select.text import LONGEST_PROBLEM, beginning, problem_of
 
-MOST_PROBLEMS: Final = 5
+MOST_PROBLEMS, LATER = 5, "later"
 MOST_STEPS: Final = 22_000
 """Keywords and parts of a value that are looked at for one question."""
 _MOST_WORDED: Final = 1_500
@@ -35,7 +35,6 @@ _LARGEST_WORDED: Final = 100_000
 _LARGEST_WORDED_VALUE: Final = 20_000
 _DEEPEST: Final = 100
 TEXTS: Final = frozenset(("pattern", "format"))
-_LONGEST_PROBLEM: Final = 300
 _MATCHING: Final = ("pattern", "patternProperties", "unevaluatedProperties")
 """The keywords that match regular expressions, beside `additionalProperties` where there are `patternProperties`."""
 
@@ -381,11 +380,17 @@ class Checker:
             return fault or f"it could not be checked: {problem_of(error)}"
         finally:
             _LEFT.reset(left)
-        return "; ".join(f"{place(error.absolute_path)}{short(error.message)}" for error in errors) or fault
+        return (
+            "; ".join(f"{place(error.absolute_path)}{beginning(error.message, LONGEST_PROBLEM)}" for error in errors)
+            or fault
+        )
 
 
-def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
-    """What is wrong with the arguments of a tool that has this input schema; empty where nothing is."""
+def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, at_once: bool = False) -> str:
+    """What is wrong with the arguments of a tool that has this input schema; empty where nothing is.
+
+    `LATER` where something may be, it is to be told `at_once`, and what tells it in words is not loaded yet.
+    """
     if not schema:
         return ""
     sent = {name: json_or_same(value) for name, value in arguments.items()}
@@ -395,9 +400,11 @@ def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
     if held is None:
         fault = ""  # of a branch that may fail: what is not decided is not wrong
     try:
-        text = json_bytes(as_json(dict(schema)))
+        text = as_bytes(dict(schema))
         if held or (held is None and all(any(each in text for each in some) for some in _TURNED)):
             return ""
+        if at_once and not words_are_loaded():
+            return LATER
         if len(text) > _LARGEST_WORDED or len(json_bytes(sent)) > _LARGEST_WORDED_VALUE:
             problems = fault or f"they could not be checked: {_TOO_MUCH}"
         else:
@@ -419,6 +426,11 @@ def _checker(schema: bytes) -> Checker:
 
 _kept_checker: Final = lru_cache(256)(_checker)
 """By the schema's text, since the same tools are called again and again; a large one is not kept, there may be many."""
+
+
+def words_are_loaded() -> bool:
+    """Whether what says in words what is wrong is loaded: the first `Checker` does that, which takes .1 s."""
+    return bool(_validator.cache_info().currsize)
 
 
 def _is_fault(error: BaseException) -> bool:
@@ -486,13 +498,3 @@ def place(path: Any) -> str:
     """Where in a value, as the beginning of a sentence."""
     where = "/".join(str(part)[:40] for part in islice(path, 8))
     return f"{where}: " if where else ""
-
-
-def short(text: str) -> str:
-    """As much of a text as a problem may take."""
-    return beginning(text, _LONGEST_PROBLEM)
-
-
-def problem_of(error: BaseException) -> str:
-    """An exception as a problem."""
-    return short(describe_error(error))

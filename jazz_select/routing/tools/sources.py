@@ -137,10 +137,10 @@ def tools_from_mcp(
             of tools by the server's own titles.
 
     Raises:
-        ToolError: An entry has no name, or a schema that is none.
+        ToolError: An entry has no name, or a schema that is none; or there are more than 10,000 of them.
     """
     found: list[Tool] = []
-    for number, entry in enumerate(_entries(listing, "tools")):
+    for number, entry in enumerate(_bounded(listing)):
         name = _name(entry, number)
         hints = _hints(_said(entry, "annotations"))
         output = _said(entry, "outputSchema", "output_schema")
@@ -211,10 +211,10 @@ def tools_from_openai(
     """Tools from function declarations: `{"type": "function", "function": {…}}`, or the inner part alone.
 
     Raises:
-        ToolError: An entry has no name, or parameters that are no schema.
+        ToolError: An entry has no name, or parameters that are no schema; or there are more than 10,000 of them.
     """
     found: list[Tool] = []
-    for number, entry in enumerate(_entries(listing, "tools")):
+    for number, entry in enumerate(_bounded(listing)):
         own = _said(entry, "function") or entry
         name = _name(own, number)
         found.append(
@@ -239,6 +239,18 @@ def _entries(listing: object, key: str) -> Iterable[object]:
             place = f"#{number}"
             raise ToolError(place, f"an entry of a listing is a mapping, not {entry!r:.60}")
         yield entry
+
+
+def _bounded(listing: object) -> list[object]:
+    """The entries of a listing that is there as a whole.
+
+    Raises:
+        ToolError: It is none, or holds more than a session's may.
+    """
+    found = list(islice(_entries(listing, "tools"), _MOST_TOOLS + 1))
+    if len(found) > _MOST_TOOLS:
+        raise ToolError("?", f"the listing holds more than {_MOST_TOOLS} tools; give those that are wanted, in a list")
+    return found
 
 
 def _said(given: object, *names: str) -> Any:

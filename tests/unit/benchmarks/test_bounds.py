@@ -11,6 +11,9 @@ from benchmarks.hostile import documents, texts
 
 HARMLESS = {
     "composites": "1 1",
+    "candidates handed in": "2",
+    "tools of a new executor": "2",
+    "a schema of five million characters": "a description",
     "a planner's decision": '{"action": "finish"}',
     "a stored conversation": "{}",
     "an answer in a schema": '{"answer": "x"}',

@@ -126,6 +126,11 @@ def test_a_server_that_does_not_answer(shared: Jazz) -> None:
         ("- {request: hi, expect: refund_order}", "entry 1: expect: has to be a list, even of one: [refund_order]"),
         ("- {request: '', expect: []}", "entry 1: request: "),
         ("- request: [", "is no YAML"),
+        ("[" * 1_000, "cannot read the requests in {file}: it nests lists or mappings more than 100 deep"),
+        ("- &a [x, x, x]\n" + "- [" + "*a, " * 40_000 + "]", "{file}: it holds more than 100000 values"),
+        ("#" * (5 << 20), "cannot read the requests in {file}: it is larger than 4 MiB"),
+        ("- {request: hi, request: ho, expect: []}", "'request' stands twice"),
+        ("[]\n---\n[]", "it holds 2 documents"),
         ("[]", "holds no requests"),
         ("", "requests.yaml: requests: Input should be"),
         ("just words", "requests.yaml: requests: Input should be"),
@@ -135,4 +140,6 @@ def test_labelled_requests_that_are_wrong(shared: Jazz, tmp_path: Path, text: st
     file = tmp_path / "requests.yaml"
     file.write_text(text, encoding="utf-8")
     for args in (["eval", str(file)], ["demo", "--requests", str(file), "--index", str(tmp_path / "index")]):
-        assert message.format(flows=shared.flows) in shared(*args, code=2).stderr
+        told = shared(*args, code=2).stderr
+        assert message.format(flows=shared.flows, file=file) in told
+        assert len(told) < 1_000

@@ -135,6 +135,31 @@ def test_without_a_terminal_most_flows_are_not_deleted_unless_told_so(another_ca
     assert (len(report["deleted"]), report["created"]) == (12, ["refund_order"])
 
 
+@pytest.mark.spec("005.17")
+@pytest.mark.parametrize(
+    ("others", "code"), [pytest.param(5, 0, id="five are deleted"), pytest.param(6, 2, id="six are not, unasked")]
+)
+@pytest.mark.parametrize(
+    ("more", "told"), [((), "deleted what is not in "), (("--dry-run",), "would delete what is not in ")]
+)
+def test_what_one_file_leaves_out_is_deleted_and_named(
+    jazz: Jazz, others: int, code: int, more: Sequence[str], told: str
+) -> None:
+    write_flows(jazz.flows, *many(others))
+    (jazz.flows / "account.py").unlink()
+    jazz("sync")
+    one = jazz.folder / "one.yaml"
+    write_flows(one.parent / "own", REFUND)
+    next((one.parent / "own").glob("*.yaml")).rename(one)
+    code = 0 if more else code
+    result = jazz("sync", "--flows", str(one), *more, code=code)
+    named = result.stderr if code else result.stdout
+    assert all(f"track_{number}" in named for number in range(others))
+    assert code or f"{told}{one}" in " ".join(result.stderr.split())
+    kept = {flow["flow_name"] for flow in jazz.json(wire.Listing, "list")["flows"]}
+    assert kept == ({f"track_{number}" for number in range(others)} if code or more else {"refund_order"})
+
+
 def _at_a_terminal(jazz: Jazz, answer: str, arguments: Sequence[str]) -> int:
     """The exit code of the command, with a terminal at which somebody types."""
     import pty  # not on Windows

@@ -1,0 +1,173 @@
+"""What takes longer than an event loop may wait is done beside it, and comes to the same as if it were not.
+
+Where something is done is seen by the thread that does it, never by a clock.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from jazz_select import Flow, FlowRegistry, FlowSelector
+from jazz_select.agent import finalize
+from jazz_select.agent.chain.finalizer import as_chain
+from jazz_select.agent.chain.formatting import formatting_messages
+from jazz_select.agent.flows.said import numbers
+from jazz_select.agent.flows.slots import Wanted, from_words
+from jazz_select.routing import CHOOSE, ChainAnalyzer, FlowExecutor, Tool
+from jazz_select.testing import ScriptedModel
+from jazz_select.text import in_one_line
+from tests.unit.test_bounds import steps
+
+pytestmark = [pytest.mark.spec("005.18"), pytest.mark.spec("005.6")]
+SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+MAIN = "MainThread"
+
+
+class Watched(dict[str, Any]):
+    """Properties that note which thread goes through them."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__({f"f{number}": {"type": "string"} for number in range(count)})
+        self.threads: set[str] = set()
+
+    def items(self) -> Any:
+        self.threads.add(threading.current_thread().name)
+        return super().items()
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object", "properties": self, "required": ["f0"]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "more", "beside"),
+    [
+        pytest.param(20, 0, False, id="small"),
+        pytest.param(12_000, 0, True, id="a large schema"),
+        pytest.param(20, 600, True, id="many tools"),
+    ],
+)
+async def test_an_executor_reads_what_is_large_in_a_thread(fields: int, more: int, beside: bool) -> None:
+    given, wanted = Watched(fields), Watched(fields)
+
+    def give(**_: object) -> dict[str, str]:
+        return {"f0": "here"}
+
+    tools = [
+        Tool(name="gives", output_schema=given.schema, function=give),
+        Tool(name="takes", input_schema=wanted.schema, function=give),
+        *(Tool(name=f"other_{number}", input_schema={"type": "integer"}) for number in range(more)),
+    ]
+    executor = FlowExecutor(tools)
+    assert given.threads == wanted.threads == set()
+    result = await executor.run(["gives", CHOOSE])
+    assert (result.status, [each.tool for each in result.records]) == ("ok", ["gives", "takes"])
+    scores = [each.compatibility_score for each in result.records[-1].candidates]
+    assert scores == [each.compatibility_score for each in ChainAnalyzer(tools[:2]).successors("gives")] == [1.0]
+    given.threads.clear()
+    wanted.threads.clear()
+    assert (await executor.run(["gives", CHOOSE])).status == "ok"
+    assert (MAIN not in wanted.threads) is beside
+    assert wanted.threads
+
+
+def test_ten_thousand_tools_are_not_compared_before_somebody_has_to_choose() -> None:
+    tools = [Tool(name=f"tool_{number}", input_schema=SCHEMA) for number in range(10_000)]
+    with steps() as called:
+        FlowExecutor(tools)
+    assert called["shape"] == 0
+    assert sum(called.values()) < 50 * len(tools)
+
+
+WATCH = """
+import asyncio, sys, threading
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "jsonschema":
+            print(threading.current_thread() is threading.main_thread())
+sys.meta_path.insert(0, Finder())
+from jazz_select import *
+from jazz_select.agent import *
+from jazz_select.routing import *
+from jazz_select.testing import *
+SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+def find(**_): return {}
+tool = Tool(name="find", input_schema=SCHEMA, function=find)
+model = ScriptedModel('{"answer": "yes"}', repeat=True)
+selector = FlowSelector(model, FlowRegistry(), ListMemory([]))
+"""
+FIRST = {
+    "a wrong call": ('r = await FlowExecutor([tool]).run(["find"], {"answer": 1}); assert r.status == "failed"', 1),
+    "a right call": ('r = await FlowExecutor([tool]).run(["find"], {"answer": "x"}); assert r.status == "ok"', 0),
+    "an answer": ('r = await respond(model, "x", schema=SCHEMA); assert r.value == {"answer": "yes"}', 1),
+    "an answer after calls": ('r = await respond(model, "x", [tool], schema=SCHEMA); assert r.value', 1),
+    "a chain put into a schema": ('r = await finalize(model, "x", SCHEMA); assert r.value', 1),
+    "a turn": ('r = await Agent(selector, model=model).turn("x", schema=SCHEMA); assert r.status', 1),
+}
+
+
+@pytest.mark.parametrize(("door", "times"), FIRST.values(), ids=FIRST)
+def test_what_tells_of_faults_in_words_is_loaded_beside_the_loop(door: str, times: int) -> None:
+    program = f"{WATCH}\nasync def main():\n    {door}\nasyncio.run(main())\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout.split(), done.stderr) == (["False"] * times, "")
+
+
+@pytest.mark.parametrize("char", ["\n", "\u202e", "\x00", "\ud800", "a", '"', "\u00e9"], ids=ascii)
+@pytest.mark.parametrize("length", [1, 99_999, 100_000, 100_001, 250_000])
+def test_a_long_text_is_escaped_as_a_short_one(char: str, length: int) -> None:
+    assert in_one_line(f"{char}b" * length) == in_one_line(f"{char}b") * length
+
+
+@pytest.mark.parametrize(
+    ("length", "beside"), [pytest.param(1_000, False, id="short"), pytest.param(300_000, True, id="long")]
+)
+@pytest.mark.parametrize("char", ["\n", "\u202e", "a", "\u00e9"], ids=ascii)
+async def test_a_long_transcript_is_written_in_a_thread(char: str, length: int, beside: bool) -> None:
+    threads: list[str] = []
+
+    def prompt(context: Any) -> str:
+        threads.append(threading.current_thread().name)
+        return f"{context.schema}{context.transcript}"
+
+    model = ScriptedModel('{"answer": "yes"}', repeat=True)
+    formatted = await finalize(model, f"x{char * length}", SCHEMA, prompt=prompt)
+    assert (threads[0] != MAIN) is beside
+    assert formatted.value == {"answer": "yes"}
+    usual = await finalize(model, f"x{char * length}", SCHEMA)
+    assert usual.context == formatting_messages(as_chain(f"x{char * length}"), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "found"),
+    [
+        pytest.param("1 " * 16_000, 1, True, id="one number"),
+        pytest.param("1,500 " * 5_000, 1_500, True, id="thousands"),
+        pytest.param("3-5 " * 8_000, 5, True, id="ranges"),
+        pytest.param("1 " * 16_000, 2, False, id="another"),
+    ],
+)
+async def test_a_number_that_is_said_over_and_over_is_read_once(text: str, value: int, found: bool) -> None:
+    with steps() as called:
+        read = set(numbers(text))
+    assert called["decimals"] + called["_plain"] < 10
+    assert (value in read) is found
+    part = {"type": "integer"}
+    wanted = {"count": Wanted(part, {"type": "object", "properties": {"count": part}})}
+    model = ScriptedModel(json.dumps({"count": value}))
+    assert await from_words(model, wanted, [text]) == ({"count": value} if found else {})
+
+
+@pytest.mark.parametrize("count", [100, 101, 400])
+async def test_candidates_are_all_shown_however_many_are_handed_in(count: int) -> None:
+    registry = FlowRegistry(min_examples=0)
+    flows = [Flow(name=f"flow {each}", description="d", condition="c", registry=registry) for each in range(count)]
+    given = [{"flow_id": flow.id, "flow_name": flow.name, "condition": "c"} for flow in flows]
+    model = ScriptedModel(json.dumps([flows[-1].id]))
+    result = await FlowSelector(model, registry).select("x", given)
+    assert result.names == [f"flow {count - 1}"]
+    assert model.calls[0][-1].content.count("<flow ") == count
