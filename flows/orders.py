@@ -122,6 +122,6 @@ class ChangeOrderAddress(BaseFlow):
     steps = [
         "Find the order with lookup_order. A guest must give its number as well as the email address.",
         "Take the new address and check it with validate_address; repeat it back in full.",
-        "If the order has not left, call update_order_address. If it has, name the fee, and after a yes redirect_parcel.",
+        "If it has not left, call update_order_address. If it has, name the fee, and after a yes call redirect_parcel.",
         "Ask whether later orders should go there too; only then change the address in the account as well.",
     ]

@@ -198,7 +198,7 @@ class Orders(Rules):
             return AddressChange(order_number=order_number, ships_to=place)
 
     def redirect_parcel(self, order_number: str, address: str) -> Redirect:
-        """Have the carrier bring a parcel on its way to another address in the same country, once, for 4.90 EUR at the door.
+        """Have the carrier bring a parcel on its way to another address in its country, once, for 4.90 EUR at the door.
 
         Args:
             order_number: Number of the order.
