@@ -59,6 +59,7 @@ class CancelOrder(BaseFlow):
     ]
     tools = ["lookup_order", "cancel_order", "release_payment"]
     chain = tools
+    reply = "Order {order_number}, {title}, is cancelled. {released} are back where you paid from by {back_on}."
     steps = [
         "Find the order with lookup_order and read out what is in it, so that the right one is cancelled.",
         "If the status is 'placed' or 'packed', ask for a clear yes, then call cancel_order.",
@@ -121,6 +122,6 @@ class ChangeOrderAddress(BaseFlow):
     steps = [
         "Find the order with lookup_order. A guest must give its number as well as the email address.",
         "Take the new address and check it with validate_address; repeat it back in full.",
-        "If the order has not left, call update_order_address. If it has, try redirect_parcel and name any fee.",
+        "If it has not left, call update_order_address. If it has, name the fee, and after a yes call redirect_parcel.",
         "Ask whether later orders should go there too; only then change the address in the account as well.",
     ]

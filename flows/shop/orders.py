@@ -3,7 +3,7 @@
 import sqlite3
 from typing import Final, Literal
 
-from flows.shop.database import NotFoundError, RefusedError, words
+from flows.shop.database import NotFoundError, RefusedError, euros, words
 from flows.shop.records import (
     AddressChange,
     Cancellation,
@@ -120,6 +120,7 @@ class Orders(Rules):
             self._change("UPDATE cancellations SET released = 1 WHERE number = :number", number=cancellation_number)
             return Release(
                 released_cents=reserved + max(0, booked),
+                released=euros(reserved + max(0, booked)),
                 back_on=self._after(5) if booked > 0 else self._today.isoformat(),
             )
 
@@ -197,7 +198,7 @@ class Orders(Rules):
             return AddressChange(order_number=order_number, ships_to=place)
 
     def redirect_parcel(self, order_number: str, address: str) -> Redirect:
-        """Have the carrier bring a parcel that is on its way to another address in the same country, once.
+        """Have the carrier bring a parcel on its way to another address in its country, once, for 4.90 EUR at the door.
 
         Args:
             order_number: Number of the order.

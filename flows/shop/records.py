@@ -103,6 +103,7 @@ class Release:
     """A payment that is no longer reserved, or is on its way back."""
 
     released_cents: int
+    released: str
     back_on: str
 
 

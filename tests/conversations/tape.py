@@ -94,7 +94,7 @@ class Tape(Cassette):
             reply = stale.reply
             self.rekeyed.append((stale, question))
         else:
-            self.stopped = question
+            self.stopped = self.stopped or question  # of several at once the first, as replies are given
             self.stopping.set()
             await asyncio.Event().wait()
             raise AssertionError  # nobody sets it: the turn is cancelled
