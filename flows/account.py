@@ -87,7 +87,7 @@ class ReplaceSecondFactor(BaseFlow):
         "Ask for a backup code first; with one the customer can sign in and change the device alone.",
         "Without one, call send_verification_code, then verify_identity with two proofs: that code and the last order.",
         "Call remove_second_factor, then send_second_factor_setup, and stay until the new device works.",
-        "If a proof fails, stop. Offer a check by a colleague, which takes one working day.",
+        "If a proof fails, ask once more. If it fails again, stop and offer a check by a colleague: one working day.",
     ]
 
 
