@@ -111,7 +111,7 @@ class Subscriptions(Rules):
             subscription_number: Number of the subscription (S-...).
             sku: Article that it is to deliver.
             quantity: How many of it, 1 to 20.
-            every_weeks: Weeks between two boxes, 1 to 26.
+            every_weeks: Weeks between two boxes, 1 to 26; counted from the last box, so the next one moves too.
             next_delivery: Day of the next box, such as 2025-07-01.
         """
         with self._writing():
