@@ -192,7 +192,7 @@ class TurnSelector:
         )
         return _answered(begun, active, answers, way="run" if goes_on else "ask")
 
-    async def _as_chosen(  # noqa: PLR0911 - one way for each answer
+    async def _as_chosen(  # noqa: C901, PLR0911 - one way for each answer
         self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None, *, idle: bool
     ) -> SelectedFlows:
         """What a model has chosen: to go on, another flow, one that was parked, to call off, or none of them."""
@@ -202,6 +202,8 @@ class TurnSelector:
                 return await self._refused(begun, pending)
             if may_agree(request.message, pending):
                 return replace(begun, way="run" if pending.flow else "open", granted=pending)
+            if not found.names and not decision.called_off:
+                return _asked_again(replace(begun, way="ask"), pending)
         if decision.called_off:
             begun = await self._called_off(begun, decision.called_off, pending)
             if not found.names:
@@ -213,11 +215,18 @@ class TurnSelector:
                 return replace(begun, way="open", pending=pending, reason=begun.reason or why_open(found))
             return _asked_again(replace(begun, way="ask"), pending) if idle else replace(begun, way="run")
         if active is not None and idle and active.name in found.names:
-            heard = await self._heard(begun, active, chosen=True)
+            begun = await self._gone_on(begun, active, pending)
             if found.names == [active.name]:
-                return _asked_again(heard, pending) if heard.way == "ask" else heard
-            begun = heard
+                return begun
         return replace(begun, way="run", stack=_with(begun.stack, found.names, request, pending))
+
+    async def _gone_on(self, begun: SelectedFlows, active: OpenFlow, pending: PendingCall | None) -> SelectedFlows:
+        """A flow that waits and was chosen: it goes on by what the message gives; else what it says is answered."""
+        heard = await self._heard(begun, active, chosen=True)
+        gives_nothing = heard.stack == begun.stack and (pending is not None or bool(self._lacking(begun, active)))
+        if gives_nothing and self._has_model:
+            return replace(heard, way="open", about=True, pending=pending)
+        return _asked_again(heard, pending) if heard.way == "ask" else heard
 
     async def _called_off(self, begun: SelectedFlows, ids: Sequence[str], pending: PendingCall | None) -> SelectedFlows:
         """Without the flows that are called off; what is under way now is told."""
