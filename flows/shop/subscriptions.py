@@ -105,7 +105,7 @@ class Subscriptions(Rules):
         every_weeks: int = 0,
         next_delivery: str = "",
     ) -> Subscription:
-        """Change what a running subscription delivers, how much, how often, or its next day; the rest stays.
+        """Change what a running subscription delivers, how much, how often or when; not while its next box is packed.
 
         Args:
             subscription_number: Number of the subscription (S-...).
