@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from jazz_select.agent.answer import Titles, called_off, left_undone, told_of
 from jazz_select.agent.conversation import OpenFlow, after_selection
-from jazz_select.agent.flows.consent import Consent, consent
+from jazz_select.agent.flows.consent import Consent, consent, is_courtesy
 from jazz_select.agent.flows.said import folded_message, word_list
 from jazz_select.agent.flows.slots import Wanted, bare_answer, is_value, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
@@ -91,6 +91,8 @@ class TurnSelector:
         at_once = await self._settled(begun, pending) if pending is not None else None
         if at_once is None and active is not None:
             at_once = self._answered_at_once(begun, active, idle=idle)
+        if at_once is None and active is None and self._has_model and is_courtesy(request.message):
+            at_once = replace(begun, way="open", pending=pending, reason="it is thanks or a greeting")
         if at_once is not None:
             return at_once
         try:
@@ -277,7 +279,8 @@ def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall
 
 def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way) -> SelectedFlows:
     """With what the user answered kept in the flow that waits for it."""
-    corrected = any(name in active.answers for name in answers) and not active.is_final
+    # Whatever was not asked for, and is said now, the steps that ran went without.
+    corrected = any(name in active.answers or name not in active.asks for name in answers) and not active.is_final
     known: dict[str, Any] = {"answers": {**active.answers, **answers}}
     # What was found by what is corrected now does not hold any more.
     flow = active.model_copy(update=known | ({"parts": {}, "pending": None} if corrected else {}))

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast
 from jazz_select.agent.conversation import Part, Ran
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
-from jazz_select.json_values import storable_fields, storable_text
+from jazz_select.json_values import shorter_text, storable_fields, storable_text
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint
 from jazz_select.routing.executor import FlowExecutor
@@ -33,7 +33,7 @@ _WORST: Final = {"done": 0, "blocked": 1, "active": 2, "open": 3, "waiting": 4, 
 ONE_OF: Final = "one of "
 """How the name of a step begins that is a choice between tools, which it lists."""
 _MOST_RAN: Final = 10
-_LONGEST_RAN: Final = 1_000
+LONGEST_RAN: Final = 1_200
 _LONGEST_GIVEN: Final = 300
 _MANUAL: Final = "it is a person's to do"
 _OPEN: Final = "which tool comes next is open"
@@ -180,11 +180,6 @@ def tools_named(flow: BaseFlow) -> Iterator[str]:
     yield from flow.tools
     for part in flow.subflows:
         yield from tools_named(part)
-
-
-def output_text(output: object) -> str:
-    """An output as a model is told of it later."""
-    return beginning(storable_text(output), _LONGEST_RAN)
 
 
 def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
@@ -383,8 +378,8 @@ class FlowRunner:
         return tool == step if isinstance(step, str) else tool in self._executor.tools
 
     def _told(self, record: StepRecord) -> Ran:
-        ran = "it ran: " if record.fault == "output" else ""
-        told = output_text(record.output) if record.status == "ok" else f"{ran}{record.error}"
+        unread = "it ran: " if record.fault == "output" else ""
+        told = shorter_text(record.output, LONGEST_RAN) if record.status == "ok" else f"{unread}{record.error}"
         tool = self._executor.tools[record.tool]
         ran = ran_of(tool, record.arguments, told, failed=record.status != "ok")
         # What the caller knows is for one turn: it is not kept.

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 from jazz_select.agent.answer import Titles
 from jazz_select.agent.chain.transcript import FlowChosen
 from jazz_select.agent.conversation import OpenFlow, Ran, placed
+from jazz_select.agent.flows.consent import is_courtesy
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of, tools_named
 from jazz_select.agent.flows.said import folded_message
@@ -207,7 +208,8 @@ class TurnFlows:
         flow, within = (self.flow(top.name), top.name) if top is not None else (None, "")
         only_about = flow is not None
         run = FlowRun(flow=within, path="")
-        talked = await self._loops.talk(view, within, flow, run, approval, only_about=only_about)
+        near = () if flow is not None else tuple(self._near(work))
+        talked = await self._loops.talk(view, within, flow, run, approval, only_about=only_about, near=near)
         work = replace(work, notes=(*work.notes, *_unclaimed(approval)), calls=(*work.calls, *talked.ran))
         if talked.asked:
             return replace(work, status="confirming", pending=approval.pending, chain=talked.chain, said=talked.text)
@@ -220,6 +222,16 @@ class TurnFlows:
             reason=str(talked.error) if talked.error else work.reason,
             error=talked.error or work.error,
         )
+
+    def _near(self, work: TurnWork) -> Iterator[str]:
+        """The tools that may have to do with a message: of calls that were made, and of flows that were recalled."""
+        if is_courtesy(work.request.message):
+            return
+        yield from (call.tool for call in reversed(work.request.conversation.calls))
+        selection = work.selected.selection
+        for candidate in selection.decision.candidates if selection is not None else ():
+            flow = self.flow(candidate.flow_name)
+            yield from tools_named(flow) if flow is not None else ()
 
     def _after(self, work: TurnWork, attempt: FlowAttempt, run: FlowRun, *, cut: bool) -> TurnWork:
         """What was done, with this flow. One that was `cut` by the end of the turn's time waits, to go on later."""
