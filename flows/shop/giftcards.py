@@ -56,7 +56,7 @@ class GiftCards(Rules):
             return Redeemed(booked_cents=row["balance"], credit_cents=customer["credit_cents"] + row["balance"])
 
     def replace_gift_card(self, card_number: str, email: str, order_number: str) -> NewGiftCard:
-        """Replace a lost or unreadable gift card by a new one for whoever bought it; the old one is void.
+        """Replace a lost or unreadable gift card for its buyer: the old one is void, the new one is sent by email.
 
         Args:
             card_number: Number of the old card, as lookup_gift_card gives it.

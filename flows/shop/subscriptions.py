@@ -105,13 +105,13 @@ class Subscriptions(Rules):
         every_weeks: int = 0,
         next_delivery: str = "",
     ) -> Subscription:
-        """Change what a running subscription delivers, how much, how often, or its next day; the rest stays.
+        """Change what a running subscription delivers, how much, how often or when; not while its next box is packed.
 
         Args:
             subscription_number: Number of the subscription (S-...).
             sku: Article that it is to deliver.
             quantity: How many of it, 1 to 20.
-            every_weeks: Weeks between two boxes, 1 to 26.
+            every_weeks: Weeks between two boxes, 1 to 26; counted from the last box, so the next one moves too.
             next_delivery: Day of the next box, such as 2025-07-01.
         """
         with self._writing():
