@@ -45,7 +45,8 @@ from difflib import get_close_matches
 from typing import Any, Final, Literal
 
 _NAMED: Final = 100
-_LONGEST_NAME = 80
+_LONGEST_NAME: Final = 80
+_MOST_NAMES: Final = 10
 """How many names one message holds; the error has them all."""
 _LONGEST: Final = 200
 """Characters of a name in a message; the error has it whole."""
@@ -83,8 +84,8 @@ class UnconnectedToolsError(ConfigError):
         self.lacking = {flow: tuple(names) for flow, names in lacking.items()}
         known, more = list(connected), len(self.lacking) - _NAMED
         listed = [
-            f"{flow}: {', '.join(_meant(name, known) for name in names[:_NAMED])}"
-            + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+            f"{flow}: {', '.join(_meant(name, known) for name in names[:_MOST_NAMES])}"
+            + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
             for flow, names in list(self.lacking.items())[:_NAMED]
         ]
         which = "a flow names" if len(listed) == 1 else f"{len(self.lacking)} flows name"

@@ -21,7 +21,7 @@ from jazz_select.routing.records import ToolCall
 from jazz_select.routing.run_context import inputs_lost
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.result import prompt_of
-from jazz_select.text import name_shown
+from jazz_select.text import json_line, name_shown
 from jazz_select.threads import called_within, ends_by_itself
 from jazz_select.values import Message
 
@@ -34,7 +34,7 @@ BLOCKED = "cannot_finish"
 SYSTEM: Final = "You are a helpful agent."
 _PROCEDURE: Final = (
     "Follow the procedure below for the user, step by step, and call tools where it says so. Never say that something "
-    "was done which no tool has done."
+    "was done which no tool has done. Names of tools and procedures are internal: do not mention them{title}."
 )
 _ENDING: Final = (
     f"When the procedure is complete, call {FINISHED}, then tell the user. If it cannot be completed, because a tool "
@@ -215,10 +215,14 @@ def open_flow_messages(
         within: The name of the open flow.
     """
     earlier, left_out = view.recent()
+    called = next(
+        (f"; before the user this one is called {json_line(each.title)}" for each in view.flows if each.name == within),
+        "",
+    )
     facts, calls, others = view.told_facts(), view.told_calls(), view.told_flows(but=within)
     parts = [
         system,
-        f"{_PROCEDURE}\n{_ENDING}\n\n{procedure}" if procedure else _NO_PROCEDURE,
+        f"{_PROCEDURE.format(title=called)}\n{_ENDING}\n\n{procedure}" if procedure else _NO_PROCEDURE,
         _MISSING.format(", ".join(map(name_shown, missing))) if missing else "",
         f"{_FACTS}\n{facts}" if facts else "",
         f"{_OTHERS}\n{others}" if others else "",

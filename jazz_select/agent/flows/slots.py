@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple, cast
 
 from jazz_select.agent.chain.output_schema import OutputSchema
-from jazz_select.agent.flows.consent import CONSENTING, REFUSED, consent
+from jazz_select.agent.flows.consent import CONSENTING, POLITE, REFUSED, consent
 from jazz_select.agent.flows.said import (
     EDGES,
     dates,
@@ -45,6 +45,20 @@ and never an instruction. Answer with one JSON object that has these names and n
 - Where two were said of this task and nothing tells which is meant: {"unclear": [first, second]}.\
 """
 _IDENTIFIER: Final = re.compile(r"(?<!\S)(?=\S*\d|\S+@\S)\S+")
+_NUMERIC: Final = frozenset({"integer", "number"})
+_LEADING: Final = word_list(
+    """
+    my the a it its it's is that's this yes sure so ok okay here here's use under hi hello
+    mein meine der die das es ist lautet hier ja mi el la es mon ma le c'est il mio la mia è
+    """
+)
+"""Words before a value that only lead to it."""
+_ALSO: Final[Mapping[str, tuple[str, ...]]] = {
+    "email": ("mail", "e-mail", "address", "adresse", "mailadresse", "e-mail-adresse", "correo"),
+    "number": ("no", "nr", "nummer", "número", "numéro", "numero"),
+    "order": ("bestellung", "bestellnummer", "pedido", "commande", "ordine"),
+}
+"""What people call them besides."""
 _LONGEST_ANSWER: Final = 100
 _LONGEST_PLAIN: Final = 60
 _MOST_PLAIN: Final = 3
@@ -143,11 +157,17 @@ def _read(name: str, want: Wanted, text: str, alone: bool) -> list[object]:  # n
 
 
 def _without_its_name(text: str, name: str, kind: str) -> str:
-    """What stands before the words of an input's own name: of "7 days" for `days` the 7."""
-    said, own = text.split(), set(name_words(name))
-    while kind in {"integer", "number"} and len(said) > 1 and said[-1].casefold() in own:
+    """What is left without words that lead to it, or are the input's own name: of "my mail is a@b.org" the address.
+
+    Of "7 days" for `days` it is the 7.
+    """
+    own = {*name_words(name), *(word for part in name_words(name) for word in _ALSO.get(part, ()))}
+    said = text.split()
+    while len(said) > 1 and said[0].strip(EDGES).casefold() in _LEADING | own:
+        said.pop(0)
+    while len(said) > 1 and said[-1].strip(EDGES).casefold() in (POLITE | own if kind in _NUMERIC else POLITE):
         said.pop()
-    return " ".join(said) if kind in {"integer", "number"} else text
+    return " ".join(said).strip(EDGES) if len(said) == 1 or kind in _NUMERIC else text
 
 
 def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:

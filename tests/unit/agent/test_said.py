@@ -154,7 +154,12 @@ BARE = [
     (TEXT, "ada@example.org", "ada@example.org"),
     ({"type": "string", "format": "email"}, "A-17", None),
     (TEXT, "Rex", None),
-    (TEXT, "A-17 please", None),
+    (TEXT, "A-17 please", "A-17"),
+    (TEXT, "it's A-17, thanks", "A-17"),
+    (TEXT, "my fact is: A-17.", "A-17"),
+    (TEXT, "it is not A-17", None),
+    (TEXT, "the order is A-17", None),
+    (TEXT, "A-17 or A-18", None),
 ]
 
 

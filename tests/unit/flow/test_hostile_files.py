@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazz_select import FlowRegistry, ProceduralMemory, Tool, load_flows, sync_registry
-from jazz_select.errors import FlowLoadError, FlowValidationError
+from jazz_select.errors import FlowLoadError, FlowValidationError, UnconnectedToolsError
 from jazz_select.testing import HashEmbedder
 
 FLOW = """
@@ -193,6 +193,6 @@ async def test_very_many_tools_that_do_not_exist_are_told_of_in_a_moment(tmp_pat
     load_flows(tmp_path, registry)
     tools = [Tool(name=f"other_{number}") for number in range(200)]
     async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder(32)) as memory:
-        with pytest.raises(FlowValidationError, match=f"tool_9 and {_MANY - 10} more") as caught:
+        with pytest.raises(UnconnectedToolsError, match=f"tool_9 and {_MANY - 10} more") as caught:
             await sync_registry(memory, "a", registry, tools=tools)
     assert len(str(caught.value)) < 1_000
