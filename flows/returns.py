@@ -43,7 +43,7 @@ class RefundOrder(BaseFlow):
         "Find the order with lookup_order and ask which items go back, if there are several.",
         "Call check_return_window: 30 days from delivery, hygiene articles only unopened.",
         "Register the return with create_return and send the label along.",
-        "After a yes, schedule the refund with issue_refund, and say on which day the money is back, and where.",
+        "Schedule the refund with issue_refund, and say on which day the money is back, and where.",
         "Outside the window, decline kindly, and offer_store_credit if the item is unused.",
     ]
 
