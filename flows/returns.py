@@ -75,7 +75,6 @@ class ExchangeItem(BaseFlow):
         *("lookup_order", "check_return_window", "search_products", "check_stock", "create_exchange"),
         "charge_difference",
     ]
-    chain = ("lookup_order", "check_return_window", "check_stock", "create_exchange", "charge_difference")
     aliases = ["swap"]
     steps = [
         "Find the order with lookup_order and confirm the item, and the variant that is wanted instead.",
@@ -134,7 +133,7 @@ class ReturnStatus(BaseFlow):
         "Could you confirm that the warehouse has my parcel? I returned a tablet and I'm a little nervous about it.",
     ]
     tools = ["lookup_order", "lookup_return", "get_tracking", "lookup_refund", "hand_to_accounting"]
-    chain = ("lookup_return", "lookup_refund")
+    chain = ("lookup_order", "lookup_return", "lookup_refund")
     reply = "{refunded} for the return {return_number} will be on {account} by {refund_expected_on}."
     aliases = ["refund status"]
     steps = [
