@@ -8,7 +8,7 @@ from jazz_select.agent.answer import Titles, called_off, left_undone, told_of
 from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows.consent import Consent, consent
 from jazz_select.agent.flows.said import folded_message, word_list
-from jazz_select.agent.flows.slots import Wanted, bare_answer, plain_answer
+from jazz_select.agent.flows.slots import Wanted, bare_answer, is_value, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate, may_agree
@@ -135,6 +135,9 @@ class TurnSelector:
             return _answered(begun, self._gate.agreed(active), {}, way="run")
         if said == "no" and (idle or not self._has_model):
             return self._off(begun, active)
+        asked = ConversationView.of(begun.request, begun.stack, self._titles.flow).asked
+        if self._has_model and not idle and "?" in asked and (said or is_value(message)):
+            return replace(begun, way="run")  # the model that goes on with the flow has asked, and hears it
         return None
 
     async def _settled(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows | None:

@@ -27,6 +27,7 @@ RESULTS: Final = 48_000
 """How many characters the results of one round may take in the prompt; they share it."""
 _LEAST: Final = 500
 _MOST_RETURNED: Final = 30
+_MANY: Final = 12
 _PLAIN: Final = frozenset({"type", "description", "title", "default"})
 _OF_PLAIN_OBJECTS: Final = frozenset({"type", "properties", "required", "additionalProperties", "title", "description"})
 
@@ -150,16 +151,22 @@ def tool_lines(tools: Iterable[Tool]) -> str:
     """A JSON line for each tool: what a model needs to call it, and no more.
 
     An input is told in words where these say all of it, as "string: The order's number"; one that may be left out has a
-    question mark behind its name. Else it is told by its schema. Of what a tool returns the fields are named.
+    question mark behind its name. Else it is told by its schema. Of what a tool returns the fields are named. Where
+    there are many tools, less is said of each.
     """
-    return "\n".join(as_text(json_line(_card(each))) for each in tools)
+    listed = list(tools)
+    is_brief = len(listed) > _MANY
+    return "\n".join(as_text(json_line(_card(each, is_brief=is_brief))) for each in listed)
 
 
-def _card(tool: Tool) -> dict[str, Any]:
+def _card(tool: Tool, *, is_brief: bool) -> dict[str, Any]:
     shown = schema_shown(tool.input_schema)
     inputs = fields(shown) if not shown.keys() - _OF_PLAIN_OBJECTS else {}
     if inputs or not shown.get("properties"):
-        told: Any = {name if required else f"{name}?": _input(part, shown) for name, (part, required) in inputs.items()}
+        told: Any = {
+            name if required else f"{name}?": _input(part, shown, is_brief=is_brief)
+            for name, (part, required) in inputs.items()
+        }
     else:
         told = untitled(shown)
     returned = list(fields(tool.output_schema)) if tool.output_schema is not None else []
@@ -168,18 +175,18 @@ def _card(tool: Tool) -> dict[str, Any]:
         "description": as_text(tool.description),
         "effect": tool.effect,
         "parameters": told,
-        **({"returns": returned[:_MOST_RETURNED]} if returned else {}),
+        **({"returns": returned[:_MOST_RETURNED]} if returned and not is_brief else {}),
     }
 
 
-def _input(part: object, root: Mapping[str, Any]) -> Any:
+def _input(part: object, root: Mapping[str, Any], *, is_brief: bool) -> Any:
     """An input in words where they say all of it."""
     given: dict[str, Any] = dict(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else {}
     if not isinstance(given.get("type"), str) or given["type"] in {"object", "array"} or given.keys() - _PLAIN:
         return untitled(cast("object", part))
     about = given.get("description")
     kind = type_text(given, root)
-    return f"{kind}: {about}" if isinstance(about, str) and about else kind
+    return f"{kind}: {about}" if isinstance(about, str) and about and not is_brief else kind
 
 
 def with_system(messages: Sequence[Message], told: str) -> list[Message]:

@@ -121,6 +121,9 @@ class Wanted(NamedTuple):
     root: Schema
 
 
+_ANY_VALUE: Final = {"value": Wanted({"anyOf": [{"type": "number"}, {"type": "string"}]}, {})}
+
+
 def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:
     """The schemas of these inputs, each of the first tool that has it."""
     found: dict[str, Wanted] = {}
@@ -144,6 +147,11 @@ def bare_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
     fitting = {name: value for name, want in wanted.items() for value in _read(name, want, text, len(wanted) == 1)[:1]}
     first = next(iter(wanted))
     return {first: fitting[first]} if first in fitting else fitting if len(fitting) == 1 else {}
+
+
+def is_value(message: str) -> bool:
+    """Whether a message is nothing but a value, of whatever name: a number, a date, an address, a word with a digit."""
+    return bool(bare_answer(_ANY_VALUE, message))
 
 
 def _read(name: str, want: Wanted, text: str, alone: bool) -> list[object]:  # noqa: FBT001
