@@ -133,8 +133,6 @@ class ReturnStatus(BaseFlow):
         "Could you confirm that the warehouse has my parcel? I returned a tablet and I'm a little nervous about it.",
     ]
     tools = ["lookup_order", "lookup_return", "get_tracking", "lookup_refund", "hand_to_accounting"]
-    chain = ("lookup_order", "lookup_return", "lookup_refund")
-    reply = "{refunded} for the return {return_number} will be on {account} by {refund_expected_on}."
     aliases = ["refund status"]
     steps = [
         "Find the return with lookup_order and lookup_return; follow its parcel with get_tracking if it is on its way.",
