@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import orjson
 
 from jazz_select.errors import ConfigError, SnapshotError
-from jazz_select.text import as_text, describe_error
+from jazz_select.text import as_text, beginning, describe_error
 
 Secret = str | bytes | Sequence[str | bytes]
 """What is signed with: one, or several, of which the first signs and each is good for what comes back."""
@@ -32,6 +32,8 @@ _MOST_BITS: Final = 1_023
 """Of a whole number that is surely within the range of a float."""
 _LARGEST_FACT: Final = 20_000
 _MOST_FACTS: Final = 100
+_FEWER: Final = (10, 5, 3, 2)
+"""How many entries of a list are told, where all are too much."""
 _BUDGET: Final = 60_000
 """Bytes of JSON that may be kept between two turns: of one fact, and of all together."""
 
@@ -303,6 +305,27 @@ def storable_text(value: object) -> str:
         return orjson.dumps(storable(output_json(value))).decode()
     except (TypeError, ValueError, RecursionError):
         return f"[a {type(value).__name__} that is no JSON]"
+
+
+def shorter_text(value: object, limit: int) -> str:
+    """A value as text within a limit: of a long one the first entries of its lists, and the beginnings of its texts."""
+    text = storable_text(value)
+    for most in _FEWER if len(text) > limit else ():
+        text = storable_text(_fewer(storable(value), most))
+        if len(text) <= limit:
+            return text
+    return beginning(text, limit)
+
+
+def _fewer(value: Any, most: int) -> Any:
+    """A value with so many entries of each list, and texts of so many tens of characters."""
+    if isinstance(value, list):
+        entries = cast("list[Any]", value)
+        more = [f"… {len(entries) - most} more"] if len(entries) > most else []
+        return [*(_fewer(each, most) for each in entries[:most]), *more]
+    if isinstance(value, dict):
+        return {name: _fewer(each, most) for name, each in cast("dict[str, Any]", value).items()}
+    return beginning(value, 30 * most) if isinstance(value, str) else value
 
 
 def _plain(value: object) -> object:

@@ -171,7 +171,7 @@ class Agent:
         if chat is not None:
             loops = OpenFlows(chat, self._tools, system, options, open_tools=open_tools)
         gate = DestructionGate(executor.tools)
-        asks = AgentApproval(approval, approve, claims)
+        asks = AgentApproval(approval, approve, claims, executor.tools)
         self._titles = Titles(lambda named: selector.flow_registry.get(flow_id(named)), executor.tools)
         self._running = TurnFlows(
             selector,

@@ -317,7 +317,8 @@ class AnswerWriter:
                 status = "waiting" if status == "done" else status
         elif work.pending is not None:
             told = [
-                *(worded(run, titles) for run in work.runs if run.status == "done"),
+                *(worded(run, titles, contact) for run in work.runs if run.status in {"done", "blocked"}),
+                *(run.text for run in work.runs[-1:] if run.status not in {"done", "blocked"}),
                 work.pending.question(),
             ]
         elif top is not None and top.status != "active" and (not work.runs or not work.runs[-1].begun):

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import ConfigError, SnapshotError
+from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, plain_bytes, signed, unsigned
 from jazz_select.text import as_text, cut, nfkc
 from jazz_select.values import Message
@@ -352,3 +353,39 @@ def after_selection(
         known.get(name) or OpenFlow(name=name, status="queued", request=bounded(request), turn=turn) for name in wanted
     ]
     return (*rest, *reversed(fresh))
+
+
+def placed(parts: Mapping[str, Part], flow: BaseFlow) -> dict[str, Part]:
+    """How far each part has come, at the place that it has in the flow now.
+
+    A part is known by its flow's name, whatever its author put before it since. One that has no place any more is kept
+    at a place behind all others, where nothing runs: what was done in it stays told, and it may come back.
+    """
+    found: dict[str, Part] = {}
+    if "0" in parts:
+        _place(parts, "0", flow, "0", found)
+    return found
+
+
+def _place(parts: Mapping[str, Part], old: str, flow: BaseFlow | None, new: str, found: dict[str, Part]) -> None:
+    """Put the part of one place, and those in it, to another."""
+    within = (path.rpartition(".") for path in parts)
+    names = [part.name for part in flow.subflows] if flow is not None else []
+    was = {int(place): parts[f"{own}.{place}"].flow for own, _, place in within if own == old and place.isdecimal()}
+    was = {place: name or "".join(names[place : place + 1]) for place, name in was.items()}
+    unplaced = dict(enumerate(names))
+    moved: dict[int, int] = {}
+    for place, name in sorted(was.items(), key=lambda each: (names[each[0] : each[0] + 1] != [each[1]], each[0])):
+        same = [each for each, other in unplaced.items() if other == name]
+        if same:
+            moved[place] = place if place in same else same[0]
+            del unplaced[moved[place]]
+    behind = max(len(names), *(each + 1 for each in was)) if was else 0
+    for place in was:
+        to = moved.get(place, behind + place)
+        part = flow.subflows[to] if flow is not None and place in moved else None
+        _place(parts, f"{old}.{place}", part, f"{new}.{to}", found)
+    own = parts[old]
+    if own.branch is not None and own.branch in was:
+        own = own.model_copy(update={"branch": moved.get(own.branch)})
+    found[new] = own

@@ -1,8 +1,10 @@
 """The gate before what cannot be undone: which flows wait there, and which calls, until the user says yes."""
 
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -19,13 +21,18 @@ from jazz_select.json_values import plain_bytes
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Approve, Ask, Deny, Verdict, check_claims, checked_policy, needs_yes
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
+from jazz_select.routing.names.words import stems
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.routing.run_context import Step, chain_of
 from jazz_select.routing.tool_call import fingerprint, verdict_of, withdrawn
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.threads import ends_by_itself
+from jazz_select.text import beginning, describe_error, one_line
+from jazz_select.threads import called_within, ends_by_itself
 
+_log = logging.getLogger(__name__)
 _MOST_NAMED: Final = 5
+_CONFIRM_S: Final = 5.0
+_LONGEST_WORDS: Final = 500
 _LONGEST_YES: Final = 200
 _WHY_NOT: Final = frozenset({"why not", "warum nicht", "wieso nicht", "por qué no", "pourquoi pas", "perché no"})
 _AGREEING: Final = frozenset(phrase for phrase in AGREED if " " not in phrase)
@@ -172,9 +179,11 @@ def may_agree(message: str, pending: PendingCall) -> bool:
         return False
     if text.strip(" ?!.") in _WHY_NOT:
         return True
+    own = {*stems(f"{pending.tool} {pending.title}")}
     said = {word.strip(EDGES) for word in text.split()}
+    left = " ".join(word for word in text.split() if not own & {*stems(word)})
     agrees = bool(said & _AGREEING) or any(phrase in text for phrase in AGREED if " " in phrase)
-    return agrees and not (is_tentative(message) or is_hesitant(message) or unused([message], pending.arguments))
+    return agrees and not (is_tentative(message) or is_hesitant(left) or unused([message], pending.arguments))
 
 
 def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
@@ -191,13 +200,20 @@ def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
 class AgentApproval:
     """What an agent asks for: by its hook where it has one, else by its policy."""
 
-    def __init__(self, policy: object, hook: Approve | None, claims: ClaimStore | None = None) -> None:
+    def __init__(
+        self,
+        policy: object,
+        hook: Approve | None,
+        claims: ClaimStore | None = None,
+        tools: Mapping[str, Tool] | None = None,
+    ) -> None:
         """Take both, and where calls are claimed that two processes might make.
 
         Raises:
             ConfigError: There is no such policy, or no such store.
         """
         check_claims(claims)
+        self._tools = tools or {}
         named = checked_policy(policy)
         self._asks = {destructive: needs_yes(named, destructive=destructive) for destructive in (True, False)}
         self._hook = hook
@@ -207,6 +223,19 @@ class AgentApproval:
     def before_it_destroys(self) -> bool:
         """Whether somebody is asked before something is destroyed: the hook, or the user."""
         return self._hook is not None or self._asks[True]
+
+    async def words(self, call: ToolCall) -> str:
+        """What a call would do, as its tool says; nothing where it says nothing, or fails to."""
+        tool = self._tools.get(call.tool)
+        if tool is None or tool.confirm is None:
+            return ""
+        try:
+            saying = partial(tool.confirm, **call.arguments)
+            said = await called_within(saying, limit_s=_CONFIRM_S, name="jazz-select-confirm")
+        except Exception as error:  # noqa: BLE001 - the question is asked all the same, with the arguments alone
+            _log.warning("tool=<%s>, error=<%s> | its confirm failed", call.tool, describe_error(error))
+            return ""
+        return one_line(beginning(said, _LONGEST_WORDS)) if isinstance(said, str) else ""
 
     async def withdraw(self, pending: PendingCall) -> Before:
         """See that a call that was called off is made by no other process; what became of it where one has begun it."""
@@ -329,6 +358,9 @@ class TurnApproval:
             return Allow()
         if self.pending is None:
             self.pending = wanted
+            words = await self._approval.words(call)
+            if words and self.pending is wanted:
+                self.pending = wanted.model_copy(update={"words": words})
         return verdict
 
 

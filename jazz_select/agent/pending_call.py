@@ -36,6 +36,7 @@ class PendingCall(BaseModel):
         before: Whether the same call was made before in this flow: it was `done`, or failed and may have been
             (`unknown`).
         title: What users are told that the tool is called; its name in words where it is empty.
+        words: What it would do, as the tool says (`Tool.confirm`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,6 +51,7 @@ class PendingCall(BaseModel):
     reason: str = ""
     before: Before = ""
     title: str = ""
+    words: str = ""
 
     @classmethod
     def of(cls, call: ToolCall, *, flow: str, path: str, reason: str = "", before: Before = "") -> "PendingCall":
@@ -75,7 +77,8 @@ class PendingCall(BaseModel):
     def question(self) -> str:
         """What the user is asked: what would be done, and with which arguments."""
         given = ", ".join(f"{in_words(name)}: {_shown(value)}" for name, value in self.arguments.items())
-        call = f"{self.display_name}{f' ({given})' if given else ''}"
+        said = f": {self.words}" if self.words else ""
+        call = f"{self.display_name}{said}{f' ({given})' if given else ''}"
         return f"{_BEFORE[self.before]} {call}. Shall I go on, yes or no?"
 
     def is_same(self, other: "PendingCall") -> bool:

@@ -190,6 +190,7 @@ class SelectedFlows:
         pending: The call that is asked for once more, since the message said neither yes nor no.
         text: What is told already.
         resumed: The flow that is under way again.
+        about: Whether the message only asks or says something about the flow on top.
         reason: Why it came out so.
         error: What went wrong.
     """
@@ -202,6 +203,7 @@ class SelectedFlows:
     pending: PendingCall | None = None
     text: str = ""
     resumed: str = ""
+    about: bool = False
     reason: str = ""
     error: JazzSelectError | None = None
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from jazz_select.agent.answer import Titles, called_off, left_undone, told_of
 from jazz_select.agent.conversation import OpenFlow, after_selection
-from jazz_select.agent.flows.consent import Consent, consent
+from jazz_select.agent.flows.consent import Consent, consent, is_courtesy
 from jazz_select.agent.flows.said import folded_message, word_list
 from jazz_select.agent.flows.slots import Wanted, bare_answer, is_value, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
@@ -91,6 +91,8 @@ class TurnSelector:
         at_once = await self._settled(begun, pending) if pending is not None else None
         if at_once is None and active is not None:
             at_once = self._answered_at_once(begun, active, idle=idle)
+        if at_once is None and active is None and self._has_model and is_courtesy(request.message):
+            at_once = replace(begun, way="open", pending=pending, reason="it is thanks or a greeting")
         if at_once is not None:
             return at_once
         try:
@@ -192,7 +194,7 @@ class TurnSelector:
         )
         return _answered(begun, active, answers, way="run" if goes_on else "ask")
 
-    async def _as_chosen(  # noqa: PLR0911 - one way for each answer
+    async def _as_chosen(  # noqa: C901, PLR0911 - one way for each answer
         self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None, *, idle: bool
     ) -> SelectedFlows:
         """What a model has chosen: to go on, another flow, one that was parked, to call off, or none of them."""
@@ -202,6 +204,8 @@ class TurnSelector:
                 return await self._refused(begun, pending)
             if may_agree(request.message, pending):
                 return replace(begun, way="run" if pending.flow else "open", granted=pending)
+            if not found.names and not decision.called_off:
+                return _asked_again(replace(begun, way="ask"), pending)
         if decision.called_off:
             begun = await self._called_off(begun, decision.called_off, pending)
             if not found.names:
@@ -213,11 +217,18 @@ class TurnSelector:
                 return replace(begun, way="open", pending=pending, reason=begun.reason or why_open(found))
             return _asked_again(replace(begun, way="ask"), pending) if idle else replace(begun, way="run")
         if active is not None and idle and active.name in found.names:
-            heard = await self._heard(begun, active, chosen=True)
+            begun = await self._gone_on(begun, active, pending)
             if found.names == [active.name]:
-                return _asked_again(heard, pending) if heard.way == "ask" else heard
-            begun = heard
+                return begun
         return replace(begun, way="run", stack=_with(begun.stack, found.names, request, pending))
+
+    async def _gone_on(self, begun: SelectedFlows, active: OpenFlow, pending: PendingCall | None) -> SelectedFlows:
+        """A flow that waits and was chosen: it goes on by what the message gives; else what it says is answered."""
+        heard = await self._heard(begun, active, chosen=True)
+        gives_nothing = heard.stack == begun.stack and (pending is not None or bool(self._lacking(begun, active)))
+        if gives_nothing and self._has_model:
+            return replace(heard, way="open", about=True, pending=pending)
+        return _asked_again(heard, pending) if heard.way == "ask" else heard
 
     async def _called_off(self, begun: SelectedFlows, ids: Sequence[str], pending: PendingCall | None) -> SelectedFlows:
         """Without the flows that are called off; what is under way now is told."""
@@ -268,7 +279,8 @@ def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall
 
 def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way) -> SelectedFlows:
     """With what the user answered kept in the flow that waits for it."""
-    corrected = any(name in active.answers for name in answers) and not active.is_final
+    # Whatever was not asked for, and is said now, the steps that ran went without.
+    corrected = any(name in active.answers or name not in active.asks for name in answers) and not active.is_final
     known: dict[str, Any] = {"answers": {**active.answers, **answers}}
     # What was found by what is corrected now does not hold any more.
     flow = active.model_copy(update=known | ({"parts": {}, "pending": None} if corrected else {}))

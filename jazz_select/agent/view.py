@@ -22,6 +22,7 @@ CHOOSING_CHARS: Final = 3_000
 """The same, where it only has to choose."""
 _LONGEST_EARLIER: Final = 800
 _MOST_HEARD: Final = 8
+_MOST_DONE: Final = 2
 _CALLS_CHARS: Final = 8_000
 _LONGEST_FACT: Final = 500
 State = Literal["under way", "parked"]
@@ -60,6 +61,7 @@ class ConversationView:
         facts: What holds for every conversation, such as today's date.
         waits_for: The question that waits for a yes or a no, of a flow or without one.
         turn: Which turn of the conversation it is, from 1.
+        done: The names of the flows that were done last.
     """
 
     message: str
@@ -69,6 +71,7 @@ class ConversationView:
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     waits_for: str = ""
     turn: int = 1
+    done: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -90,6 +93,7 @@ class ConversationView:
             facts=request.facts,
             waits_for=waiting.question() if waiting is not None else "",
             turn=conversation.turns + 1,
+            done=tuple(dict.fromkeys(reversed(conversation.done)))[:_MOST_DONE],
         )
 
     @property
@@ -114,6 +118,7 @@ class ConversationView:
             ),
             facts=self.told_facts(),
             confirms=self.waits_for,
+            done=tuple(map(flow_id, self.done)),
         )
 
     def recent(self, chars: int = EARLIER_CHARS, *, each: int | None = None) -> tuple[list[Message], int]:

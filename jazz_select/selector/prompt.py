@@ -88,6 +88,7 @@ class Situation:
         under_way: The flows that it has begun, the one under way first. They are always offered, and can be called off.
         facts: What holds for every conversation, a line each.
         confirms: A question that waits for a yes or a no.
+        done: The ids of the flows that were done last: they are offered, since what is said next may be about them.
     """
 
     said: Sequence[Message] = ()
@@ -95,6 +96,7 @@ class Situation:
     under_way: Sequence[UnderWay] = ()
     facts: str = ""
     confirms: str = ""
+    done: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

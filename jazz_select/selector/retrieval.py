@@ -46,6 +46,11 @@ class Request:
         return () if self.situation is None else tuple(each.flow_id for each in self.situation.under_way)
 
     @property
+    def done(self) -> tuple[str, ...]:
+        """The ids of the flows that were done last."""
+        return () if self.situation is None else tuple(self.situation.done)
+
+    @property
     def blank(self) -> bool:
         """True where nothing is asked, now or before."""
         return _blank(self.query) and not self.summaries

@@ -221,9 +221,8 @@ class FlowSelector:
                 (narrowed,) = await self._narrower.recalled((request,), surroundings, only=only)
             else:
                 narrowed = await self._narrower.given(candidates, surroundings)
-            if request.under_way:
-                begun = [self._registry[each] for each in request.under_way if each in self._registry]
-                narrowed = narrowed.joined_by(begun)
+            if (also := (*request.under_way, *request.done)) and narrowed.candidates:
+                narrowed = narrowed.joined_by(self._registry[each] for each in also if each in self._registry)
             result = await self._chosen(request, narrowed, surroundings, began)
             if traced is not None:
                 note_selection(traced, enhanced_query, result)

@@ -23,7 +23,8 @@ from tests.vectors import EMBEDDER
 
 FLOWS: Final = Path(__file__).parents[2] / "flows"
 AGENT_ID: Final = "support"
-TOP_K: Final = 5
+TOP_K: Final = 8
+PROMPT_TOKENS: Final = 520
 SYSTEM: Final = "You work at the support desk of a shop. Answer in the customer's language, in a few plain sentences."
 
 
@@ -73,7 +74,7 @@ def desk_for(script: Script, tape: Tape, memory: ProceduralMemory) -> Desk:
     shop = Shop(today=day_of(script.facts))
     tools = shop_tools(shop)
     flows = registry()
-    selector = FlowSelector(tape, flows, memory, AGENT_ID, top_k=TOP_K)
+    selector = FlowSelector(tape, flows, memory, AGENT_ID, top_k=TOP_K, prompt_tokens=PROMPT_TOKENS)
     facts = {**script.facts, "today": day_of(script.facts).isoformat()}
     if email := script.context.get("email"):
         facts.setdefault("customer", f"signed in as {email}")

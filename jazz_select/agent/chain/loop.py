@@ -1,6 +1,6 @@
 """The loop of a chain: the model calls tools, hears what became of it, and goes on until it has its answer."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, cast
@@ -154,6 +154,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     claims: ClaimStore | None = None,
     call_id: Callable[[str, Mapping[str, Any]], str] | None = None,
     in_pieces: bool = False,
+    ends_with: Collection[str] = (),
 ) -> Chain:
     """What `run_chain` does, with its options as one value.
 
@@ -171,6 +172,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
             new.
         in_pieces: Whether the answer is told piece by piece, as `OutputText`, where the model may be read while it
             writes and has nothing to call: then all that it says is the answer.
+        ends_with: Tools whose call ends the chain, where the model has said its answer beside it.
     """
     given = as_messages(messages)
     toolbox = toolbox_of(tools)
@@ -190,6 +192,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     )
     in_pieces = in_pieces and options.on_event is not None and asker.client.streams and not ending.offered
     loop = _Loop(asker, runner, ending, given, options.chain_limit, tuple(begin_with), until_asked, in_pieces)
+    loop.ends_with = frozenset(ends_with)
     async with asker:
         with span("chain", "node") as traced:
             more = f" {ending.last}" if options.chain_limit == 1 else ""
@@ -213,6 +216,7 @@ class _Loop:
     begin_with: tuple[PlanStep, ...] = ()
     until_asked: bool = False
     in_pieces: bool = False
+    ends_with: frozenset[str] = frozenset()
     entries: list[Entry] = field(default_factory=list[Entry])
     records: list[CallRecord] = field(default_factory=list[CallRecord])
     notes: list[str] = field(default_factory=list[str])
@@ -273,7 +277,7 @@ class _Loop:
         """A piece of the answer, as the model writes it."""
         await tell(self.runner.on_event, OutputText(delta=piece))
 
-    async def _step(self, text: str, number: int) -> tuple[Chain | None, Message]:
+    async def _step(self, text: str, number: int) -> tuple[Chain | None, Message]:  # noqa: PLR0911 - one for each reply
         """The finished chain, or what the model is told next."""
         last = number >= self.last
         nothing = Message(role="user", content="")
@@ -302,6 +306,13 @@ class _Loop:
         else:
             made = await self.runner.run(read.calls, number)
         results = self._kept(made)
+        if (
+            read.text.strip()
+            and results[-1:]
+            and results[-1].tool in self.ends_with
+            and all(each.ok for each in results)
+        ):
+            return self._chain("answered", answer=as_text(read.text)), nothing
         more = self.ending.last if number + 1 >= self.last else ""
         return None, results_message(results, more)
 

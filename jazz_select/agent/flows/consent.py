@@ -133,6 +133,14 @@ def consent(message: str, tool: str = "", arguments: Mapping[str, Any] | None = 
     return _repeated(text, tool, arguments or {}) if tool else ""
 
 
+def is_courtesy(message: str) -> bool:
+    """Whether a message is nothing but thanks or a greeting."""
+    text = nfkc(message).replace("’", "'").casefold()
+    pieces = [piece.split() for piece in _PIECES.split(text)]
+    found = {kind for piece in pieces for kind, _ in _kinds(piece)} if len(text) <= _LONGEST else {"else"}
+    return found == {"polite"}
+
+
 def _repeated(text: str, tool: str, arguments: Mapping[str, Any]) -> Consent:
     """A yes or a "don't" that repeats what it was asked about, and says nothing more."""
     for phrase in sorted(_shown(arguments), key=len, reverse=True):

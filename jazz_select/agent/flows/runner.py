@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast
 from jazz_select.agent.conversation import Part, Ran
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
-from jazz_select.json_values import storable_fields, storable_text
+from jazz_select.json_values import shorter_text, storable_fields, storable_text
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint
 from jazz_select.routing.executor import FlowExecutor
@@ -33,7 +33,7 @@ _WORST: Final = {"done": 0, "blocked": 1, "active": 2, "open": 3, "waiting": 4, 
 ONE_OF: Final = "one of "
 """How the name of a step begins that is a choice between tools, which it lists."""
 _MOST_RAN: Final = 10
-_LONGEST_RAN: Final = 1_000
+LONGEST_RAN: Final = 1_200
 _LONGEST_GIVEN: Final = 300
 _MANUAL: Final = "it is a person's to do"
 _OPEN: Final = "which tool comes next is open"
@@ -143,42 +143,6 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
     return found
 
 
-def placed(parts: Mapping[str, Part], flow: BaseFlow) -> dict[str, Part]:
-    """How far each part has come, at the place that it has in the flow now.
-
-    A part is known by its flow's name, whatever its author put before it since. One that has no place any more is kept
-    at a place behind all others, where nothing runs: what was done in it stays told, and it may come back.
-    """
-    found: dict[str, Part] = {}
-    if "0" in parts:
-        _place(parts, "0", flow, "0", found)
-    return found
-
-
-def _place(parts: Mapping[str, Part], old: str, flow: BaseFlow | None, new: str, found: dict[str, Part]) -> None:
-    """Put the part of one place, and those in it, to another."""
-    within = (path.rpartition(".") for path in parts)
-    names = [part.name for part in flow.subflows] if flow is not None else []
-    was = {int(place): parts[f"{own}.{place}"].flow for own, _, place in within if own == old and place.isdecimal()}
-    was = {place: name or "".join(names[place : place + 1]) for place, name in was.items()}
-    unplaced = dict(enumerate(names))
-    moved: dict[int, int] = {}
-    for place, name in sorted(was.items(), key=lambda each: (names[each[0] : each[0] + 1] != [each[1]], each[0])):
-        same = [each for each, other in unplaced.items() if other == name]
-        if same:
-            moved[place] = place if place in same else same[0]
-            del unplaced[moved[place]]
-    behind = max(len(names), *(each + 1 for each in was)) if was else 0
-    for place in was:
-        to = moved.get(place, behind + place)
-        part = flow.subflows[to] if flow is not None and place in moved else None
-        _place(parts, f"{old}.{place}", part, f"{new}.{to}", found)
-    own = parts[old]
-    if own.branch is not None and own.branch in was:
-        own = own.model_copy(update={"branch": moved.get(own.branch)})
-    found[new] = own
-
-
 def steps_left(chain: Sequence[Step], done: Sequence[str]) -> list[tuple[str, Step]]:
     """The steps of a chain that are still to come, each with its name, whatever was put between them since."""
     gone = Counter(done)
@@ -216,11 +180,6 @@ def tools_named(flow: BaseFlow) -> Iterator[str]:
     yield from flow.tools
     for part in flow.subflows:
         yield from tools_named(part)
-
-
-def output_text(output: object) -> str:
-    """An output as a model is told of it later."""
-    return beginning(storable_text(output), _LONGEST_RAN)
 
 
 def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
@@ -289,7 +248,7 @@ class FlowRunner:
             begun = replace(begun, lost=_still((*lost, *before.lost), known))
             begun = replace(begun, done=before.done, left=before.left, branch=before.branch)
             begun = replace(begun, tool=before.tool, last=before.last)
-            if before.status == "done" and not _has_parts(flow, before):
+            if before.status == "done" and (not _has_parts(flow, before) or self._is_whole(flow, path)):
                 return begun
         with span(flow.name, "node") as traced:
             run = await _as_far(begun, self._run(flow, begun, before))
@@ -299,10 +258,10 @@ class FlowRunner:
         return run
 
     async def _run(self, flow: BaseFlow, begun: FlowRun, before: Part | None) -> FlowRun:
-        chain = chain_of(flow)
+        chain, is_whole = chain_of(flow), self._is_whole(flow, begun.path)
         if flow.manual:
             run = replace(begun, status="open", problem=_MANUAL)
-        elif before is not None and before.status in {"open", "active"} and not flow.composite:
+        elif is_whole or (before is not None and before.status in {"open", "active"} and not flow.composite):
             run = replace(begun, status="open", problem=_OPEN)  # its chain has ended and must not run again
         elif left := steps_left(chain, begun.done):
             run = await self._chained(flow, begun, left)
@@ -312,10 +271,19 @@ class FlowRunner:
             run = replace(begun, status="open", problem="its author gave it no chain of tools")
         if run.status == "done" and flow.composite:
             run = await _as_far(run, self._composite(flow, run))
-        mine = flow.manual or not flow.composite or _lacks_branch(flow, run)
+        mine = flow.manual or is_whole or not flow.composite or _lacks_branch(flow, run)
         if run.status == "open" and self._go_on is not None and mine:
             run = await _as_far(run, self._go_on(flow, run))
         return self._blocked(flow, run) if run.status == "open" else run
+
+    def _is_whole(self, flow: BaseFlow, path: str) -> bool:
+        """Whether a model goes on with a composite as one: its author wrote steps for it, and no part has a chain.
+
+        The steps say what is done before the parts, between them and after; whoever is told of one part alone knows
+        nothing of that.
+        """
+        begun = any(each.startswith(f"{path}.") for each in self._before)
+        return self._go_on is not None and flow.composite and bool(flow.steps) and not begun and not _has_chain(flow)
 
     def _blocked(self, flow: BaseFlow, run: FlowRun) -> FlowRun:
         """A flow that is open and that nobody goes on with: where it is a person's to do, or lacks the next tool."""
@@ -353,7 +321,8 @@ class FlowRunner:
         tried = [record for record in ran.records if record.attempts]
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]
         own = {**begun.own, **{name: value for record in good for name, value in _fields(record.output).items()}}
-        told = [self._told(each) for each in called]
+        refused = [each for each in tried[-1:] if self._may_go_on(each)]
+        told = [self._told(each) for each in (*called, *refused)]
         if self._made is not None:
             for each in told:
                 self._made(each)
@@ -380,7 +349,12 @@ class FlowRunner:
             return replace(waits, asks=last.missing, problem=last.error)
         if last.fault == "asked":
             return replace(run, status="waiting", records=tuple(good), tool=last.tool, problem=last.error)
-        return replace(run, status=ran.status, problem=last.error or _OPEN)
+        return replace(run, status="open" if refused else ran.status, problem=last.error or _OPEN)
+
+    def _may_go_on(self, record: StepRecord) -> bool:
+        """Whether a model may go on after a step that failed: its tool refused, and destroys nothing."""
+        refused = record.status == "failed" and record.fault == "tool" and not record.unknown
+        return self._go_on is not None and refused and not self._executor.tools[record.tool].destructive
 
     def _decides(self, flow: BaseFlow) -> Deciding | None:
         """Who chooses in the chain of a flow, where it is to be told what was done in it so far."""
@@ -404,7 +378,8 @@ class FlowRunner:
         return tool == step if isinstance(step, str) else tool in self._executor.tools
 
     def _told(self, record: StepRecord) -> Ran:
-        told = output_text(record.output) if record.status == "ok" else f"it ran: {record.error}"
+        unread = "it ran: " if record.fault == "output" else ""
+        told = shorter_text(record.output, LONGEST_RAN) if record.status == "ok" else f"{unread}{record.error}"
         tool = self._executor.tools[record.tool]
         ran = ran_of(tool, record.arguments, told, failed=record.status != "ok")
         # What the caller knows is for one turn: it is not kept.
@@ -480,6 +455,11 @@ async def _as_far(run: FlowRun, rest: Awaitable[FlowRun]) -> FlowRun:
 def _still(lost: Sequence[str], facts: Mapping[str, Any]) -> tuple[str, ...]:
     """Those that nothing has given again."""
     return tuple(name for name in dict.fromkeys(lost) if name not in facts)
+
+
+def _has_chain(flow: BaseFlow) -> bool:
+    """Whether it, or a part of it, has a chain of tools."""
+    return bool(chain_of(flow)) or any(map(_has_chain, flow.subflows))
 
 
 def _has_parts(flow: BaseFlow, before: Part) -> bool:

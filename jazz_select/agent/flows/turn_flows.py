@@ -6,9 +6,10 @@ from typing import Any, Final, cast
 
 from jazz_select.agent.answer import Titles
 from jazz_select.agent.chain.transcript import FlowChosen
-from jazz_select.agent.conversation import OpenFlow, Ran
+from jazz_select.agent.conversation import OpenFlow, Ran, placed
+from jazz_select.agent.flows.consent import is_courtesy
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
-from jazz_select.agent.flows.runner import FlowRun, FlowRunner, placed, progress_of, tools_named
+from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of, tools_named
 from jazz_select.agent.flows.said import folded_message
 from jazz_select.agent.flows.slots import HeardFacts, Wanted, from_words, wanted_of
 from jazz_select.agent.gate import AgentApproval, DestructionGate, Hold, TurnApproval
@@ -203,10 +204,15 @@ class TurnFlows:
             return replace(work, status="open", reason=work.reason or "no flow fits")
         approval = self._approval.turn(work.request.key, selected.granted, work.request.conversation.pending)
         view = ConversationView.of(work.request, work.stack, self._titles.flow)
-        talked = await self._loops.talk(view, "", None, FlowRun(flow="", path=""), approval)
+        top = work.stack.top if selected.about else None
+        flow, within = (self.flow(top.name), top.name) if top is not None else (None, "")
+        only_about = flow is not None
+        run = FlowRun(flow=within, path="")
+        near = () if flow is not None else tuple(self._near(work))
+        talked = await self._loops.talk(view, within, flow, run, approval, only_about=only_about, near=near)
         work = replace(work, notes=(*work.notes, *_unclaimed(approval)), calls=(*work.calls, *talked.ran))
         if talked.asked:
-            return replace(work, status="confirming", pending=approval.pending, chain=talked.chain)
+            return replace(work, status="confirming", pending=approval.pending, chain=talked.chain, said=talked.text)
         return replace(
             work,
             status="failed" if talked.error else _standing(work),
@@ -216,6 +222,16 @@ class TurnFlows:
             reason=str(talked.error) if talked.error else work.reason,
             error=talked.error or work.error,
         )
+
+    def _near(self, work: TurnWork) -> Iterator[str]:
+        """The tools that may have to do with a message: of calls that were made, and of flows that were recalled."""
+        if is_courtesy(work.request.message):
+            return
+        yield from (call.tool for call in reversed(work.request.conversation.calls))
+        selection = work.selected.selection
+        for candidate in selection.decision.candidates if selection is not None else ():
+            flow = self.flow(candidate.flow_name)
+            yield from tools_named(flow) if flow is not None else ()
 
     def _after(self, work: TurnWork, attempt: FlowAttempt, run: FlowRun, *, cut: bool) -> TurnWork:
         """What was done, with this flow. One that was `cut` by the end of the turn's time waits, to go on later."""
@@ -351,7 +367,7 @@ class TurnFlows:
         if talked.error is not None:
             return replace(run, status="active", ran=ran, problem=str(talked.error))
         status = "blocked" if talked.blocked else "done" if talked.finished else "active"
-        return replace(run, status=status, ran=ran, text=talked.chain.text, problem=talked.blocked)
+        return replace(run, status=status, ran=ran, text=talked.text, problem=talked.blocked)
 
     def _view(self, attempt: FlowAttempt, made: Sequence[Ran] = ()) -> ConversationView:
         return ConversationView.of(attempt.request, attempt.stack, self._titles.flow, (*attempt.made, *made))

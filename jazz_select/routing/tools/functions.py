@@ -45,6 +45,7 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     idempotent: bool = False,
     read_only: bool | None = None,
     title: str = "",
+    confirm: Callable[..., object] | None = None,
 ) -> Tool:
     """A tool from a function: its signature gives the arguments, its docstring the descriptions.
 
@@ -65,6 +66,7 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
         idempotent: Whether calling it twice does no more than calling it once.
         read_only: Whether it changes nothing; None where nobody says.
         title: What it is called before users, other than its name in words.
+        confirm: Says in words, for whoever is asked to agree, what a call with these arguments would do.
 
     Raises:
         ToolError: Its signature cannot be put as a JSON Schema; it says which parameter, and what to do about it.
@@ -93,6 +95,7 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
         idempotent=idempotent,
         read_only=read_only,
         title=title,
+        confirm=confirm,
     )
 
 
