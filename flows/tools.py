@@ -49,15 +49,24 @@ def shop_tools(shop: Shop) -> list[Tool]:
         *(shop.sign_out_everywhere, shop.block_card, shop.create_invoice_pdf, shop.create_payment_link),
         *(shop.pause_subscription, shop.update_subscription),
     )
-    final = (
-        *(shop.issue_refund, shop.refund_shipping_fee, shop.charge_difference, shop.cancel_order),
-        *(shop.release_payment, shop.remove_second_factor, shop.close_account, shop.cancel_subscription),
-    )
+    final = {  # with what says, before it is called, what it would do
+        shop.issue_refund: ("Refund", shop.say_refund),
+        shop.refund_shipping_fee: ("Refund of the delivery fee", shop.say_shipping_fee),
+        shop.charge_difference: ("Difference in price", shop.say_difference),
+        shop.cancel_order: ("Cancelling an order", shop.say_cancel),
+        shop.release_payment: ("Refund of a cancelled order", shop.say_release),
+        shop.remove_second_factor: ("Removing the device for sign-in codes", None),
+        shop.close_account: ("Closing the account", None),
+        shop.cancel_subscription: ("Ending a subscription", shop.say_end),
+    }
     return [
         *(tool_from_function(each, provider="shop", read_only=True) for each in reading),
         *(tool_from_function(each, provider="shop", read_only=False) for each in writing),
         *(tool_from_function(each, provider="shop", read_only=False, idempotent=True) for each in again),
-        *(tool_from_function(each, provider="shop", read_only=False, destructive=True) for each in final),
+        *(
+            tool_from_function(each, provider="shop", read_only=False, destructive=True, title=title, confirm=saying)
+            for each, (title, saying) in final.items()
+        ),
     ]
 
 

@@ -9,10 +9,11 @@ from flows.shop.desk import Desk
 from flows.shop.giftcards import GiftCards
 from flows.shop.orders import Orders
 from flows.shop.returns import Returns
+from flows.shop.saying import Saying
 from flows.shop.subscriptions import Subscriptions
 
 
-class Shop(Orders, Returns, Claims, Delivery, Catalogue, Accounts, Billing, GiftCards, Subscriptions, Desk):
+class Shop(Saying, Orders, Returns, Claims, Delivery, Catalogue, Accounts, Billing, GiftCards, Subscriptions, Desk):
     """One shop with a database of its own. Its tools may be called from any thread.
 
     In memory, and so anew each time, or in a file: `Shop("shop.db")` goes on as it was left, `reload()` takes back all

@@ -248,6 +248,13 @@ def cut_short(outcome: TurnOutcome, titles: Titles) -> TurnOutcome:
     )
 
 
+def done_so_far(work: TurnWork, titles: Titles) -> str:
+    """What was done in this turn for a flow that goes on, before a question of it; what only reads is not told."""
+    known = [each for each in work.calls if not each.failed and each.tool in titles.tools]
+    done = titles.named(each.tool for each in known if not titles.tools[each.tool].reads)
+    return f"Done: {done}." if done else ""
+
+
 def _done_and_doubtful(work: TurnWork, titles: Titles) -> list[str]:
     """Which calls of flows and models that did not end were made, in words, and of which nobody knows."""
     steps = [step for run in work.runs if run.status != "done" for step in run.steps]
@@ -318,7 +325,11 @@ class AnswerWriter:
         elif work.pending is not None:
             told = [
                 *(worded(run, titles, contact) for run in work.runs if run.status in {"done", "blocked"}),
-                *(run.text for run in work.runs[-1:] if run.status not in {"done", "blocked"}),
+                *(
+                    run.text or done_so_far(work, titles)
+                    for run in work.runs[-1:]
+                    if run.status not in {"done", "blocked"}
+                ),
                 work.pending.question(),
             ]
         elif top is not None and top.status != "active" and (not work.runs or not work.runs[-1].begun):

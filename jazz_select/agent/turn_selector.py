@@ -138,7 +138,7 @@ class TurnSelector:
         if said == "no" and (idle or not self._has_model):
             return self._off(begun, active)
         asked = ConversationView.of(begun.request, begun.stack, self._titles.flow).asked
-        if self._has_model and not idle and "?" in asked and (said or is_value(message)):
+        if self._has_model and not idle and (is_value(message) or (said and "?" in asked)):
             return replace(begun, way="run")  # the model that goes on with the flow has asked, and hears it
         return None
 

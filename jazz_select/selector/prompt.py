@@ -54,7 +54,7 @@ A detail that changes is no calling off.
 """
 CONFIRM_RULES: Final = """\
 10. <confirm> is a question of the assistant that waits for a yes or a no. Answer ["yes"] only if the message plainly \
-agrees to just that, ["no"] if it refuses it; if in doubt, neither.
+agrees to just that, ["no"] if it refuses it, also where that ends the wish; if in doubt, neither.
 """
 OFF: Final = "off-"
 """What stands before the id of a flow that is called off."""

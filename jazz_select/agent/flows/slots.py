@@ -121,6 +121,8 @@ class Wanted(NamedTuple):
     root: Schema
 
 
+_SPACED_NUMBER: Final = re.compile(r"\+?\(?\d[\d ()/.-]{3,30}")
+"""Such as a phone's."""
 _ANY_VALUE: Final = {"value": Wanted({"anyOf": [{"type": "number"}, {"type": "string"}]}, {})}
 
 
@@ -151,7 +153,7 @@ def bare_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
 
 def is_value(message: str) -> bool:
     """Whether a message is nothing but a value, of whatever name: a number, a date, an address, a word with a digit."""
-    return bool(bare_answer(_ANY_VALUE, message))
+    return bool(bare_answer(_ANY_VALUE, message)) or _SPACED_NUMBER.fullmatch(message.strip()) is not None
 
 
 def _read(name: str, want: Wanted, text: str, alone: bool) -> list[object]:  # noqa: FBT001
