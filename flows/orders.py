@@ -60,6 +60,7 @@ class CancelOrder(BaseFlow):
     tools = ["lookup_order", "cancel_order", "release_payment"]
     chain = tools
     reply = "Order {order_number}, {title}, is cancelled. {released} are back where you paid from by {back_on}."
+    aliases = ["Stornierung", "Bestellung stornieren"]
     steps = [
         "Find the order with lookup_order and read out what is in it, so that the right one is cancelled.",
         "If the status is 'placed' or 'packed', ask for a clear yes, then call cancel_order.",

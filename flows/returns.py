@@ -43,7 +43,7 @@ class RefundOrder(BaseFlow):
         "Find the order with lookup_order and ask which items go back, if there are several.",
         "Call check_return_window: 30 days from delivery, hygiene articles only unopened.",
         "Register the return with create_return and send the label along.",
-        "Say that issue_refund runs when the parcel reaches us, and that the money takes 3 to 5 working days then.",
+        "Schedule the refund with issue_refund, and say on which day the money is back, and where.",
         "Outside the window, decline kindly, and offer_store_credit if the item is unused.",
     ]
 
@@ -75,7 +75,6 @@ class ExchangeItem(BaseFlow):
         *("lookup_order", "check_return_window", "search_products", "check_stock", "create_exchange"),
         "charge_difference",
     ]
-    chain = ("lookup_order", "check_return_window", "check_stock", "create_exchange", "charge_difference")
     aliases = ["swap"]
     steps = [
         "Find the order with lookup_order and confirm the item, and the variant that is wanted instead.",
@@ -134,8 +133,6 @@ class ReturnStatus(BaseFlow):
         "Could you confirm that the warehouse has my parcel? I returned a tablet and I'm a little nervous about it.",
     ]
     tools = ["lookup_order", "lookup_return", "get_tracking", "lookup_refund", "hand_to_accounting"]
-    chain = ("lookup_return", "lookup_refund")
-    reply = "{refunded} for the return {return_number} will be on {account} by {refund_expected_on}."
     aliases = ["refund status"]
     steps = [
         "Find the return with lookup_order and lookup_return; follow its parcel with get_tracking if it is on its way.",

@@ -16,7 +16,8 @@ INSERT INTO customers VALUES
   ('gus@example.org', 'Gus Moreau', 'PayPal', '+32 470 555107', 'gus@example.org', 'active', NULL, 'none', 0, 0, NULL),
   ('hana@example.org', 'Hana Novak', 'Visa ending in 1881', '+49 151 5550108', 'hana@example.org', 'guest', NULL, 'none', 0, 0, NULL),
   ('ivo@example.org', 'Ivo Petrov', 'Mastercard ending in 6006', '+49 151 5550109', 'ivo@example.org', 'locked', 'fraud_team', 'none', 0, 0, NULL),
-  ('jo@example.org', 'Jo Lind', 'PayPal', '+49 151 5550110', 'jo@example.org', 'active', NULL, 'none', 0, 0, NULL);
+  ('jo@example.org', 'Jo Lind', 'PayPal', '+49 151 5550110', 'jo@example.org', 'active', NULL, 'none', 0, 0, NULL),
+  ('kim@example.org', 'Kim Adler', 'Visa ending in 3131', '+49 151 5550111', 'kim@example.org', 'active', NULL, 'none', 0, 0, NULL);
 
 CREATE TABLE addresses (number TEXT PRIMARY KEY, email TEXT NOT NULL REFERENCES customers, kind TEXT NOT NULL, address TEXT NOT NULL);
 INSERT INTO addresses VALUES
@@ -121,6 +122,8 @@ INSERT INTO orders VALUES
   ('60134', 'dina@example.org', 'delivered', '2025-06-04', '2025-06-10', '2025-06-10', 'TR-1134', 'Am Markt 3, 50667 Koeln, DE', 'standard', 490, 0),
   ('60135', 'emil@example.org', 'delivered', '2025-05-28', '2025-06-03', '2025-06-03', 'TR-1135', 'Gartenstrasse 22, 10115 Berlin, DE', 'standard', 490, 0),
   ('60136', 'ben@example.org', 'delivered', '2025-06-03', '2025-06-07', '2025-06-07', 'TR-1136', 'Hafenstrasse 7, 20359 Hamburg, DE', 'standard', 490, 0),
+  ('60137', 'kim@example.org', 'delivered', '2025-06-04', '2025-06-07', '2025-06-07', 'TR-1137', 'Am Hang 8, 04109 Leipzig, DE', 'standard', 0, 0),
+  ('60139', 'kim@example.org', 'shipped', '2025-05-28', '2025-06-03', NULL, 'TR-1139', 'Am Hang 8, 04109 Leipzig, DE', 'standard', 0, 0),
   ('60138', 'dina@example.org', 'shipped', '2025-05-27', '2025-06-02', NULL, 'TR-1138', 'Am Markt 3, 50667 Koeln, DE', 'standard', 0, 0),
   ('60140', 'ben@example.org', 'shipped', '2025-06-08', '2025-06-12', NULL, 'TR-1140', 'Hafenstrasse 7, 20359 Hamburg, DE', 'standard', 0, 0),
   ('60141', 'hana@example.org', 'placed', '2025-06-11', '2025-06-16', NULL, NULL, 'Ufer 1, 20359 Hamburg, DE', 'standard', 490, 0),
@@ -155,7 +158,8 @@ INSERT INTO order_items (order_number, sku, quantity, price, opened) VALUES
   ('60143', 'LMP-F', 1, 11900, 0),
   ('60144', 'LMP-9', 1, 5900, 0),
   ('60146', 'HP-300', 1, 17900, 0),
-  ('60147', 'SPK-1', 1, 8900, 0);
+  ('60147', 'SPK-1', 1, 8900, 0),
+  ('60137', 'LMP-9', 1, 5900, 1), ('60139', 'RUG-1', 1, 12900, 0);
 
 CREATE TABLE more_parcels (tracking TEXT PRIMARY KEY, order_number TEXT NOT NULL REFERENCES orders);
 INSERT INTO more_parcels VALUES ('TR-2098', '60098');
@@ -170,6 +174,8 @@ INSERT INTO scans VALUES
   ('TR-1131', '2025-06-04', 'delivered to a neighbour', '2025-06-04'),
   ('TR-1133', '2025-06-05', 'delivered, signed for by Miller', '2025-06-05'),
   ('TR-1134', '2025-06-10', 'delivered to the front door', '2025-06-10'),
+  ('TR-1137', '2025-06-07', 'delivered to the front door', '2025-06-07'),
+  ('TR-1139', '2025-05-31', 'at the parcel centre of Kassel', '2025-06-03'),
   ('TR-1138', '2025-05-30', 'at the parcel centre of Hagen', '2025-06-02'),
   ('TR-1140', '2025-06-09', 'left the warehouse', '2025-06-12'),
   ('TR-1140', '2025-06-10', 'at the parcel centre of Leipzig', '2025-06-12'),
@@ -202,6 +208,8 @@ INSERT INTO charges VALUES
   ('CH-40016', '60135', '', 10390, 'booked', '2025-05-28', 'Visa ending in 9001'),
   ('CH-40017', '60136', '', 3090, 'booked', '2025-06-03', 'PayPal'),
   ('CH-40018', '60138', '', 12900, 'booked', '2025-05-27', 'Mastercard ending in 5454'),
+  ('CH-30026', '60137', '', 5900, 'booked', '2025-06-04', 'Visa ending in 3131'),
+  ('CH-30027', '60139', '', 12900, 'booked', '2025-05-28', 'Visa ending in 3131'),
   ('CH-40019', '60140', '', 4900, 'booked', '2025-06-08', 'PayPal'),
   ('CH-40020', '60141', '', 3290, 'booked', '2025-06-11', 'Visa ending in 1881'),
   ('CH-40021', '60142', '', 19200, 'booked', '2025-06-10', 'Mastercard ending in 5454'),

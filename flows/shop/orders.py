@@ -275,11 +275,13 @@ class Orders(Rules):
     ) -> tuple[list[sqlite3.Row], sqlite3.Row]:
         """The one order that holds an item, and its article; never one of several."""
         wanted = words(item) - _NEVER_MEANT
+        joined = words("".join(each for each in item.split() if words(each) - _NEVER_MEANT))  # tooth brush: toothbrush
         fitting = [
             (row, line)
             for row in rows
             for line in self._lines(row["number"])
-            if wanted and wanted <= words(f"{line['title']} {line['brand']} {line['sku']}")
+            for called in [words(f"{line['title']} {line['brand']} {line['sku']}")]
+            if wanted and (wanted <= called or joined <= called)
         ]
         found = [each for each in fitting if each[0] in named]
         if not found:

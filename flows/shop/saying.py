@@ -14,7 +14,10 @@ class Saying(Orders, Returns, Delivery, Billing, Subscriptions):
     def say_refund(self, return_number: str) -> str:
         """What would be paid back, for what, and where to."""
         order, amount = self._owed(return_number)
-        return f"{euros(amount)} for {self._held(order)} go back to {self._order(order)['account']}"
+        case = {"R": "returns", "L": "claims"}.get(return_number.partition("-")[0])
+        row = self._maybe(f"SELECT sku FROM {case} WHERE number = :number", number=return_number) if case else None  # noqa: S608
+        what = f"{self._line(order, row['sku'])['title']} (order {order})" if row is not None else self._held(order)
+        return f"{euros(amount)} for {what} go back to {self._order(order)['account']}"
 
     def say_shipping_fee(self, order_number: str) -> str:
         """Likewise, of the fee of an express delivery."""

@@ -198,7 +198,7 @@ class TurnSelector:
         answers = {
             name: value
             for name, value in heard.values.items()
-            if active.answers.get(name) != value and (name in active.asks or not _is_found(active, value))
+            if active.answers.get(name) != value and (name in active.asks or not _is_found(active, name, value))
         }
         if not self._has_model and not chosen and not _names_a_flow(begun):
             answers = plain_answer(self._lacking(begun, active), begun.request.message)
@@ -279,9 +279,12 @@ class TurnSelector:
         return own if set(found.names) & set(request.conversation.done) else found
 
 
-def _is_found(active: OpenFlow, value: object) -> bool:
-    """Whether what was found for a flow already has this: then who says it corrects nothing."""
-    found = set(stems(" ".join(storable_text(part.facts) for part in active.parts.values())))
+def _is_found(active: OpenFlow, name: str, value: object) -> bool:
+    """Whether what was found for a flow already has this, by its name or else in a text: then it corrects nothing."""
+    facts = {each: fact for part in active.parts.values() for each, fact in part.facts.items()}
+    if name in facts:
+        return facts[name] == value
+    found = set(stems(" ".join(fact for fact in facts.values() if isinstance(fact, str))))
     wanted = stems(storable_text(value))
     return bool(wanted) and found.issuperset(wanted)
 

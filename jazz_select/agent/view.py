@@ -75,12 +75,18 @@ class ConversationView:
 
     @classmethod
     def of(
-        cls, request: TurnRequest, stack: FlowStack, title: Callable[[str], str], made: tuple[Ran, ...] = ()
+        cls,
+        request: TurnRequest,
+        stack: FlowStack,
+        title: Callable[[str], str],
+        made: tuple[Ran, ...] = (),
+        *,
+        agreed: bool = False,
     ) -> "ConversationView":
-        """The view of a turn, with the calls that were made in it so far."""
+        """The view of a turn, with the calls that were made in it so far; once a call was agreed to, it waits no more."""
         conversation = request.conversation
         top = stack.top
-        waiting = conversation.pending
+        waiting = None if agreed else conversation.pending
         flows = tuple(
             _in_view(each, title, "under way" if each is top else "parked", waiting if each is top else None)
             for each in reversed(stack.flows)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from jazz_select.agent.answer import Titles
-from jazz_select.agent.chain.transcript import FlowChosen
+from jazz_select.agent.chain.transcript import FlowChosen, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran, placed
 from jazz_select.agent.flows.consent import is_courtesy
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
@@ -255,6 +255,8 @@ class TurnFlows:
             stack = stack.with_top(progress.model_copy(update={"status": status}))
         replies = attempt.replies
         pending = None if run.status == "done" or run.status in _ENDED else attempt.approval.pending
+        if pending is None and run.status == "active" and _only_said(attempt):
+            pending = attempt.request.conversation.pending  # the question stands: nothing else was called
         return replace(
             work,
             stack=stack,
@@ -376,7 +378,13 @@ class TurnFlows:
         return replace(run, status=status, ran=ran, text=talked.text, problem=talked.blocked)
 
     def _view(self, attempt: FlowAttempt, made: Sequence[Ran] = ()) -> ConversationView:
-        return ConversationView.of(attempt.request, attempt.stack, self._titles.flow, (*attempt.made, *made))
+        return ConversationView.of(
+            attempt.request,
+            attempt.stack,
+            self._titles.flow,
+            (*attempt.made, *made),
+            agreed=attempt.approval.granted is not None,
+        )
 
     def _tools_of(self, flow: BaseFlow) -> Iterator[Tool]:
         """The connected tools that a flow and its parts name, in their order."""
@@ -390,6 +398,15 @@ def _standing(work: TurnWork) -> TurnStatus:
     if work.pending is not None or top is None:
         return work.status
     return "active" if top.status == "active" else "waiting"
+
+
+def _only_said(attempt: FlowAttempt) -> bool:
+    """Whether a call of this flow waits for a yes that was not given, and the model has called nothing since."""
+    waiting, approval = attempt.request.conversation.pending, attempt.approval
+    if waiting is None or waiting.flow != attempt.open_flow.name or approval.granted is not None:
+        return False
+    entries = [each for reply in attempt.replies for each in reply.chain.entries]
+    return bool(attempt.replies) and not any(isinstance(each, ToolRequest) for each in entries)
 
 
 def _unclaimed(approval: TurnApproval) -> tuple[str, ...]:

@@ -128,6 +128,7 @@ MEANT: dict[str, tuple[str, str, str, str, str | None]] = {
     "by an item among others": (ADA, "", "the wool jumper I ordered", "60098", "JU-M"),
     "by number and an item in it": (ADA, "60098", "toothbrush", "60098", "TB-1"),
     "an order of several has no one article": (ADA, "60098", "", "60098", None),
+    "by a word that some write as two": (BEN, "", "my tooth brush", "60140", "TB-1"),
     "several of a thing": (DINA, "", "teapots", "60134", "TEA-2"),
     "by brand": (BEN, "", "Fjord rug", "60127", "RUG-2"),
     "a basket is not the latest order": (GUS, "", "", "60090", "GC-50"),

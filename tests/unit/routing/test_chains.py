@@ -78,7 +78,7 @@ def test_every_chain_of_the_pack_names_connected_tools(pack: FlowRegistry) -> No
         for step in chain
         for name in ([step] if isinstance(step, str) else getattr(step, "candidate_tools", []))
     }
-    assert sum(map(bool, chains.values())) >= 4
+    assert sum(map(bool, chains.values())) >= 3
     assert named <= set(tools)
 
 
@@ -110,15 +110,6 @@ RUNS: list[tuple[str, dict[str, Any], str, list[tuple[str, Tier]]]] = [
         {"email": "ben@example.org"},
         "open",
         [("lookup_order", Tier.DETERMINISTIC), ("check_return_window", Tier.DETERMINISTIC), ("", Tier.OPEN)],
-    ),
-    (
-        "exchange_item",
-        {"email": "cleo@example.org", "order_number": "60131", "wanted_sku": "JU-M"},
-        "ok",
-        [
-            (name, Tier.DETERMINISTIC)
-            for name in ("lookup_order", "check_return_window", "check_stock", "create_exchange", "charge_difference")
-        ],
     ),
     (
         "cancel_order",
