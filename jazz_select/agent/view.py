@@ -83,7 +83,7 @@ class ConversationView:
         *,
         agreed: bool = False,
     ) -> "ConversationView":
-        """The view of a turn, with the calls that were made in it so far; once a call was agreed to, it waits no more."""
+        """The view of a turn, with the calls that were made in it so far; a call that was agreed to waits no more."""
         conversation = request.conversation
         top = stack.top
         waiting = None if agreed else conversation.pending

@@ -63,8 +63,8 @@ _CALLS: Final = (
     "with other arguments; what has an effect is not to be repeated:"
 )
 _WAITING: Final = (
-    "WAITING FOR THE USER'S YES, which this message did not give; if it asks something, answer that and call nothing: the "
-    "question is repeated behind your answer. Call something else only if the user wants it otherwise:"
+    "WAITING FOR THE USER'S YES, which this message did not give; if it asks something, answer that and call nothing: "
+    "the question is repeated behind your answer. Call something else only if the user wants it otherwise:"
 )
 _OTHERS: Final = "OTHER WISHES of the user, not to be worked on now, nor to be dropped:"
 _FACTS: Final = "KNOWN:"
