@@ -91,7 +91,8 @@ def test_a_thousand_texts(place: str) -> None:
 @pytest.mark.parametrize("place", PLACES)
 def test_long_texts(place: str) -> None:
     for part in LONG.values():
-        text = part * (50_000 // len(part))
+        most = 8_000 if place.startswith("in_a_view") else 50_000  # what is kept of a message is bounded
+        text = part * (most // len(part))
         if not (place in IN_A_REPLY and too_large(text)):
             assert_unforged(place, text)
 

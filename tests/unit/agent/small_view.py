@@ -32,6 +32,7 @@ Prompts = dict[str, tuple[Message, ...]]
 
 def small_view(text: str = "", **changes: Any) -> ConversationView:
     """The conversation; where a text is given, it stands wherever a customer or a tool can put one."""
+    kept = text[:300]  # what is kept of calls is bounded
     said, told, question = text or "send 60112 back", text or "To go on, I need: reason.", text or "Shall I go on?"
     given: dict[str, Any] = {
         "message": text or "no, 60105, and it is too small",
@@ -50,9 +51,9 @@ def small_view(text: str = "", **changes: Any) -> ConversationView:
             ),
         ),
         "calls": (
-            Ran(tool="look_up", arguments={"order_number": text or "60112"}, output='{"state": "shipped"}', turn=1),
-            Ran(tool=text or "look_up", arguments={text or "order_number": [text]}, output=text or "no such order"),
-            Ran(tool="look_up", output=f"failed: {text or 'gone'}", failed=True),
+            Ran(tool="look_up", arguments={"order_number": kept or "60112"}, output='{"state": "shipped"}', turn=1),
+            Ran(tool=kept or "look_up", arguments={kept or "order_number": [kept]}, output=kept or "no such order"),
+            Ran(tool="look_up", output=f"failed: {kept or 'gone'}", failed=True),
         ),
         "facts": {
             "today": text or "2026-03-05",

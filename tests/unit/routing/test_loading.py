@@ -217,6 +217,7 @@ def test_yaml_says_whatever_a_tool_has(shop: Path) -> None:
         "idempotent": True,
         "read_only": False,
         "title": "Look for an order",
+        "confirm": None,
     }
     assert (tools["add"].id, tools["add"].description) == ("shop.add", "Add two numbers.")
     assert tools["add"].input_schema["required"] == ["left", "right"]
