@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, PlanStep, Tool, ToolCall, run_plan
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, flow_id
-from tests.unit.agent.turns import composed, obj, selector_of, shop_of
+from tests.unit.agent.turns import agent_of, composed, destroyer, obj, selector_of, shop_of
 from tests.unit.selector.shop import metadata
 
 POLICIES = ("destructive", "always", "never")
@@ -421,3 +422,45 @@ async def test_the_agents_own_tool_for_ending_a_flow_is_never_asked_about() -> N
     model = ScriptedModel(end, "All done.")
     result = await at_an_agent(pays([]), steps=False, model=model, approval="always").turn("pays")
     assert (result.status, result.text) == ("done", "All done.")
+
+
+def says(number: str) -> str:
+    return f"the cut on Friday\n(no. {number})"
+
+
+async def says_later(number: str) -> str:
+    return "the cut on Friday"
+
+
+def says_much(number: str) -> str:
+    return "x" * 100_000
+
+
+def falls(number: str) -> str:
+    raise LookupError(number)
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(
+    ("confirm", "said"),
+    [
+        pytest.param(says, "Cancel: the cut on Friday (no. A-17)", id="in one line"),
+        pytest.param(says_later, "Cancel: the cut on Friday", id="async"),
+        pytest.param(says_much, f"Cancel: {'x' * 300}", id="long"),
+        pytest.param(falls, "Cancel", id="it fails"),
+        pytest.param(int, "Cancel", id="it takes something else"),
+        pytest.param(None, "Cancel", id="none"),
+    ],
+)
+async def test_a_question_has_the_words_of_the_tool(confirm: Any, said: str) -> None:
+    log: list[str] = []
+    tool = replace(destroyer("cancel", log, number="string"), confirm=confirm)
+    agent = agent_of(shop_of(("off", ("cancel",))), [tool], "off", approval="destructive")
+    asked = await agent.turn("off", context={"number": "A-17"})
+    assert (asked.status, log) == ("confirming", [])
+    assert asked.text.startswith(f"This would be done next: {said}")
+    assert asked.text.endswith("(number: A-17). Shall I go on, yes or no?")
+    assert len(asked.text) < 1_000
+    again = Conversation.from_json(asked.conversation.to_json())
+    done = await agent.turn("yes", again, context={"number": "A-17"})
+    assert (done.status, log) == ("done", ["cancel A-17"])
