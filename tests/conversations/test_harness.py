@@ -27,7 +27,13 @@ from tests.unit.agent.turns import shop_of
 from tests.unit.selector.shop import metadata
 
 CHAIN = ("lookup_order", "cancel_order", "release_payment")
-CANCELLED: dict[str, Any] = {"orders": {"changed": [{"number": "60144", "status": "cancelled"}]}}
+ASKED = ("lookup_order", "get_tracking", "check_return_window", "lookup_refund")
+CANCELLED: dict[str, Any] = {
+    "orders": {"changed": [{"number": "60144", "status": "cancelled"}]},
+    "cancellations": {"added": [{"order_number": "60144", "released": 1}]},
+    "charges": {"changed": [{"order_number": "60144", "status": "released"}]},
+    "products": {"changed": [{"sku": "LMP-9", "stock": 12}]},
+}
 WISHED: dict[str, Any] = {"effects": CANCELLED, "entities": [60144], "says": ["Order 60144 is off"], "status": "done"}
 
 
@@ -44,10 +50,11 @@ def counter(reply: str = "Order {order_number} is off.") -> Desk:
 
 
 def window(tape: Tape) -> Desk:
-    """A desk without a flow, where a model says all."""
-    registry, shop = shop_of(("call_off", CHAIN)), Shop()
+    """A desk without a flow, where a model says all, with so few tools that it is shown each."""
+    registry, shop = shop_of(), Shop()
     selector = FlowSelector(None, registry, ListMemory([]), "support")
-    return Desk(Agent(selector, shop_tools(shop), tape, hooks=[tape]), shop, frozenset())
+    tools = [tool for tool in shop_tools(shop) if tool.name in ASKED]
+    return Desk(Agent(selector, tools, tape, hooks=[tape]), shop, frozenset())
 
 
 def script_of(folder: Path, expect: Mapping[str, Any], *said: str, each: Mapping[str, Any] | None = None) -> Script:
@@ -103,16 +110,10 @@ async def test_what_is_not_as_it_should_be_is_told(
     script = script_of(tmp_path, WISHED | changed if whole else WISHED, each=None if whole else WISHED | changed)
     played = await play(script, Tape(script.cassette), counter())
     found = problems(played)
-    assert any(each.kind == kind and _matches(told, each.text) for each in found), found
+    assert any(each.kind == kind and re.search(told, each.text) for each in found), found
     tally = Tally()
     tally.add(played)
     assert tally.counts[kind]  # pyright: ignore[reportArgumentType] - one of the kinds
-
-
-def _matches(pattern: str, text: str) -> bool:
-    with pytest.raises(AssertionError, match=pattern):
-        raise AssertionError(text)
-    return True
 
 
 async def test_a_name_of_the_inside_is_never_said(tmp_path: Path) -> None:
