@@ -187,6 +187,7 @@ class TurnSelector:
     async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
         """Whether a message that is about nothing else lets a flow that waits go on."""
         heard = await self._running.found(begun, active)
+        begun = replace(begun, unsaid={active.name: heard.unsaid})
         message = begun.request.message.casefold()
         unclear = {
             name: values
