@@ -159,7 +159,7 @@ async def test_a_number_that_is_said_over_and_over_is_read_once(text: str, value
     part = {"type": "integer"}
     wanted = {"count": Wanted(part, {"type": "object", "properties": {"count": part}})}
     model = ScriptedModel(json.dumps({"count": value}))
-    assert await from_words(model, wanted, [text]) == ({"count": value} if found else {})
+    assert (await from_words(model, wanted, [text])).values == ({"count": value} if found else {})
 
 
 @pytest.mark.parametrize("count", [100, 101, 400])
