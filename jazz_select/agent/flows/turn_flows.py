@@ -292,7 +292,7 @@ class TurnFlows:
             which = f"which is meant is not clear: {', '.join(unclear)}"
             return replace(begun, status="waiting", asks=tuple(unclear), choices=unclear, problem=which)
         hold = None if flow.manual else self._gate.held_by_change(top, flow)
-        hold = hold or (None if flow.manual else await self._held_by_name(attempt, flow))
+        hold = hold or (None if flow.manual else self._held_by_name(attempt, flow))
         if hold is not None:
             return replace(begun, status="waiting", problem=hold.problem, named=hold.named, changed=hold.changed)
 
@@ -347,7 +347,7 @@ class TurnFlows:
             await self._filled(attempt, _unset(tools, known))
         return attempt.unclear
 
-    async def _held_by_name(self, attempt: FlowAttempt, flow: BaseFlow) -> Hold | None:
+    def _held_by_name(self, attempt: FlowAttempt, flow: BaseFlow) -> Hold | None:
         """Why the gate holds a flow for what the user named, where no input was meant by it."""
         top = attempt.open_flow
         known = {**top.answers, **attempt.request.context}
