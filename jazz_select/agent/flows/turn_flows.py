@@ -54,7 +54,7 @@ class FlowAttempt:
         open_flow: How far it has come before.
         approval: Who lets calls pass in this turn.
         answers: What was found in the user's words.
-        looked_for: The inputs that were looked for in the user's words.
+        looked_for: The inputs that were looked for in the user's words in this turn, also before it was run.
         unclear: What was said of an input in several ways of which nothing tells which is meant.
         replies: What models made of it, in the order in which they ended.
         made: The calls that were made in the turn, those of flows before this one included.
