@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from jazz_select.selector.select import FlowSelector
     from jazz_select.settings import Settings
 
-"""Tools that a message names, and the characters of each."""
-
 
 async def sync_registry(  # noqa: PLR0913 - a published signature, and options with a name
     memory: "ProceduralMemory",
@@ -46,8 +44,7 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
         progress: Called with (flows written, flows to write) after each batch.
         cases: Labelled requests, (text, flow name); they make confidence better, and it does without.
         tools: The tools that there are, as an agent takes them: a flow that names another is an error, as it is where
-            an agent is made. Where they are
-            not given, the report notes that nobody looked.
+            an agent is made. Where they are not given, the report notes that nobody looked.
         allow_empty: Delete all flows of the agent where the registry has none. Mostly an empty registry means that
             the flow modules were not imported, or that `registry=` was forgotten, so it must be said.
         allow_delete: Delete flows that the registry does not have also where they are more than 5, and more than half

@@ -70,14 +70,14 @@ class Titles:
 def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
     """What a user is told of a run: what a model said, the flow's `reply` with what is known, or that it is done.
 
+    A flow may have a text `reply` with names of facts in braces, such as "{refunded_cents} cents go to {account}.". It
+    is used where the flow is done and every fact of it is known. Nothing else that a tool returned is told, since
+    nobody said that it is for users: it is in the result's `runs`. What went wrong inside is in its `reason`.
+
     Args:
         run: The run.
         titles: What things are called.
         contact: Whom users are told to turn to where it cannot be done here.
-
-    A flow may have a text `reply` with names of facts in braces, such as "{refunded_cents} cents go to {account}.". It
-    is used where the flow is done and every fact of it is known. Nothing else that a tool returned is told, since
-    nobody said that it is for users: it is in the result's `runs`. What went wrong inside is in its `reason`.
     """
     if run.text and not run.parts:
         return run.text

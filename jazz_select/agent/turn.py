@@ -191,6 +191,7 @@ class SelectedFlows:
         text: What is told already.
         resumed: The flow that is under way again.
         about: Whether the message only asks or says something about the flow on top.
+        unsaid: Flow to what of it was looked for in the user's words in this turn already, and is not in them.
         reason: Why it came out so.
         error: What went wrong.
     """
@@ -204,6 +205,7 @@ class SelectedFlows:
     text: str = ""
     resumed: str = ""
     about: bool = False
+    unsaid: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     reason: str = ""
     error: JazzSelectError | None = None
 

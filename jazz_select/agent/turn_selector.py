@@ -137,7 +137,7 @@ class TurnSelector:
         if idle and said == "yes" and set(active.asks) <= _known(begun, active).keys():
             return _answered(begun, self._gate.agreed(active), {}, way="run")
         if said == "no" and (idle or not self._has_model):
-            return self._off(begun, active)
+            return self._off(begun, [active])
         asked = ConversationView.of(begun.request, begun.stack, self._titles.flow).asked
         if self._has_model and not idle and (is_value(message) or (said and "?" in asked)):
             return replace(begun, way="run")  # the model that goes on with the flow has asked, and hears it
@@ -155,15 +155,22 @@ class TurnSelector:
         active = begun.stack.top
         became = told_of(pending, await self._approval.withdraw(pending))
         if active is not None and pending.flow:
-            off = self._off(begun, active)
-            return replace(off, text=became or off.text)
+            return self._off(begun, [active], told=became)
         return replace(begun, way="ask", text=became or left_undone(pending))
 
-    def _off(self, begun: SelectedFlows, active: OpenFlow) -> SelectedFlows:
-        """The flow under way is called off; asked for again, it goes on where it was if something was destroyed."""
-        stack = begun.stack.without_top(self._gate.kept(active))
-        resumed = stack.top.name if stack.top else ""
-        return replace(begun, way="ask", stack=stack, text=called_off(active, self._titles), resumed=resumed)
+    def _off(self, begun: SelectedFlows, off: Sequence[OpenFlow], *, told: str = "") -> SelectedFlows:
+        """Without these flows, the latest first; one that destroyed something goes on from there if asked for again.
+
+        What is `told` of the first stands in the place of its usual words.
+        """
+        texts = [called_off(each, self._titles) for each in off]
+        if told:
+            texts[0] = told
+        kept = tuple(flow for each in off for flow in self._gate.kept(each))
+        flows = tuple(each for each in begun.stack.flows if not any(each is gone for gone in off))
+        stack = FlowStack(flows, (*begun.stack.failed, *kept))
+        resumed = stack.top.name if stack.top is not None else ""
+        return replace(begun, way="ask", stack=stack, text="\n\n".join(texts), resumed=resumed)
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
         unasked = not self._approval.before_it_destroys and any(
@@ -187,6 +194,7 @@ class TurnSelector:
     async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
         """Whether a message that is about nothing else lets a flow that waits go on."""
         heard = await self._running.found(begun, active)
+        begun = replace(begun, unsaid={active.name: heard.unsaid})
         message = begun.request.message.casefold()
         unclear = {
             name: values
@@ -246,16 +254,12 @@ class TurnSelector:
         return _asked_again(heard, pending) if heard.way == "ask" else heard
 
     async def _called_off(self, begun: SelectedFlows, ids: Sequence[str], pending: PendingCall | None) -> SelectedFlows:
-        """Without the flows that are called off; what is under way now is told."""
+        """Without the flows that a model says are called off, nor the call that waits for one of them."""
         off = [each for each in reversed(begun.stack.flows) if flow_id(each.name) in ids]
-        texts = [called_off(each, self._titles) for each in off]
+        became = ""
         if pending is not None and any(each.name == pending.flow for each in off):
             became = told_of(pending, await self._approval.withdraw(pending))
-            texts = [became or texts[0], *texts[1:]]
-        kept = tuple(flow for each in off for flow in self._gate.kept(each))
-        stack = FlowStack(tuple(each for each in begun.stack.flows if each not in off), (*begun.stack.failed, *kept))
-        back = stack.top.name if stack.top is not None else ""
-        return replace(begun, way="ask", stack=stack, text="\n\n".join(texts), resumed=back)
+        return self._off(begun, off, told=became)
 
     async def _found(self, begun: SelectedFlows, *, alone: bool) -> FlowSelectionResult:
         """By the message alone where that says enough, or has to; else with what was said before.

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from jazz_select.agent.conversation import OpenFlow, Ran, Said
+from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import FlowStack, TurnRequest
 from jazz_select.json_values import storable_text
 from jazz_select.selector.prompt import Situation, UnderWay
@@ -38,7 +39,6 @@ class FlowInView:
         state: `under way`, or `parked` until that one is done.
         wanted: What the user said when it was chosen.
         waits_for: What it waits for, in words; empty where it waits for whatever is said next.
-        confirms: Whether that is a yes or a no.
     """
 
     name: str
@@ -46,7 +46,6 @@ class FlowInView:
     state: State
     wanted: str = ""
     waits_for: str = ""
-    confirms: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +59,6 @@ class ConversationView:
         calls: The calls of tools that were made, with arguments and results, the earliest first.
         facts: What holds for every conversation, such as today's date.
         waits_for: The question that waits for a yes or a no, of a flow or without one.
-        turn: Which turn of the conversation it is, from 1.
         done: The names of the flows that were done last.
     """
 
@@ -70,7 +68,6 @@ class ConversationView:
     calls: tuple[Ran, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     waits_for: str = ""
-    turn: int = 1
     done: tuple[str, ...] = ()
 
     @classmethod
@@ -98,7 +95,6 @@ class ConversationView:
             calls=(*conversation.calls, *made),
             facts=request.facts,
             waits_for=waiting.question() if waiting is not None else "",
-            turn=conversation.turns + 1,
             done=tuple(dict.fromkeys(reversed(conversation.done)))[:_MOST_DONE],
         )
 
@@ -169,17 +165,10 @@ class ConversationView:
         return "\n".join(lines)
 
 
-def _in_view(flow: OpenFlow, title: Callable[[str], str], state: State, waiting: Any) -> FlowInView:
+def _in_view(flow: OpenFlow, title: Callable[[str], str], state: State, waiting: PendingCall | None) -> FlowInView:
     pending = flow.pending or (waiting if waiting is not None and waiting.flow == flow.name else None)
     waits_for = ", ".join(map(in_words, flow.asks)) if pending is None else pending.question()
-    return FlowInView(
-        name=flow.name,
-        title=title(flow.name),
-        state=state,
-        wanted=flow.request,
-        waits_for=waits_for,
-        confirms=pending is not None,
-    )
+    return FlowInView(name=flow.name, title=title(flow.name), state=state, wanted=flow.request, waits_for=waits_for)
 
 
 def _call(call: Ran) -> str:

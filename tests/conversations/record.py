@@ -63,7 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--reply", action="append", default=[], metavar="FILE", help="the next reply; - for stdin")
     parser.add_argument("--say", action="append", default=[], metavar="TEXT", help="the next reply, as it is")
     parser.add_argument(
-        "--rekey", action="store_true", help="keep replies whose prompts have changed, by place and kind; show how"
+        "--rekey",
+        action="store_true",
+        help="keep replies whose prompts have changed, by turn and kind, and flows by name; show how",
     )
     parser.add_argument("--drop", metavar="N", help="forget record N, or all from it on (N-)")
     parser.add_argument("--brief", action="store_true", help="print only the messages that no earlier prompt had")

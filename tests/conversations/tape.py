@@ -1,11 +1,15 @@
 """The model of a conversation: a cassette that knows kinds of prompts, and stops at what it has no reply to."""
 
 import asyncio
+import json
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from jazz_select.selector.prompt import OFF
 from jazz_select.telemetry import Span
 from jazz_select.testing import Cassette, Recorded
 from jazz_select.values import Reply
@@ -20,6 +24,8 @@ KINDS: Final = {
     "chain": "call",
 }
 """A prompt's kind, by the name of the nearest span around it that is here."""
+_OFFERED: Final = re.compile(r'<flow id="([^"]*)" name="([^"]*)"')
+"""A flow in a prompt that asks which one fits; in what people said there are no such brackets."""
 
 
 def kind_of(span: Span | None) -> str:
@@ -45,7 +51,7 @@ class Mode(Enum):
     STOP = "stop"
     """The conversation stops."""
     REKEY = "rekey"
-    """It gets the reply of the next record, if that is of its turn and kind."""
+    """It gets the reply of the next record of its turn and kind, in which flows are meant by name."""
     ASK = "ask"
     """The model is asked, whatever was recorded."""
 
@@ -86,13 +92,14 @@ class Tape(Cassette):
         """
         if self.mode is Mode.ASK:
             return await super().unrecorded(question)
-        stale = self.left[0] if self.left else None
+        stale = self.stale(question) if self.mode is Mode.REKEY else None
+        moved = renumbered(stale, question) if stale is not None else None
         if self.replies:
             reply = self.replies.pop(0)
             self.recorded.append(question)
-        elif self.mode is Mode.REKEY and stale is not None and _place(stale) == _place(question):
-            reply = stale.reply
-            self.rekeyed.append((stale, question))
+        elif stale is not None and moved is not None:
+            reply = moved
+            self.rekeyed.append((replace(stale, reply=reply), question))
         else:
             self.stopped = self.stopped or question  # of several at once the first, as replies are given
             self.stopping.set()
@@ -102,5 +109,25 @@ class Tape(Cassette):
         return Reply(text=reply, model="cassette")
 
 
-def _place(record: Recorded) -> tuple[int, str]:
-    return record.turn, record.kind
+def renumbered(was: Recorded, now: Recorded) -> str | None:
+    """The reply of a record, for a prompt that numbers flows otherwise; None where one of them is not offered now.
+
+    What is no list of numbers of flows means the same wherever it is said, and stays as it is.
+    """
+    names = dict(_OFFERED.findall(was.text))
+    numbers = {name: number for number, name in _OFFERED.findall(now.text)}
+    try:
+        said: object = json.loads(was.reply)
+    except ValueError:
+        return was.reply
+    if not names or not isinstance(said, list):
+        return was.reply
+    moved: list[object] = []
+    for each in cast("list[object]", said):
+        text = str(each)
+        name = names.get(text.removeprefix(OFF))
+        if name is not None and name not in numbers:
+            return None
+        off = OFF if text.startswith(OFF) else ""
+        moved.append(each if name is None else f"{off}{numbers[name]}")
+    return was.reply if moved == said else json.dumps(moved)

@@ -191,8 +191,17 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         call_id=call_id,
     )
     in_pieces = in_pieces and options.on_event is not None and asker.client.streams and not ending.offered
-    loop = _Loop(asker, runner, ending, given, options.chain_limit, tuple(begin_with), until_asked, in_pieces)
-    loop.ends_with = frozenset(ends_with)
+    loop = _Loop(
+        asker,
+        runner,
+        ending,
+        given,
+        options.chain_limit,
+        begin_with=tuple(begin_with),
+        until_asked=until_asked,
+        in_pieces=in_pieces,
+        ends_with=frozenset(ends_with),
+    )
     async with asker:
         with span("chain", "node") as traced:
             more = f" {ending.last}" if options.chain_limit == 1 else ""

@@ -232,8 +232,10 @@ def is_hesitant(message: str) -> bool:
 class HeardFacts(NamedTuple):
     """What was found in what a user said: one value for a name, or several of which nothing tells which is meant."""
 
-    values: dict[str, Any]
-    unclear: dict[str, tuple[Any, ...]]
+    values: Mapping[str, Any] = {}
+    unclear: Mapping[str, tuple[Any, ...]] = {}
+    unsaid: tuple[str, ...] = ()
+    """What was looked for in vain."""
 
 
 async def from_words(  # noqa: PLR0913 - options with a name
@@ -257,7 +259,7 @@ async def from_words(  # noqa: PLR0913 - options with a name
         timeout_s: How long the answer may take, in seconds, retries included; None for as long as it likes.
         max_retries: How often a call that failed for a passing reason is made again.
     """
-    kept = HeardFacts({}, {})
+    kept = HeardFacts()
     if not wanted:
         return kept
     messages = facts_messages(wanted, said, task=task, asked=asked)
@@ -271,7 +273,7 @@ async def from_words(  # noqa: PLR0913 - options with a name
             else:
                 kept = _found(reply.text, wanted, said)
         except Exception:  # noqa: BLE001 - whatever a model fails with, the fact stays missing and is asked for
-            kept = HeardFacts({}, {})
+            kept = HeardFacts()
         if traced is not None:
             traced.note({"wanted": list(wanted), "found": list(kept.values), "tier": "guided"})
     return kept
@@ -305,7 +307,7 @@ def _found(reply: str | None, wanted: Mapping[str, Wanted], said: Sequence[str])
             meant = [each for each in cast("list[Any]", listed)[:_MOST_MEANT] if _was_said(name, each, want, said)]
             if len(meant) > 1:
                 unclear[name] = tuple(meant)
-    return HeardFacts(values, unclear)
+    return HeardFacts(values, unclear, tuple(name for name in wanted if name not in values and name not in unclear))
 
 
 def _was_said(name: str, value: object, want: Wanted, said: Sequence[str]) -> bool:

@@ -54,7 +54,7 @@ class FlowAttempt:
         open_flow: How far it has come before.
         approval: Who lets calls pass in this turn.
         answers: What was found in the user's words.
-        looked_for: The inputs that were looked for in the user's words.
+        looked_for: The inputs that were looked for in the user's words in this turn, also before it was run.
         unclear: What was said of an input in several ways of which nothing tells which is meant.
         replies: What models made of it, in the order in which they ended.
         made: The calls that were made in the turn, those of flows before this one included.
@@ -145,7 +145,7 @@ class TurnFlows:
     async def found(self, begun: SelectedFlows, waiting: OpenFlow) -> HeardFacts:
         """What a model finds of what a flow waits for or can take, and of what was said before and is corrected now."""
         if self._model is None:
-            return HeardFacts({}, {})
+            return HeardFacts()
         view = ConversationView.of(begun.request, begun.stack, self._titles.flow)
         wanted = self.wanted(waiting)
         flow = self.flow(waiting.name)
@@ -181,7 +181,12 @@ class TurnFlows:
         while (top := work.stack.top) is not None:
             await tell_turn(FlowChosen(flow=top.name))
             attempt = FlowAttempt(
-                request=work.request, stack=work.stack, open_flow=top, approval=approval, made=list(work.calls)
+                request=work.request,
+                stack=work.stack,
+                open_flow=top,
+                approval=approval,
+                looked_for=set(selected.unsaid.get(top.name, ())),
+                made=list(work.calls),
             )
             try:
                 run = await self._one(attempt)
@@ -287,7 +292,7 @@ class TurnFlows:
             which = f"which is meant is not clear: {', '.join(unclear)}"
             return replace(begun, status="waiting", asks=tuple(unclear), choices=unclear, problem=which)
         hold = None if flow.manual else self._gate.held_by_change(top, flow)
-        hold = hold or (None if flow.manual else await self._held_by_name(attempt, flow))
+        hold = hold or (None if flow.manual else self._held_by_name(attempt, flow))
         if hold is not None:
             return replace(begun, status="waiting", problem=hold.problem, named=hold.named, changed=hold.changed)
 
@@ -305,8 +310,7 @@ class TurnFlows:
             return place
 
         async def fill(tool: Tool, missing: tuple[str, ...]) -> Mapping[str, Any]:
-            left = [name for name in missing if name not in attempt.looked_for]
-            return await self._filled(attempt, wanted_of([tool], left))
+            return await self._filled(attempt, wanted_of([tool], missing))
 
         def decided(part: BaseFlow, made: Sequence[Ran]) -> DecisionCallback:
             view = self._view(attempt, made)
@@ -343,7 +347,7 @@ class TurnFlows:
             await self._filled(attempt, _unset(tools, known))
         return attempt.unclear
 
-    async def _held_by_name(self, attempt: FlowAttempt, flow: BaseFlow) -> Hold | None:
+    def _held_by_name(self, attempt: FlowAttempt, flow: BaseFlow) -> Hold | None:
         """Why the gate holds a flow for what the user named, where no input was meant by it."""
         top = attempt.open_flow
         known = {**top.answers, **attempt.request.context}
@@ -351,8 +355,9 @@ class TurnFlows:
         said = [top.request, attempt.request.message]
         return self._gate.held_by_name(top, flow, said, {**known, **attempt.answers})
 
-    async def _filled(self, attempt: FlowAttempt, wanted: Mapping[str, Wanted]) -> dict[str, Any]:
-        """Inputs of tools out of what the user has said."""
+    async def _filled(self, attempt: FlowAttempt, wanted: Mapping[str, Wanted]) -> Mapping[str, Any]:
+        """Inputs of tools out of what the user has said; nothing is looked for twice in a turn."""
+        wanted = {name: each for name, each in wanted.items() if name not in attempt.looked_for}
         if self._model is None or not wanted:
             return {}
         view = self._view(attempt)

@@ -47,7 +47,6 @@ def small_view(text: str = "", **changes: Any) -> ConversationView:
                 state="parked",
                 wanted=text or "cancel the lamp",
                 waits_for=question,
-                confirms=True,
             ),
         ),
         "calls": (
@@ -61,7 +60,6 @@ def small_view(text: str = "", **changes: Any) -> ConversationView:
             "open": {"mon": [text, 9]},
         },
         "waits_for": question,
-        "turn": 2,
     }
     return ConversationView(**given | changes)
 

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
-from jazz_select.agent import Conversation
+from jazz_select import FlowSelector
+from jazz_select.agent import Agent, Conversation
 from jazz_select.errors import ConfigError
-from tests.unit.agent.talks import Mind, calls, chooses, shop_agent, talk
+from jazz_select.testing import ListMemory
+from tests.unit.agent.talks import Mind, calls, chooses, shop_agent, shop_tools, talk
 from tests.unit.agent.test_hung_model import timed
+from tests.unit.agent.turns import shop_of
+from tests.unit.selector.shop import metadata
 
 A_MAIL = '{"email": "a@b.org"}'
 BOTH = '{"order_number": "60112", "email": "a@b.org"}'
@@ -39,6 +43,19 @@ async def test_a_fact_said_once_is_used_in_a_later_flow() -> None:
     await talk(shop_agent(mind, log), "hello, this is a@b.org about 60112", "please send that back")
     assert mind.questions()[0]["said"] == ["hello, this is a@b.org about 60112", "please send that back"]
     assert log == [("find_order", {"email": "a@b.org", "order_number": "60112"})]
+
+
+@pytest.mark.spec("010.3")
+async def test_what_is_not_in_the_users_words_is_looked_for_once_in_a_turn() -> None:
+    mind = Mind(choose=[chooses("send_back")] * 2, fill=["{}", '{"order_id": "60112"}', '{"reason": "it broke"}'])
+    registry = shop_of(("send_back", ("open_return",)))
+    selector = FlowSelector(mind, registry, ListMemory(metadata("send_back")), "support")
+    log: list[Any] = []
+    messages = ("send it back", "I think it was 60112, was it?", "well, because it broke")
+    results = await talk(Agent(selector, shop_tools(log), mind), *messages)
+    assert [set(each["names"]) for each in mind.questions()] == [{"order_id", "reason"}] * 3
+    assert results[1].text == "To go on, I need: reason."
+    assert log == [("open_return", {"order_id": "60112", "reason": "it broke"})]
 
 
 @pytest.mark.spec("010.3")
