@@ -174,6 +174,8 @@ class TurnSelector:
     def _why_open(self, found: FlowSelectionResult, message: str) -> str:
         if self._may_write(found) and is_tentative(message):
             return f"the request denies, supposes or only asks about what {found.names[0]} does"
+        if self._may_write(found) and is_value(message) and found.decision.raw_reply is None:
+            return f"the message is a value alone, which asks for nothing; {found.names[0]} is the nearest flow"
         return why_open(found)
 
     def _may_write(self, found: FlowSelectionResult) -> bool:
@@ -388,7 +390,8 @@ def _is_decisive(result: FlowSelectionResult, message: str, *, above: float, wri
     Without a model the nearest flow is taken for whatever is said, "yes" and "thanks" among it. Where a catalogue is
     too small for recall to know how sure it is, only a flow's name, alias or example, word for word, is sure; and a
     request for the only flow that there is, where its own words and its similarity speak for it. What a request denies,
-    supposes or only asks about is never sure where something may be changed.
+    supposes or only asks about is never sure where something may be changed, nor is a value alone, such as a number:
+    it answers a question, and what it shares with an example is chance.
 
     Args:
         result: What was selected.
@@ -407,7 +410,7 @@ def _is_decisive(result: FlowSelectionResult, message: str, *, above: float, wri
         folded_message(text.replace("_", " ")) for text in (first.name, *first.aliases, *first.examples)
     }:
         return True
-    if writes and is_tentative(message):
+    if writes and (is_tentative(message) or is_value(message)):
         return False
     known = [each for each in (decision.in_scope, decision.confidence) if each is not None]
     if len(known) < 2:  # noqa: PLR2004 - both of them
