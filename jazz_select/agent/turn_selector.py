@@ -263,7 +263,8 @@ class TurnSelector:
         """By the message alone where that says enough, or has to; else with what was said before.
 
         A model reads both at once, and what is under way beside. Recall would find what was just done, or waits, for
-        every "thanks" that follows, so what earlier turns are needed for does not count where it was done in them.
+        every "thanks" that follows, so what earlier turns are needed for does not count where it was done in them, or
+        where it is a person's to do and that was told.
         """
         request = begun.request
         message, context, episodes = request.message, request.context, request.conversation.episodes
@@ -278,7 +279,17 @@ class TurnSelector:
         if alone or self._is_decisive(own, message):
             return own
         found = await self._selector.select(message, episode_summaries=episodes, context=context)
-        return own if set(found.names) & set(request.conversation.done) else found
+        over = {*request.conversation.done, *(name for name in _ran_in(episodes) if self._is_manual(name))}
+        return own if set(found.names) & over else found
+
+    def _is_manual(self, name: str) -> bool:
+        flow = self._running.flow(name)
+        return flow is not None and flow.manual
+
+
+def _ran_in(episodes: Sequence[str]) -> set[str]:
+    """The flows of which summaries say that they ran."""
+    return {name for each in episodes for name in each.rpartition(" The agent ran ")[2].removesuffix(".").split(", ")}
 
 
 def _is_found(active: OpenFlow, name: str, value: object) -> bool:
