@@ -240,6 +240,8 @@ class AgentApproval:
         except Exception as error:  # noqa: BLE001 - the question is asked all the same, with the arguments alone
             _log.warning("tool=<%s>, error=<%s> | its confirm failed", call.tool, describe_error(error))
             return ""
+        if not isinstance(said, str | None):
+            _log.warning("tool=<%s>, given=<%s> | its confirm gave no text", call.tool, type(said).__name__)
         return one_line(beginning(said, _LONGEST_WORDS)) if isinstance(said, str) else ""
 
     async def withdraw(self, pending: PendingCall) -> Before:

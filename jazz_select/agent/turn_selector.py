@@ -181,6 +181,8 @@ class TurnSelector:
     def _why_open(self, found: FlowSelectionResult, message: str) -> str:
         if self._may_write(found) and is_tentative(message):
             return f"the request denies, supposes or only asks about what {found.names[0]} does"
+        if self._may_write(found) and is_value(message) and found.decision.raw_reply is None:
+            return f"the message is a value alone, which asks for nothing; {found.names[0]} is the nearest flow"
         return why_open(found)
 
     def _may_write(self, found: FlowSelectionResult) -> bool:
@@ -265,7 +267,8 @@ class TurnSelector:
         """By the message alone where that says enough, or has to; else with what was said before.
 
         A model reads both at once, and what is under way beside. Recall would find what was just done, or waits, for
-        every "thanks" that follows, so what earlier turns are needed for does not count where it was done in them.
+        every "thanks" that follows, so what earlier turns are needed for does not count where it was done in them, or
+        where it is a person's to do and that was told.
         """
         request = begun.request
         message, context, episodes = request.message, request.context, request.conversation.episodes
@@ -280,7 +283,17 @@ class TurnSelector:
         if alone or self._is_decisive(own, message):
             return own
         found = await self._selector.select(message, episode_summaries=episodes, context=context)
-        return own if set(found.names) & set(request.conversation.done) else found
+        over = {*request.conversation.done, *(name for name in _ran_in(episodes) if self._is_manual(name))}
+        return own if set(found.names) & over else found
+
+    def _is_manual(self, name: str) -> bool:
+        flow = self._running.flow(name)
+        return flow is not None and flow.manual
+
+
+def _ran_in(episodes: Sequence[str]) -> set[str]:
+    """The flows of which summaries say that they ran."""
+    return {name for each in episodes for name in each.rpartition(" The agent ran ")[2].removesuffix(".").split(", ")}
 
 
 def _is_found(active: OpenFlow, name: str, value: object) -> bool:
@@ -392,7 +405,8 @@ def _is_decisive(result: FlowSelectionResult, message: str, *, above: float, wri
     Without a model the nearest flow is taken for whatever is said, "yes" and "thanks" among it. Where a catalogue is
     too small for recall to know how sure it is, only a flow's name, alias or example, word for word, is sure; and a
     request for the only flow that there is, where its own words and its similarity speak for it. What a request denies,
-    supposes or only asks about is never sure where something may be changed.
+    supposes or only asks about is never sure where something may be changed, nor is a value alone, such as a number:
+    it answers a question, and what it shares with an example is chance.
 
     Args:
         result: What was selected.
@@ -411,7 +425,7 @@ def _is_decisive(result: FlowSelectionResult, message: str, *, above: float, wri
         folded_message(text.replace("_", " ")) for text in (first.name, *first.aliases, *first.examples)
     }:
         return True
-    if writes and is_tentative(message):
+    if writes and (is_tentative(message) or is_value(message)):
         return False
     known = [each for each in (decision.in_scope, decision.confidence) if each is not None]
     if len(known) < 2:  # noqa: PLR2004 - both of them

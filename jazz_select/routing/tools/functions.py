@@ -66,10 +66,12 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
         idempotent: Whether calling it twice does no more than calling it once.
         read_only: Whether it changes nothing; None where nobody says.
         title: What it is called before users, other than its name in words.
-        confirm: Says in words, for whoever is asked to agree, what a call with these arguments would do.
+        confirm: Says in words, for whoever is asked to agree, what a call with these arguments would do. It gets what
+            the function gets: a date where that one is annotated with a date.
 
     Raises:
-        ToolError: Its signature cannot be put as a JSON Schema; it says which parameter, and what to do about it.
+        ToolError: Its signature cannot be put as a JSON Schema; it says which parameter, and what to do about it. Or
+            `confirm` does not take what the function takes.
     """
     own = name or name_of(function)
     _check_kind(own, function, named=bool(name))
@@ -83,6 +85,9 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     run = function
     if adapters or filled or give is not None:
         run = _typed(function, partial(_taken, own, adapters, filled), give)
+    if confirm is not None:
+        _check_confirm(own, confirm, parameters)
+        confirm = _typed(confirm, partial(_taken, own, adapters, {}), None)
     return Tool(
         name=own,
         description=description or about,
@@ -225,6 +230,16 @@ def _check_kind(tool: str, function: object, *, named: bool) -> None:
     inner = inner_function(function)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise ToolError(tool, "it yields, and a call has one result; return a list of what it yields")
+
+
+def _check_confirm(tool: str, confirm: Callable[..., object], parameters: Sequence["_Parameter"]) -> None:
+    """Refuse what could not be called with all that the function takes, or with what it cannot do without."""
+    for names in ([each.name for each in parameters], [each.name for each in parameters if each.required]):
+        try:
+            inspect.signature(confirm).bind(**dict.fromkeys(names))
+        except (TypeError, ValueError) as error:
+            problem = f"confirm cannot be called with {', '.join(names) or 'nothing'} ({error})"
+            raise ToolError(tool, f"{problem}; give it the function's parameters, with defaults likewise") from error
 
 
 def _hints(tool: str, function: Callable[..., object]) -> tuple[dict[str, Any], inspect.Signature]:

@@ -231,6 +231,21 @@ async def test_a_plain_request_and_a_wish_are_meant(message: str) -> None:
     assert ((await agent.turn(message)).status, log) == ("done", ["cancel"])
 
 
+@pytest.mark.spec("005.3")
+@pytest.mark.parametrize("message", ["M-1001", "it is M-1001", "60112", "ada@example.org"])
+async def test_a_value_alone_begins_no_flow_that_may_change_something(message: str) -> None:
+    log: list[str] = []
+    tools = [destroyer("cancel", log), Tool(name="look", function=lambda: log.append("look"))]
+    for name, ran in (("cancel", []), ("look", ["look"])):
+        agent = agent_of(shop_of(("an_order", (name,))), tools, "an_order", shift_above=0)
+        result = await agent.turn(message)
+        assert (result.status, log) == (("done", ran) if ran else ("open", []))
+        assert ran or result.reason == (
+            "the message is a value alone, which asks for nothing; an_order is the nearest flow"
+        )
+        log.clear()
+
+
 WRITES = ["renew_prescription", "book_or_find", "check_in_guest", "prescription", "generate_invoice"]
 READS = ["get_prescription", "prescription_lookup", "look", "list_bookings", "track_order"]
 

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from jazz_select.agent import Agent, Conversation, TurnResult
-from jazz_select.errors import SnapshotError
+from jazz_select.errors import SnapshotError, ToolError
 from jazz_select.routing import CHOOSE, Tool, tool_from_function, tools_from_mcp
 from jazz_select.testing import MemoryClaims
 from tests.unit.agent.turns import agent_of, obj, shop_of
@@ -183,3 +184,61 @@ async def test_a_flow_that_is_open_shows_no_name() -> None:
     first = await agent.turn("refund_order")
     off = await agent.turn("never mind", first.conversation)
     assert (first.text, off.text) == ("", "All right, nothing more is done about: Refund order.")
+
+
+def book(day: date, people: int = 2) -> str:
+    """Book the reading room."""
+    return f"{day:%d %B} for {people}"
+
+
+def in_words(day: date, people: int = 2) -> str:
+    return f"the room on {day:%d %B} for {people}"
+
+
+async def in_words_later(day: date, **others: int) -> str:
+    return in_words(day, **others)
+
+
+def in_no_words(day: date, people: int = 2) -> Any:
+    return (day, people)
+
+
+CONFIRMS: list[Any] = [
+    pytest.param(in_words, "Book: the room on 04 May for 3 (day", id="typed as the function is"),
+    pytest.param(in_words_later, "Book: the room on 04 May for 3 (day", id="async"),
+    pytest.param(in_no_words, "Book (day", id="no text"),
+    pytest.param(None, "Book (day", id="none"),
+]
+
+
+@pytest.mark.spec("010.8")
+@pytest.mark.parametrize(("confirm", "asked"), CONFIRMS)
+async def test_what_a_call_would_do_is_said_from_what_the_function_would_get(confirm: Any, asked: str) -> None:
+    tool = tool_from_function(book, destructive=True, confirm=confirm)
+    agent = agent_of(shop_of(("book_it", ("book",))), [tool], "book_it", approval="destructive")
+    result = await agent.turn("book_it", context={"day": "2026-05-04", "people": 3})
+    told = f"This would be done next: {asked}: 2026-05-04, people: 3). Shall I go on, yes or no?"
+    assert (result.status, result.text) == ("confirming", told)
+
+
+def of_the_day(day: date) -> str:
+    return str(day)
+
+
+def of_both(day: date, people: int) -> str:
+    return f"{day} for {people}"
+
+
+MISFITS: list[Any] = [
+    pytest.param(of_the_day, "with day, people", id="takes too little"),
+    pytest.param(of_both, "with day (", id="wants what may be left out"),
+    pytest.param("the room", "not a callable", id="no function"),
+]
+
+
+@pytest.mark.parametrize(("confirm", "told"), MISFITS)
+def test_what_could_not_be_asked_what_a_call_would_do_is_refused_when_the_tool_is_made(confirm: Any, told: str) -> None:
+    with pytest.raises(ToolError, match="confirm cannot be called") as refused:
+        tool_from_function(book, destructive=True, confirm=confirm)
+    assert told in str(refused.value)
+    assert "give it the function's parameters" in str(refused.value)

@@ -1,5 +1,6 @@
 """What cannot be done here: an agent is not made without the tools of its flows, and a flow may end as blocked."""
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from jazz_select.agent.answer import Titles, worded
 from jazz_select.errors import ConfigError, UnconnectedToolsError
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory, ScriptedModel
+from jazz_select.values import RecallResult
 from tests.unit.agent.turns import agent_of, destroyer, shop_of
 from tests.unit.selector.shop import metadata
 
@@ -144,3 +146,26 @@ async def test_whom_to_turn_to_is_told_where_that_is_known() -> None:
     (run,) = (await Agent(selector, [pay]).turn("looks")).runs
     told = worded(run, Titles(registry.by_name, {}), "help@example.org")
     assert told == "A look at it cannot be done here. Please turn to help@example.org."
+
+
+class SureOfWords(ListMemory):
+    """Recall that is sure of its first flow where a word of the request, or of what was said before, is its name."""
+
+    async def recall(
+        self, query: str, agent_id: str, top_k: int = 3, rrf_k: int = 10, *, exclude: Collection[str] = ()
+    ) -> RecallResult:
+        found = await super().recall(query, agent_id, top_k, rrf_k, exclude=exclude)
+        sure = 0.9 if found and found[0]["flow_name"] in query.split() else 0.1
+        return RecallResult([{**each, "confidence": sure} for each in found], in_scope=sure)
+
+
+@pytest.mark.spec("010.6")
+@pytest.mark.parametrize("message", ["thanks", "ok", "who are you?"])
+async def test_that_a_person_does_it_is_told_once_and_not_for_whatever_is_said_next(message: str) -> None:
+    registry = flows_of(looks=MANUAL)
+    selector = FlowSelector(None, registry, SureOfWords(metadata("looks")), "support")
+    agent = Agent(selector, [Tool(name=name, function=pay) for name in ("pay", "print_it")])
+    told = await agent.turn("please looks now")
+    after = await agent.turn(message, Conversation.from_json(told.conversation.to_json()))
+    again = await agent.turn("please looks now", after.conversation)
+    assert (told.status, after.status, after.text, again.status) == ("blocked", "open", "", "blocked")
