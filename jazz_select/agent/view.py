@@ -60,6 +60,7 @@ class ConversationView:
         facts: What holds for every conversation, such as today's date.
         waits_for: The question that waits for a yes or a no, of a flow or without one.
         done: The names of the flows that were done last.
+        waiting: The name of the flow whose question that is; empty without one.
     """
 
     message: str
@@ -69,6 +70,7 @@ class ConversationView:
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     waits_for: str = ""
     done: tuple[str, ...] = ()
+    waiting: str = ""
 
     @classmethod
     def of(
@@ -95,6 +97,7 @@ class ConversationView:
             calls=(*conversation.calls, *made),
             facts=request.facts,
             waits_for=waiting.question() if waiting is not None else "",
+            waiting=waiting.flow if waiting is not None else "",
             done=tuple(dict.fromkeys(reversed(conversation.done)))[:_MOST_DONE],
         )
 

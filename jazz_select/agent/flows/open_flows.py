@@ -19,6 +19,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import shorter_text
 from jazz_select.routing.approval import Allow, Verdict
 from jazz_select.routing.plans.plan import PlanStep
+from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.run_context import inputs_lost
 from jazz_select.routing.tools.tool import Tool, Toolbox
@@ -180,6 +181,8 @@ class OpenFlows:
             return OpenFlowReply(
                 chain=error.chain, error=error, ran=self._ran(error.chain), final=self._final(error.chain)
             )
+        if not tools and chain.final is None:
+            chain = replace(chain, answer=_without_calls(chain.answer))
         asked = chain.status == "asked"
         last = ended[-1] if ended and not asked else None
         return OpenFlowReply(
@@ -267,6 +270,7 @@ def open_flow_messages(  # noqa: PLR0913 - options with a name
         (f"; before the user this one is called {json_line(each.title)}" for each in view.flows if each.name == within),
         "",
     )
+    asks_itself = bool(view.waits_for) and view.waiting == within
     waits = next((each.waits_for for each in view.flows if each.name == within), "") or view.waits_for
     facts, calls, others = view.told_facts(), view.told_calls(), view.told_flows(but=within)
     parts = [
@@ -275,7 +279,7 @@ def open_flow_messages(  # noqa: PLR0913 - options with a name
         f"{_PROCEDURE.format(title=called)}\n{_ENDING}\n\n{procedure}" if procedure and not only_about else "",
         "" if procedure else _NO_PROCEDURE,
         f"IT WAITS FOR:\n{json_line(waits)}" if only_about and waits else "",
-        f"{_WAITING}\n{json_line(view.waits_for)}" if procedure and not only_about and view.waits_for else "",
+        f"{_WAITING}\n{json_line(view.waits_for)}" if procedure and not only_about and asks_itself else "",
         _MISSING.format(", ".join(map(name_shown, missing))) if missing else "",
         f"{_FACTS}\n{facts}" if facts else "",
         f"{_OTHERS}\n{others}" if others else "",
@@ -292,6 +296,12 @@ def open_flow_messages(  # noqa: PLR0913 - options with a name
 
 def _as_said(text: str) -> str:
     return _HEADING.sub(r"[said: \1]", text)
+
+
+def _without_calls(answer: str) -> str:
+    """An answer without calls of tools that there are none of: their JSON is for no user."""
+    read = read_tool_reply(answer)
+    return read.text if read.kind in {"calls", "mixed"} else answer
 
 
 def _beside(chain: Chain) -> str:

@@ -60,6 +60,7 @@ def small_view(text: str = "", **changes: Any) -> ConversationView:
             "open": {"mon": [text, 9]},
         },
         "waits_for": question,
+        "waiting": "refund_order",
     }
     return ConversationView(**given | changes)
 

@@ -120,7 +120,7 @@ def test_facts_are_given_up_in_time(model: Any) -> None:
 
 
 def test_a_shared_client_that_a_model_let_down_is_not_asked_for_facts_again() -> None:
-    async def twice(client: ChatClient) -> list[dict[str, Any]]:
+    async def twice(client: ChatClient) -> list[Any]:
         return [(await from_words(client, WANTED, ["order A1"])).values for _ in range(2)]
 
     found, took_s = timed(twice(ChatClient(ScriptedModel(FOUND, delay_s=100, repeat=True))))
