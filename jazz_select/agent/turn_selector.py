@@ -216,10 +216,15 @@ class TurnSelector:
         request, active, decision = begun.request, begun.stack.top, found.decision
         if pending is not None and decision.confirmed:
             if decision.confirmed == "no":
-                return await self._refused(begun, pending)
-            if may_agree(request.message, pending):
-                return replace(begun, way="run" if pending.flow else "open", granted=pending)
-            if not found.names and not decision.called_off:
+                refused = await self._refused(begun, pending)
+                return _with_wishes(refused, [each for each in found.names if each != pending.flow])
+            own = flow_id(pending.flow) in decision.called_off
+            if not own and may_agree(request.message, pending):
+                if decision.called_off:
+                    begun = replace(await self._called_off(begun, decision.called_off, None), resumed="")
+                agreed = replace(begun, way="run" if pending.flow else "open", granted=pending)
+                return _with_wishes(agreed, found.names, after=pending.flow) if pending.flow else agreed
+            if own or not (found.names or decision.called_off):  # done and called off: it contradicts itself
                 return _asked_again(replace(begun, way="ask"), pending)
         if decision.called_off:
             begun = await self._called_off(begun, decision.called_off, pending)
@@ -345,6 +350,14 @@ def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedF
     else:
         why = f"the message does not plainly give {wanted}" if wanted else "the message is no yes to going on"
     return replace(heard, pending=pending, reason=heard.reason or f"the question was asked again: {why}")
+
+
+def _with_wishes(begun: SelectedFlows, names: list[str], *, after: str = "") -> SelectedFlows:
+    """With the flows that are wanted beside a yes or a no: they come after the one that it was said to."""
+    if not names:
+        return begun
+    wanted = [after, *names] if after else names
+    return replace(begun, way="run", stack=_with(begun.stack, wanted, begun.request, None), resumed="")
 
 
 def _names_a_flow(begun: SelectedFlows) -> bool:

@@ -104,6 +104,14 @@ AGREED: list[Any] = [
     pytest.param("yes for 60113", False, id="to another order"),
     pytest.param("what happens if I say yes?", False, id="a question"),
     pytest.param("yes, wait, rather not", False, id="taken back"),
+    pytest.param("yes, refund 50 EUR of it", False, id="to another amount"),
+    pytest.param("yes, two of them", False, id="to another number, in words"),
+    pytest.param("yes, go ahead with 60112 my friend", True, id="to the number that was shown"),
+    pytest.param("sure, after the parcel has come", False, id="put off"),
+    pytest.param("ok I'll think about it", False, id="heard, and no more"),
+    pytest.param("please call me about it", False, id="another wish, politely"),
+    pytest.param("correct the address", False, id="a word that agrees alone"),
+    pytest.param("please redo it", False, id="a part of another word"),
 ]
 
 
@@ -118,6 +126,41 @@ async def test_a_yes_that_a_model_reads_counts_only_where_the_words_may_mean_one
     assert "<confirm>This would be done next: Cancel order" in mind.prompts("choose")[-1]
     assert (first.status, second.status) == ("confirming", "done" if may else "confirming")
     assert [name for name, _ in log] == (["cancel_order", "tell_why"] if may else [])
+
+
+BESIDE: list[Any] = [
+    pytest.param('["yes", "off-1"]', ["cancel_it"], "confirming", False, id="done and called off contradict"),
+    pytest.param('["yes", "off-1", "track_it"]', ["cancel_it"], "confirming", False, id="with a new wish, too"),
+    pytest.param('["yes", "track_it"]', ["track_it"], "active", True, id="a yes, with a new wish beside"),
+    pytest.param('["yes", "cancel_it"]', [], "done", True, id="a yes, and go on"),
+    pytest.param('["no", "track_it"]', ["track_it"], "active", False, id="a no, with a new wish beside"),
+    pytest.param('["no", "cancel_it"]', [], "done", False, id="a no, and nothing else"),
+]
+
+
+@pytest.mark.spec("010.2")
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(("reply", "flows", "status", "done"), BESIDE)
+async def test_what_stands_beside_a_yes_or_a_no_is_heard(reply: str, flows: list[str], status: str, done: bool) -> None:
+    log: list[Any] = []
+    known = '{"order_number": "60112", "reason": "late"}'
+    mind = Mind(choose=[chooses("cancel_it"), reply], fill=[known])
+    _, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", "go ahead then, thanks a lot my friend")
+    assert ([each.name for each in second.conversation.flows], second.status) == (flows, status)
+    assert ("cancel_order" in [name for name, _ in log]) is done
+
+
+@pytest.mark.spec("010.2")
+@pytest.mark.spec("010.8")
+async def test_a_yes_is_done_where_a_parked_flow_is_called_off_beside() -> None:
+    log: list[Any] = []
+    chosen = [chooses("send_back"), chooses("cancel_it"), '["yes", "off-2"]']
+    mind = Mind(choose=chosen, fill=[SENDING, '{"order_number": "60105", "reason": "late"}'])
+    agreed = "go ahead then, thanks a lot my friend, and drop that wish of mine"
+    result = (await talk(shop_agent(mind, log), "send back 60112", "no, cancel 60105, it is late", agreed))[-1]
+    assert [name for name, _ in log] == ["cancel_order", "tell_why"]
+    assert (result.status, stood(result)) == ("done", [])
+    assert "nothing more is done about: Send back" in result.text
 
 
 @pytest.mark.spec("010.2")
