@@ -300,11 +300,12 @@ def _known(begun: SelectedFlows, active: OpenFlow) -> dict[str, Any]:
 
 
 def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall | None:
-    """The call that waits, where the flow that wants it is still the one under way.
+    """The call that waits, where the flow that wants it is still the one under way, or no flow wants it.
 
     One that was saved without an id is asked about anew: nobody could claim it.
     """
-    return pending if pending is not None and pending.id and pending.flow == (active.name if active else "") else None
+    theirs = {"", active.name} if active is not None else {""}
+    return pending if pending is not None and pending.id and pending.flow in theirs else None
 
 
 def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way) -> SelectedFlows:
@@ -370,7 +371,7 @@ def _names_a_flow(begun: SelectedFlows) -> bool:
 def _with(stack: FlowStack, names: list[str], request: TurnRequest, pending: PendingCall | None) -> FlowStack:
     """With the flows that were chosen on top; what is parked below keeps the call that it waits for a yes to."""
     turn, top = request.conversation.turns, stack.top
-    if top is not None and pending is not None:
+    if top is not None and pending is not None and pending.flow == top.name:
         stack = stack.with_top(top.model_copy(update={"pending": pending}))
     flows = tuple(
         each.model_copy(update={"pending": None}) if each.name in names else each

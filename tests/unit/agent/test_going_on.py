@@ -163,6 +163,49 @@ async def test_a_yes_is_done_where_a_parked_flow_is_called_off_beside() -> None:
     assert "nothing more is done about: Send back" in result.text
 
 
+WITHOUT_A_FLOW: list[Any] = [
+    pytest.param("yes", [("cancel_order", {"order_number": "60105"})], "Well.", id="yes"),
+    pytest.param("no", [], "All right, this is not done: Cancel order.", id="no"),
+]
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(("message", "done", "text"), WITHOUT_A_FLOW)
+@pytest.mark.parametrize(("first", "found"), [("send back 60112", SENDING), ("cancel ABC-999", '{"reason": "late"}')])
+async def test_a_question_that_no_flow_asked_is_answered_while_one_waits(
+    message: str, done: list[Any], text: str, first: str, found: str
+) -> None:
+    log: list[Any] = []
+    flow = chooses("send_back" if "send" in first else "cancel_it")
+    call = calls("cancel_order", order_number="60105")
+    mind = Mind(choose=[flow, "[]"], fill=[found], call=[call, "Well."])
+    waits, asked, last = await talk(shop_agent(mind, log, open_tools="all"), first, "please cancel 60105", message)
+    assert (waits.status, asked.status, last.status) == ("waiting", "confirming", "waiting")
+    assert (log, last.text.partition("\n\n")[0]) == (done, text)
+    assert stood(last) == stood(waits)
+
+
+@pytest.mark.spec("005.2")
+async def test_a_look_up_for_an_answer_about_a_flow_is_made_after_a_yes() -> None:
+    log: list[Any] = []
+    mind = Mind(choose=[chooses("send_back")] * 2, fill=[SENDING], call=[calls("find_order", email="a@b.org"), "Well."])
+    agent = shop_agent(mind, log, approval="always")
+    _, asked, last = await talk(agent, "send back 60112", "what is the state of it, then", "yes")
+    assert (asked.status, last.status, stood(last)) == ("confirming", "waiting", [SEND])
+    assert (log, last.text) == ([("find_order", {"email": "a@b.org"})], "Well.\n\nTo go on, I need: email.")
+
+
+@pytest.mark.spec("005.2")
+async def test_a_question_that_stands_is_confirming_though_the_model_fails() -> None:
+    known = '{"order_number": "60112", "reason": "late"}'
+    gone = ModelError("m", "gone", retryable=False)
+    mind = Mind(choose=[chooses("cancel_it"), "[]"], fill=[known], call=[gone])
+    _, second = await talk(shop_agent(mind), "cancel 60112, it is late", "how is the weather?")
+    assert (second.status, type(second.error).__name__) == ("confirming", "ChainError")
+    assert second.conversation.pending is not None
+    assert second.text == second.conversation.pending.question()
+
+
 @pytest.mark.spec("010.2")
 async def test_a_no_that_a_model_reads_calls_the_flow_off() -> None:
     log: list[Any] = []
@@ -188,6 +231,24 @@ async def test_a_model_ends_a_flow_with_what_it_has_to_say(ending: str, status: 
     assert (result.status, stood(result), result.text) == (status, [], "Turn to help@shop.example.")
     assert reason in result.reason
     assert 'support: "help@shop.example"' in mind.prompts("call")[0]
+
+
+class Odd:
+    """Is neither true nor a text."""
+
+    def __bool__(self) -> bool:
+        raise ValueError
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.spec("010.6")
+@pytest.mark.parametrize("support", [Odd(), Odd, None], ids=["odd", "given", "nobody"])
+async def test_whatever_support_is_a_turn_ends(support: Any) -> None:
+    mind = Mind(choose=[chooses("track_it")], call=[calls("cannot_finish", reason="no"), ""])
+    (result,) = await talk(shop_agent(mind, facts={"support": support}), "where is it?")
+    assert (result.status, "None" in result.text) == ("blocked", False)
 
 
 @pytest.mark.spec("010.6")
