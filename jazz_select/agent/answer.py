@@ -23,7 +23,7 @@ from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import beginning, in_words, titled
+from jazz_select.text import as_text, beginning, in_words, titled
 from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
 
@@ -312,7 +312,8 @@ class AnswerWriter:
     def _worded(self, work: TurnWork) -> TurnOutcome:
         """In words."""
         status, titles = work.status, self._titles
-        contact = str(work.request.facts.get("support") or "")
+        support = work.request.facts.get("support")
+        contact = "" if support is None else as_text(support)
         told = [worded(run, titles, contact) for run in work.runs if run.status != "failed" or _stopped() is None]
         top = work.stack.top
         back = f"Back to: {titles.flow(work.resumed)}." if work.resumed else ""
@@ -339,7 +340,7 @@ class AnswerWriter:
         text = "\n\n".join(text for text in (work.said, *told, back) if text)
         return TurnOutcome(
             work=work,
-            status="failed" if isinstance(work.error, ChainError) else status,
+            status="failed" if isinstance(work.error, ChainError) and work.pending is None else status,
             text=text,
             incomplete=work.incomplete,
             reason=work.reason

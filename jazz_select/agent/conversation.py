@@ -174,7 +174,7 @@ class Conversation(_Frozen):
     episodes: Annotated[tuple[str, ...], FailFast()] = ()
     pending: PendingCall | None = None
     done: Annotated[tuple[str, ...], FailFast()] = ()
-    turns: int = 0
+    turns: int = Field(default=0, ge=0)
     calls: Annotated[tuple[Ran, ...], FailFast()] = ()
     version: int = VERSION
 

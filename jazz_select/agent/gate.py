@@ -1,6 +1,7 @@
 """The gate before what cannot be undone: which flows wait there, and which calls, until the user says yes."""
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +10,9 @@ from hashlib import sha256
 from typing import Any, Final
 
 from jazz_select.agent.conversation import OpenFlow, Ran
-from jazz_select.agent.flows.consent import AGREED
+from jazz_select.agent.flows.consent import AGREED, AGREEING
 from jazz_select.agent.flows.runner import FlowRun, steps_left
-from jazz_select.agent.flows.said import EDGES, folded_message, word_list
+from jazz_select.agent.flows.said import EDGES, folded_message, number_in_words, word_list
 from jazz_select.agent.flows.slots import is_hesitant, unused
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.pending_call import Before, PendingCall
@@ -36,10 +37,15 @@ _LONGEST_WORDS: Final = 500
 _LONGEST_YES: Final = 200
 _WHY_NOT: Final = frozenset({"why not", "warum nicht", "wieso nicht", "por qué no", "pourquoi pas", "perché no"})
 _BUT: Final = word_list("""
-    but other another different aber andere anderen anderer anderes pero otro otra mais autre ma altro altra
+    but other another different both half only first later after before until tomorrow think
+    aber andere anderen anderer anderes beide beides hälfte nur zuerst später nachdem bevor bis morgen
+    pero otro otra ambos mitad solo primero luego después antes mañana
+    mais autre deux moitié seulement d'abord après avant demain
+    ma altro altra entrambi metà soltanto prima dopo domani но другой другую другое потом позже завтра
 """)
-"""Words of a yes to something else than what was asked."""
-_AGREEING: Final = frozenset(phrase for phrase in AGREED if " " not in phrase)
+"""Words of a yes to something else than what was asked, to more or less of it, or for another time."""
+_AGREED_IN_WORDS: Final = tuple(f" {phrase} " for phrase in AGREED if " " in phrase)
+_DIGITS: Final = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +181,8 @@ class DestructionGate:
 def may_agree(message: str, pending: PendingCall) -> bool:
     """Whether a message can be a yes at all: what a model reads as one counts only then.
 
-    It is short, has a word that agrees, none that denies, supposes or takes back, and names nothing that is not in the
-    call; or it is a "why not?".
+    It is short, has a word that agrees, none that denies, supposes, puts off or takes back, and names nothing, and no
+    number, that is not in the question; or it is a "why not?".
     """
     text = folded_message(message)
     if len(text) > _LONGEST_YES:
@@ -184,11 +190,23 @@ def may_agree(message: str, pending: PendingCall) -> bool:
     if text.strip(" ?!.") in _WHY_NOT:
         return True
     own = {*stems(f"{pending.tool} {pending.title}")}
-    said = {word.strip(EDGES) for word in text.split()}
+    said = [word.strip(EDGES) for word in text.split()]
     left = " ".join(word for word in text.split() if not own & {*stems(word)})
-    agrees = bool(said & _AGREEING) or any(phrase in text for phrase in AGREED if " " in phrase)
-    agrees = agrees and not said & _BUT
-    return agrees and not (is_tentative(message) or is_hesitant(left) or unused([message], pending.arguments))
+    spoken = f" {' '.join(said)} "
+    agrees = not AGREEING.isdisjoint(said) or any(phrase in spoken for phrase in _AGREED_IN_WORDS)
+    if not agrees or not _BUT.isdisjoint(said) or not _numbers(said) <= _digits(pending.question()):
+        return False
+    return not (is_tentative(message) or is_hesitant(left) or unused([message], pending.arguments))
+
+
+def _numbers(said: Sequence[str]) -> set[str]:
+    """The numbers in what was said, in digits or words, but for a one: that may be anyone."""
+    spelt = [found for word in said if (found := number_in_words(word)) is not None]
+    return {*_digits(" ".join(said)), *(str(each) for each in spelt if each > 1)}
+
+
+def _digits(text: str) -> set[str]:
+    return {each.lstrip("0") for each in _DIGITS.findall(text)}
 
 
 def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jazz_select.json_values import plain, plain_bytes, storable
 from jazz_select.routing.records import Door, ToolCall
-from jazz_select.text import as_text, cut, in_words, json_line, one_line, titled
+from jazz_select.text import as_text, cut, in_one_line, in_words, json_line, one_line, titled
 
 Before = Literal["", "done", "unknown"]
 _BEFORE: Final = {
@@ -18,6 +18,7 @@ _BEFORE: Final = {
 }
 _LONGEST_VALUE: Final = 300
 _WORD: Final = re.compile(r"[\w@.+:/-]{1,100}")
+_NAME: Final = re.compile(r"[\w ./@$-]{1,100}")
 _LONGEST_REASON: Final = 1_000
 
 
@@ -76,10 +77,11 @@ class PendingCall(BaseModel):
 
     def question(self) -> str:
         """What the user is asked: what would be done, and with which arguments."""
-        given = ", ".join(f"{in_words(name)}: {_shown(value)}" for name, value in self.arguments.items())
-        said = f": {self.words}" if self.words else ""
+        given = ", ".join(f"{_named(name)}: {_shown(value)}" for name, value in self.arguments.items())
+        said = f": {one_line(self.words)}" if self.words else ""
         call = f"{self.display_name}{said}{f' ({given})' if given else ''}"
-        return f"{_BEFORE[self.before]} {call}. Shall I go on, yes or no?"
+        # What turns the direction of writing would show other arguments than those that the call gets.
+        return in_one_line(f"{_BEFORE[self.before]} {call}. Shall I go on, yes or no?")
 
     def is_same(self, other: "PendingCall") -> bool:
         """Whether the other is this call: the same tool with the same arguments, at the same place."""
@@ -98,6 +100,12 @@ def _sorted(arguments: Mapping[str, Any]) -> bytes:
 
 def _kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {as_text(name): storable(plain(value)) for name, value in arguments.items()}
+
+
+def _named(name: str) -> str:
+    """The name of an argument in words; in quotes where something in it could pass for what stands around it."""
+    words = in_words(name)
+    return words if _NAME.fullmatch(words) else cut(json_line(words), _LONGEST_VALUE)
 
 
 def _shown(value: object) -> str:

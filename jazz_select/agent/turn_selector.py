@@ -226,10 +226,15 @@ class TurnSelector:
         request, active, decision = begun.request, begun.stack.top, found.decision
         if pending is not None and decision.confirmed:
             if decision.confirmed == "no":
-                return await self._refused(begun, pending)
-            if may_agree(request.message, pending):
-                return replace(begun, way="run" if pending.flow else "open", granted=pending)
-            if not found.names and not decision.called_off:
+                refused = await self._refused(begun, pending)
+                return _with_wishes(refused, [each for each in found.names if each != pending.flow])
+            own = flow_id(pending.flow) in decision.called_off
+            if not own and may_agree(request.message, pending):
+                if decision.called_off:
+                    begun = replace(await self._called_off(begun, decision.called_off, None), resumed="")
+                agreed = replace(begun, way="run" if pending.flow else "open", granted=pending)
+                return _with_wishes(agreed, found.names, after=pending.flow) if pending.flow else agreed
+            if own or not (found.names or decision.called_off):  # done and called off: it contradicts itself
                 return _asked_again(replace(begun, way="ask"), pending)
         if decision.called_off:
             begun = await self._called_off(begun, decision.called_off, pending)
@@ -312,11 +317,12 @@ def _known(begun: SelectedFlows, active: OpenFlow) -> dict[str, Any]:
 
 
 def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall | None:
-    """The call that waits, where the flow that wants it is still the one under way.
+    """The call that waits, where the flow that wants it is still the one under way, or no flow wants it.
 
     One that was saved without an id is asked about anew: nobody could claim it.
     """
-    return pending if pending is not None and pending.id and pending.flow == (active.name if active else "") else None
+    theirs = {"", active.name} if active is not None else {""}
+    return pending if pending is not None and pending.id and pending.flow in theirs else None
 
 
 def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way) -> SelectedFlows:
@@ -364,6 +370,14 @@ def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedF
     return replace(heard, pending=pending, reason=heard.reason or f"the question was asked again: {why}")
 
 
+def _with_wishes(begun: SelectedFlows, names: list[str], *, after: str = "") -> SelectedFlows:
+    """With the flows that are wanted beside a yes or a no: they come after the one that it was said to."""
+    if not names:
+        return begun
+    wanted = [after, *names] if after else names
+    return replace(begun, way="run", stack=_with(begun.stack, wanted, begun.request, None), resumed="")
+
+
 def _names_a_flow(begun: SelectedFlows) -> bool:
     """Whether a message has a word of the name of a flow that was recalled for it."""
     found = begun.selection.candidates if begun.selection is not None else ()
@@ -374,7 +388,7 @@ def _names_a_flow(begun: SelectedFlows) -> bool:
 def _with(stack: FlowStack, names: list[str], request: TurnRequest, pending: PendingCall | None) -> FlowStack:
     """With the flows that were chosen on top; what is parked below keeps the call that it waits for a yes to."""
     turn, top = request.conversation.turns, stack.top
-    if top is not None and pending is not None:
+    if top is not None and pending is not None and pending.flow == top.name:
         stack = stack.with_top(top.model_copy(update={"pending": pending}))
     flows = tuple(
         each.model_copy(update={"pending": None}) if each.name in names else each

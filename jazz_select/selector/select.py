@@ -221,8 +221,10 @@ class FlowSelector:
                 (narrowed,) = await self._narrower.recalled((request,), surroundings, only=only)
             else:
                 narrowed = await self._narrower.given(candidates, surroundings)
-            also = (*request.under_way, *(request.done if narrowed.candidates else ()))
-            narrowed = narrowed.joined_by(self._registry[each] for each in also if each in self._registry)
+            done = [self._registry[each] for each in request.done if each in self._registry and narrowed.candidates]
+            closed = (await self._guards.closed_among(done, surroundings)).ids
+            begun = [self._registry[each] for each in request.under_way if each in self._registry]
+            narrowed = narrowed.joined_by((*begun, *(flow for flow in done if flow.id not in closed)))
             result = await self._chosen(request, narrowed, surroundings, began)
             if traced is not None:
                 note_selection(traced, enhanced_query, result)

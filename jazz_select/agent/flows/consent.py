@@ -88,6 +88,8 @@ _TAKING: Final = frozenset(
 _CHANGING: Final = frozenset({"correct", "continue", "продолжай", "продолжайте"})
 """These say yes alone, and before anything ask for something else: "correct it"."""
 _DENIED: Final = frozenset({"don't", "do not", "dont", "please don't", "please do not"})
+AGREEING: Final = frozenset(phrase for phrase in AGREED if " " not in phrase) - POLITE - _TAKING - _CHANGING
+"""Words that agree beside others, too: "please" and "correct" do so only alone."""
 _POINTING: Final = word_list(
     """
     it that this them those these him her es ihn sie das den die dem lo la los las le les eso esto ça cela il это его её

@@ -154,9 +154,10 @@ class OpenFlows:
             tools = [each for each in tools if each.reads]
         elif flow is not None:
             tools += _endings(ended)
-        granted = approval.granted_to(within, run.path)
+        place = "" if only_about else within  # what an answer looks up is no call of the flow
+        granted = approval.granted_to(place, run.path)
         begin_with = [] if granted is None else [PlanStep(tool=granted.tool, arguments=granted.arguments)]
-        approve = approval.at(within, run.path, run.ran)
+        approve = approval.at(place, run.path, run.ran)
 
         @ends_by_itself
         async def but_for_its_end(call: ToolCall) -> Verdict:
@@ -173,7 +174,7 @@ class OpenFlows:
                 begin_with=begin_with,
                 until_asked=True,
                 claims=approval.claims,
-                call_id=approval.names_at(within, run.path, "chain"),
+                call_id=approval.names_at(place, run.path, "chain"),
                 in_pieces=True,
                 ends_with=(FINISHED, BLOCKED),
             )

@@ -280,10 +280,11 @@ class FlowRunner:
         """Whether a model goes on with a composite as one: its author wrote steps for it, and no part has a chain.
 
         The steps say what is done before the parts, between them and after; whoever is told of one part alone knows
-        nothing of that.
+        nothing of that. A part that is a person's to do stays that: its tools are not the model's.
         """
         begun = any(each.startswith(f"{path}.") for each in self._before)
-        return self._go_on is not None and flow.composite and bool(flow.steps) and not begun and not _has_chain(flow)
+        own = flow.composite and bool(flow.steps) and not _has_chain(flow) and not _has_manual(flow)
+        return self._go_on is not None and own and not begun
 
     def _blocked(self, flow: BaseFlow, run: FlowRun) -> FlowRun:
         """A flow that is open and that nobody goes on with: where it is a person's to do, or lacks the next tool."""
@@ -460,6 +461,11 @@ def _still(lost: Sequence[str], facts: Mapping[str, Any]) -> tuple[str, ...]:
 def _has_chain(flow: BaseFlow) -> bool:
     """Whether it, or a part of it, has a chain of tools."""
     return bool(chain_of(flow)) or any(map(_has_chain, flow.subflows))
+
+
+def _has_manual(flow: BaseFlow) -> bool:
+    """Whether a part of it is a person's to do."""
+    return any(part.manual or _has_manual(part) for part in flow.subflows)
 
 
 def _has_parts(flow: BaseFlow, before: Part) -> bool:

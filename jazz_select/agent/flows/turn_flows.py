@@ -222,7 +222,7 @@ class TurnFlows:
             return replace(work, status="confirming", pending=approval.pending, chain=talked.chain, said=talked.text)
         return replace(
             work,
-            status="failed" if talked.error else _standing(work),
+            status="failed" if talked.error and work.pending is None else _standing(work),
             chain=talked.chain,
             said=talked.chain.text,
             incomplete=talked.chain.incomplete,

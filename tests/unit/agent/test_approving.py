@@ -11,6 +11,7 @@ from jazz_select import FlowSelector, ParallelFlow
 from jazz_select.agent import Agent, Conversation, Route, respond, run_chain
 from jazz_select.agent.chain.transcript import ToolResult
 from jazz_select.agent.graph.guards import guard
+from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import TurnInput
 from jazz_select.errors import ConfigError
 from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, PlanStep, Tool, ToolCall, run_plan
@@ -381,6 +382,14 @@ async def test_what_was_prepared_is_not_done_again_and_a_flow_that_is_gone_is_as
     registry.unregister(flow.id)
     gone = await agent.turn("yes", first.conversation, context=KNOWN)
     assert (gone.status, gone.flows, log) == ("open", [], ["look", KNOWN])
+
+
+def test_nothing_in_a_question_turns_or_forges_what_is_shown() -> None:
+    call: dict[str, Any] = {"tool": "pay", "title": "Pay\u202e", "words": "129 EUR\u202e\x1b[2J\nto Ada" + "x" * 9_000}
+    asked = PendingCall(**call, arguments={"to\u2066": "A1", "to: B2), (or": 1}).question()
+    assert not {"\u202e", "\u2066", "\x1b", "\n"} & set(asked)
+    assert '"to: B2), (or": 1). Shall I go on' in asked
+    assert len(asked) < 500
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,23 @@ async def test_a_sequence_stops_where_a_part_fails() -> None:
     assert "ValueError: no" in result.reason
 
 
+@pytest.mark.spec("010.6")
+@pytest.mark.parametrize("kind", [SequentialFlow, ParallelFlow])
+@pytest.mark.parametrize("manual", [False, True], ids=["a model's to do", "a person's to do"])
+async def test_a_model_that_goes_on_with_all_of_it_has_no_tools_of_a_part_that_is_a_persons(
+    kind: type[SequentialFlow | ParallelFlow], manual: bool
+) -> None:
+    selector, registry = composed(kind)
+    for name in ("first", "second"):
+        vars(registry.by_name(name)).update(chain=(), manual=manual and name == "second")
+    vars(registry.by_name("both")).update(steps=("Do the first.", "Have the second done."))
+    log: list[str] = []
+    called = '{"tool_call": {"id": "s1", "tool": "do_second", "arguments": {}}}'
+    model = ScriptedModel(called, "Well.", repeat=True)
+    await Agent(selector, tools_for("do_first", "do_second", log=log), model).turn("both")
+    assert ("do_second" in log) is not manual
+
+
 @pytest.mark.parametrize(
     ("replies", "confidence", "otherwise", "branch"),
     [

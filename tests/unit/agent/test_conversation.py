@@ -81,7 +81,13 @@ def test_a_conversation_goes_to_json_and_back() -> None:
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [("{", "the text"), ('{"version": 9}', "version 9"), ('{"flows": [{}]}', "flows.0.name"), ("[]", "the text")],
+    [
+        ("{", "the text"),
+        ('{"version": 9}', "version 9"),
+        ('{"flows": [{}]}', "flows.0.name"),
+        ("[]", "the text"),
+        ('{"turns": -5}', "turns"),
+    ],
 )
 def test_what_is_no_conversation_is_said(text: str, problem: str) -> None:
     with pytest.raises(SnapshotError, match=problem):

@@ -104,6 +104,14 @@ AGREED: list[Any] = [
     pytest.param("yes for 60113", False, id="to another order"),
     pytest.param("what happens if I say yes?", False, id="a question"),
     pytest.param("yes, wait, rather not", False, id="taken back"),
+    pytest.param("yes, refund 50 EUR of it", False, id="to another amount"),
+    pytest.param("yes, two of them", False, id="to another number, in words"),
+    pytest.param("yes, go ahead with 60112 my friend", True, id="to the number that was shown"),
+    pytest.param("sure, after the parcel has come", False, id="put off"),
+    pytest.param("ok I'll think about it", False, id="heard, and no more"),
+    pytest.param("please call me about it", False, id="another wish, politely"),
+    pytest.param("correct the address", False, id="a word that agrees alone"),
+    pytest.param("please redo it", False, id="a part of another word"),
 ]
 
 
@@ -118,6 +126,84 @@ async def test_a_yes_that_a_model_reads_counts_only_where_the_words_may_mean_one
     assert "<confirm>This would be done next: Cancel order" in mind.prompts("choose")[-1]
     assert (first.status, second.status) == ("confirming", "done" if may else "confirming")
     assert [name for name, _ in log] == (["cancel_order", "tell_why"] if may else [])
+
+
+BESIDE: list[Any] = [
+    pytest.param('["yes", "off-1"]', ["cancel_it"], "confirming", False, id="done and called off contradict"),
+    pytest.param('["yes", "off-1", "track_it"]', ["cancel_it"], "confirming", False, id="with a new wish, too"),
+    pytest.param('["yes", "track_it"]', ["track_it"], "active", True, id="a yes, with a new wish beside"),
+    pytest.param('["yes", "cancel_it"]', [], "done", True, id="a yes, and go on"),
+    pytest.param('["no", "track_it"]', ["track_it"], "active", False, id="a no, with a new wish beside"),
+    pytest.param('["no", "cancel_it"]', [], "done", False, id="a no, and nothing else"),
+]
+
+
+@pytest.mark.spec("010.2")
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(("reply", "flows", "status", "done"), BESIDE)
+async def test_what_stands_beside_a_yes_or_a_no_is_heard(reply: str, flows: list[str], status: str, done: bool) -> None:
+    log: list[Any] = []
+    known = '{"order_number": "60112", "reason": "late"}'
+    mind = Mind(choose=[chooses("cancel_it"), reply], fill=[known])
+    _, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", "go ahead then, thanks a lot my friend")
+    assert ([each.name for each in second.conversation.flows], second.status) == (flows, status)
+    assert ("cancel_order" in [name for name, _ in log]) is done
+
+
+@pytest.mark.spec("010.2")
+@pytest.mark.spec("010.8")
+async def test_a_yes_is_done_where_a_parked_flow_is_called_off_beside() -> None:
+    log: list[Any] = []
+    chosen = [chooses("send_back"), chooses("cancel_it"), '["yes", "off-2"]']
+    mind = Mind(choose=chosen, fill=[SENDING, '{"order_number": "60105", "reason": "late"}'])
+    agreed = "go ahead then, thanks a lot my friend, and drop that wish of mine"
+    result = (await talk(shop_agent(mind, log), "send back 60112", "no, cancel 60105, it is late", agreed))[-1]
+    assert [name for name, _ in log] == ["cancel_order", "tell_why"]
+    assert (result.status, stood(result)) == ("done", [])
+    assert "nothing more is done about: Send back" in result.text
+
+
+WITHOUT_A_FLOW: list[Any] = [
+    pytest.param("yes", [("cancel_order", {"order_number": "60105"})], "Well.", id="yes"),
+    pytest.param("no", [], "All right, this is not done: Cancel order.", id="no"),
+]
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(("message", "done", "text"), WITHOUT_A_FLOW)
+@pytest.mark.parametrize(("first", "found"), [("send back 60112", SENDING), ("cancel ABC-999", '{"reason": "late"}')])
+async def test_a_question_that_no_flow_asked_is_answered_while_one_waits(
+    message: str, done: list[Any], text: str, first: str, found: str
+) -> None:
+    log: list[Any] = []
+    flow = chooses("send_back" if "send" in first else "cancel_it")
+    call = calls("cancel_order", order_number="60105")
+    mind = Mind(choose=[flow, "[]"], fill=[found], call=[call, "Well."])
+    waits, asked, last = await talk(shop_agent(mind, log, open_tools="all"), first, "please cancel 60105", message)
+    assert (waits.status, asked.status, last.status) == ("waiting", "confirming", "waiting")
+    assert (log, last.text.partition("\n\n")[0]) == (done, text)
+    assert stood(last) == stood(waits)
+
+
+@pytest.mark.spec("005.2")
+async def test_a_look_up_for_an_answer_about_a_flow_is_made_after_a_yes() -> None:
+    log: list[Any] = []
+    mind = Mind(choose=[chooses("send_back")] * 2, fill=[SENDING], call=[calls("find_order", email="a@b.org"), "Well."])
+    agent = shop_agent(mind, log, approval="always")
+    _, asked, last = await talk(agent, "send back 60112", "what is the state of it, then", "yes")
+    assert (asked.status, last.status, stood(last)) == ("confirming", "waiting", [SEND])
+    assert (log, last.text) == ([("find_order", {"email": "a@b.org"})], "Well.\n\nTo go on, I need: email.")
+
+
+@pytest.mark.spec("005.2")
+async def test_a_question_that_stands_is_confirming_though_the_model_fails() -> None:
+    known = '{"order_number": "60112", "reason": "late"}'
+    gone = ModelError("m", "gone", retryable=False)
+    mind = Mind(choose=[chooses("cancel_it"), "[]"], fill=[known], call=[gone])
+    _, second = await talk(shop_agent(mind), "cancel 60112, it is late", "how is the weather?")
+    assert (second.status, type(second.error).__name__) == ("confirming", "ChainError")
+    assert second.conversation.pending is not None
+    assert second.text == second.conversation.pending.question()
 
 
 @pytest.mark.spec("010.2")
@@ -145,6 +231,24 @@ async def test_a_model_ends_a_flow_with_what_it_has_to_say(ending: str, status: 
     assert (result.status, stood(result), result.text) == (status, [], "Turn to help@shop.example.")
     assert reason in result.reason
     assert 'support: "help@shop.example"' in mind.prompts("call")[0]
+
+
+class Odd:
+    """Is neither true nor a text."""
+
+    def __bool__(self) -> bool:
+        raise ValueError
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.spec("010.6")
+@pytest.mark.parametrize("support", [Odd(), Odd, None], ids=["odd", "given", "nobody"])
+async def test_whatever_support_is_a_turn_ends(support: Any) -> None:
+    mind = Mind(choose=[chooses("track_it")], call=[calls("cannot_finish", reason="no"), ""])
+    (result,) = await talk(shop_agent(mind, facts={"support": support}), "where is it?")
+    assert (result.status, "None" in result.text) == ("blocked", False)
 
 
 @pytest.mark.spec("010.6")

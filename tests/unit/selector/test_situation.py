@@ -10,7 +10,7 @@ from jazz_select.selector.prompt import SYSTEM_PROMPT, Situation, UnderWay, buil
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Candidate, Message, Reason, Tier
-from tests.unit.selector.shop import CANCEL, EXCHANGE, NAMES, REFUND, candidates, metadata, shop
+from tests.unit.selector.shop import CANCEL, EXCHANGE, NAMES, REFUND, candidates, guarded, metadata, shop
 
 SAID = (
     Message(role="user", content="swap my shoes"),
@@ -213,3 +213,15 @@ def test_no_id_of_a_flow_is_in_a_prompt_of_a_conversation() -> None:
     told = "\n".join(each.content for each in prompt.messages)
     assert not any(each in told for each in (REFUND, EXCHANGE, CANCEL))
     assert prompt.ids[:4] == ("option 1", "option 2", "option 3", "option 4")
+
+
+@pytest.mark.spec("010.2")
+@pytest.mark.parametrize("member", [True, False], ids=["open", "closed"])
+async def test_what_was_done_last_is_offered_where_it_is_available(member: bool) -> None:
+    registry = shop()
+    members = guarded("member_discount", registry)
+    model = ScriptedModel("[]", repeat=True)
+    done = Situation(said=SAID, under_way=(EXCHANGING,), done=(members.id,))
+    selector = FlowSelector(model, registry)
+    await selector.select("42", metadata("refund_order"), situation=done, context={"member": member})
+    assert ("member_discount" in str(model.calls)) is member
