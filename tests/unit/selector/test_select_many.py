@@ -74,11 +74,11 @@ async def test_its_time_begins_when_its_turn_comes_and_the_limit_holds() -> None
         nonlocal most, now
         now += 1
         most = max(most, now)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.2)
         now -= 1
         return Reply(text=f'["{CANCEL}"]')
 
-    selector = FlowSelector(model, shop(), max_concurrency=3, timeout_s=0.15)
+    selector = FlowSelector(model, shop(), max_concurrency=3, timeout_s=1.0)  # six rounds take longer
     results = await selector.select_many([SelectRequest(f"x{n}", metadata()) for n in range(18)])
     assert {result.decision.reason for result in results} == {Reason.LLM}
     assert most == 3
