@@ -84,7 +84,7 @@ class UnconnectedToolsError(ConfigError):
         self.lacking = {flow: tuple(names) for flow, names in lacking.items()}
         known, more = list(connected), len(self.lacking) - _NAMED
         listed = [
-            f"{flow}: {', '.join(_meant(name, known) for name in names[:_MOST_NAMES])}"
+            f"{flow}: {', '.join(meant(name, known) for name in names[:_MOST_NAMES])}"
             + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
             for flow, names in list(self.lacking.items())[:_NAMED]
         ]
@@ -96,8 +96,9 @@ class UnconnectedToolsError(ConfigError):
         )
 
 
-def _meant(name: str, known: Sequence[str]) -> str:
-    name = name[:_LONGEST_NAME]
+def meant(name: str, known: Sequence[str]) -> str:
+    """A name that is not among those that are known, cut, with the one that it may be misspelt from."""
+    name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
     near = get_close_matches(name, [each for each in known if len(each) <= _LONGEST_NAME], n=1)
     return f"{name} (did you mean {near[0]!r}?)" if near else name
 

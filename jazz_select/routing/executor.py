@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from tenacity import AsyncRetrying
 
-from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError
+from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError, meant
 from jazz_select.json_values import plain, storable, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, check_claims, engine_approver
@@ -23,7 +23,7 @@ from jazz_select.routing.decisions.points import (
     decision_prompt,
 )
 from jazz_select.routing.records import RunResult, StepRecord, note_step
-from jazz_select.routing.run_context import Deciding, RunContext, Step, arguments_of, check_run, inputs_lost, meant
+from jazz_select.routing.run_context import Deciding, RunContext, Step, arguments_of, check_run, inputs_lost
 from jazz_select.routing.schemas.compatibility import Field, inputs, outputs
 from jazz_select.routing.tool_call import CallOutcome, answered, call_tool, may_repeat
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of

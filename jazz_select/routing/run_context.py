@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
-from typing import Any, Final, Protocol, cast
+from typing import Any, Protocol, cast
 
-from jazz_select.errors import ConfigError, FlowValidationError, ToolError
+from jazz_select.errors import ConfigError, FlowValidationError, ToolError, meant
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall
@@ -13,7 +12,7 @@ from jazz_select.routing.schemas.compatibility import Field, available_fields
 from jazz_select.routing.schemas.fields import RESULT, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import is_valid
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, describe_error
+from jazz_select.text import describe_error
 
 
 class Choose:
@@ -110,16 +109,6 @@ def _names(step: object) -> list[str] | None:
     if isinstance(step, GuidedDecisionPoint):
         return [step.after_step, *step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
     return [] if isinstance(step, Choose) else None
-
-
-_LONGEST_NAME: Final = 80
-
-
-def meant(name: str, tools: Sequence[str]) -> str:
-    """A name that is not among those of tools, with the one that it may be misspelt from."""
-    name = beginning(name, _LONGEST_NAME)
-    near = get_close_matches(name, [each for each in tools if len(each) <= _LONGEST_NAME], n=1)
-    return f"{name} (did you mean {near[0]!r}?)" if near else name
 
 
 def _wrong(flow: HasTools, problem: str) -> FlowValidationError:
