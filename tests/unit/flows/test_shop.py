@@ -175,6 +175,10 @@ ONCE: dict[str, tuple[Callable[[Shop], Any], Callable[[Shop], Any], str]] = {
         lambda s: s.charge_difference("X-40001"),
         "charges",
     ),
+    "a return's label": (lambda _: None, lambda s: s.create_return("60112"), "returns"),
+    "store credit": (lambda _: None, lambda s: s.offer_store_credit("60127"), "credits"),
+    "an exchange": (lambda _: None, lambda s: s.create_exchange("60131", "JU-M"), "exchanges"),
+    "an order": (lambda _: None, lambda s: s.cancel_order("60144"), "cancellations"),
 }
 
 

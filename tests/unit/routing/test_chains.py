@@ -3,9 +3,7 @@
 import gc
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -176,31 +174,6 @@ REFUSALS: list[tuple[Callable[[Shop], object], str]] = [
 def test_the_shop_says_what_its_rules_forbid(call: Callable[[Shop], object], problem: str) -> None:
     with pytest.raises((LookupError, ValueError), match=problem):
         call(Shop())
-
-
-ONCE: list[Callable[[Shop], object]] = [
-    lambda shop: shop.create_return("60112"),
-    lambda shop: shop.offer_store_credit("60127"),
-    lambda shop: shop.create_exchange("60131", "JU-M"),
-    lambda shop: shop.cancel_order("60144"),
-]
-
-
-@pytest.mark.parametrize("call", ONCE, ids=["return", "credit", "exchange", "cancel"])
-def test_of_many_calls_at_once_one_is_granted(call: Callable[[Shop], object]) -> None:
-    shop, ready = Shop(), Barrier(8)
-
-    def granted() -> bool:
-        ready.wait()
-        try:
-            call(shop)
-        except RefusedError:
-            return False
-        return True
-
-    with ThreadPoolExecutor(8) as threads:
-        found = [each.result() for each in [threads.submit(granted) for _ in range(8)]]
-    assert found.count(True) == 1
 
 
 def test_what_was_refused_changed_nothing() -> None:
