@@ -18,6 +18,7 @@ from jazz_select.memory.procedural import ProceduralMemory as ProceduralMemory
 from jazz_select.routing.tools.functions import tool_from_function as tool_from_function
 from jazz_select.routing.tools.loading import load_tools as load_tools
 from jazz_select.routing.tools.tool import Tool as Tool
+from jazz_select.selector.options import RECOMMENDED as RECOMMENDED
 from jazz_select.selector.result import FlowSelectionResult as FlowSelectionResult
 from jazz_select.selector.retrieval import SelectRequest as SelectRequest
 from jazz_select.selector.select import FlowSelector as FlowSelector

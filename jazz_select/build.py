@@ -160,6 +160,7 @@ async def open_selector(
             settings.agent_id,
             settings.top_k,
             settings.rrf_k,
+            coverage=settings.coverage,
             on_empty=settings.on_empty,
             timeout_s=settings.timeout_s,
             skip_llm_above=settings.skip_llm_above,

@@ -1,7 +1,7 @@
 """Settings from the environment (`JAZZ_*`), frozen. The only reader of the environment in this library."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -28,7 +28,10 @@ class Settings(BaseSettings):
     """Stop words and stemming of the lexical arm: `english`, `german`, …, or `none`."""
     llm: str | None = None
     """A model string such as `openai:gpt-5-mini`; none means semantic choice only."""
-    top_k: int = Field(default=3, ge=1, le=100)
+    top_k: Annotated[int, Field(ge=1, le=100)] | Literal["auto"] = "auto"
+    """How many candidates; `auto`: as few, up to 10, as hold the right one with probability `coverage`."""
+    coverage: float = Field(default=0.98, ge=0.5, le=0.999)
+    """What `auto` promises."""
     rrf_k: int = Field(default=10, ge=1)
     timeout_s: float = Field(default=20.0, gt=0)
     """How long the model may take, in seconds."""
@@ -36,5 +39,5 @@ class Settings(BaseSettings):
     """Do without the model where recall is at least this sure of its top candidate."""
     abstain_below: float | None = Field(default=None, ge=0, le=1)
     """Choose nothing where P(some flow is right) is below this."""
-    on_empty: Literal["top1", "none"] = "top1"
-    """What "nothing fits" from the model leads to: the top candidate, or nothing."""
+    on_empty: Literal["top1", "none"] = "none"
+    """What "nothing fits" from the model leads to: nothing, or the top candidate."""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from unicodedata import combining, normalize
 
@@ -19,6 +19,10 @@ _MOST_MARKS, _SHORT = 30, 1_000
 _MARKED = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1},}}")
 """Where there may be more marks on one letter than Unicode allows in a stream: bringing n of them into order takes
 n times n steps."""
+_PARAMETERS, _BETWEEN = "Parameters: ", "; "
+_PARAMETER = re.compile(r"(?:^|(?<=; ))([\w.$-]{1,200})(?=: |; |$)")
+_LEAST_SAID = 12
+"""Characters below which what is said of a parameter says nothing."""
 _JOINING = re.compile("[-_]")
 _PLAIN_NAME = re.compile(r"\w[\w./:-]{0,199}")
 _TOKEN = re.compile(
@@ -144,11 +148,42 @@ def at_word(text: str, limit: int) -> str:
     return f"{(words if space else head[:limit]).rstrip(' ,;:.')} […]"
 
 
-def shortened(text: str, limit: int, what: str, notes: list[str]) -> str:
-    """`cut`, with a note where something was."""
+def with_parameters(about: str, parameters: Sequence[tuple[str, str]]) -> str:
+    """What a tool does, and what it takes: names with what is said of them."""
+    told = "; ".join(f"{name}: {said}" if said else name for name, said in parameters)
+    return " ".join(part for part in (about, f"{_PARAMETERS}{told}" if told else "") if part)
+
+
+def at_word_with_parameters(text: str, limit: int) -> str:
+    """`at_word`, of a text that may be made `with_parameters`: their names stay, since one of them may decide.
+
+    What is said of the parameters gives way first, the longest of it, then what stands before them.
+    """
+    if len(text) <= limit:
+        return text
+    about, mark, told = text.rpartition(_PARAMETERS)
+    starts = [(each.start(1), each.end(1)) for each in _PARAMETER.finditer(told)] if mark else []
+    if not starts or starts[0][0]:
+        return at_word(text, limit)
+    ends = [*(start - len(_BETWEEN) for start, _ in starts[1:]), len(told)]
+    names = [told[start:end] for start, end in starts]
+    said = [told[name_end:end].removeprefix(":").strip() for (_, name_end), end in zip(starts, ends, strict=True)]
+    bare = with_parameters("", [(name, "") for name in names])
+    room = limit - len(about) - len(bare)
+    if room <= 0:
+        return f"{at_word(about.strip(), max(limit - len(bare), limit // 4))} {at_word(bare, limit)}"
+    each = room // len(names) - len(": […] ")
+    kept = [at_word(text, each) if each >= _LEAST_SAID else "" for text in said]
+    return with_parameters(about.strip(), list(zip(names, kept, strict=True)))
+
+
+def shortened(
+    text: str, limit: int, what: str, notes: list[str], *, by: Callable[[str, int], str] | None = None
+) -> str:
+    """`cut`, or shortened `by` another way, with a note where something was."""
     if len(text) > limit:
         notes.append(f"{what} was cut from {len(text)} to {limit} characters in the prompt")
-    return cut(text, limit)
+    return (by or cut)(text, limit)
 
 
 def at_most(texts: Sequence[str], limit: int, what: str, notes: list[str]) -> Sequence[str]:

@@ -238,6 +238,8 @@ class Decision:
     """P(the top candidate is the right one), where known."""
     in_scope: float | None = None
     """P(some flow of the catalogue is right), where known."""
+    sized: str = ""
+    """How many candidates there are and why, where their number was left to recall (`top_k="auto"`)."""
     ambiguous: tuple[Candidate, ...] = ()
     """The top candidate and those that are about as likely, where there are any: what an agent may ask about."""
     latency: Latency = Latency()

@@ -87,7 +87,8 @@ async def _demo(settings: "Settings", requests: Path, runs: Path | None, convers
 def _announce(console: Console, report: "SyncReport", settings: "Settings", how: str) -> None:
     console.print(styled(f"{report} {how}", "bold"), styled(f"({place(settings)})", "dim"))
     if settings.llm:
-        console.print(styled(f"{settings.llm} chooses among the {settings.top_k} nearest flows.\n"))
+        many = "nearest flows" if settings.top_k == "auto" else f"{settings.top_k} nearest flows"
+        console.print(styled(f"{settings.llm} chooses among the {many}.\n"))
     else:
         console.print("No model is configured, so the nearest flow is taken (semantic choice).\n")
 

@@ -20,6 +20,7 @@ from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.run_context import chain_of
 from jazz_select.routing.tools.loading import load_policy, load_tools
+from jazz_select.selector.options import RECOMMENDED
 from jazz_select.selector.select import FlowSelector
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Tier
@@ -129,7 +130,7 @@ async def talk(
     model = scripted or as_chat_model(settings.llm)
     tools = load_tools(settings.flows)
     able = {key: flow for key, flow in registry.items() if not flow.lacks(tools)}  # an agent takes no others
-    selector = FlowSelector(model, able, memory, settings.agent_id, settings.top_k, on_empty="none")
+    selector = FlowSelector(model, able, memory, settings.agent_id, **RECOMMENDED)
     policy = None if settings.llm or scripted else load_policy(settings.flows)
     agent = Agent(selector, tools.values(), model, decision_callback=policy)
     who = settings.llm or "a scripted model, whose replies are in the file,"

@@ -199,8 +199,6 @@ def demo(  # noqa: PLR0913 - one per option
             "llm": llm,
             "index": index,
             "embedder": embedder,
-            # With a model, requests that nothing fits are to show that it can say so.
-            "on_empty": "none",
         }
     )
     from jazz_select.cli.demo import run
@@ -233,7 +231,6 @@ def eval_(  # noqa: PLR0913 - one per option
             "index": index,
             "url": url,
             "embedder": embedder,
-            "on_empty": "none",
         }
     )
     from jazz_select.cli.evaluation import run

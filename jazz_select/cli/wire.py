@@ -129,6 +129,7 @@ class Verdict:
     confidence: float | None
     model: str
     error: str
+    sized: str
     notes: tuple[str, ...]
     latency: Times
     usage: Tokens | None
@@ -146,6 +147,7 @@ class Verdict:
             confidence=decision.confidence,
             model=decision.model,
             error=encodable(decision.error),
+            sized=decision.sized,
             notes=tuple(map(encodable, decision.notes)),
             latency=Times(recall_s=took.recall_s, choose_s=took.choose_s, total_s=took.total_s),
             usage=Tokens(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens) if usage else None,

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.exchange import ChatReply, Question, total_usage, why_unusable
+from jazz_select.selector.options import MOST_EXAMPLES
 from jazz_select.selector.prompt import OFF, PROMPT_TOKENS, REQUEST_LIMIT, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import Request
@@ -170,7 +171,7 @@ class ChoiceOptions:
     on_empty: OnEmpty = "top1"
     timeout_s: float | None = 20.0
     max_reasks: int = 1
-    examples_shown: int = 0
+    examples_shown: int | None = None
     candidate_order: CandidateOrder = "rank"
     prompt_tokens: int = PROMPT_TOKENS
     second_read: bool = False
@@ -259,6 +260,7 @@ class ModelChoice:
             request.summaries,
             shown,
             examples=self._examples(request, shown),
+            all_examples=self._options.examples_shown is not None,
             tokens=self._options.prompt_tokens,
             structured=self._client.takes_schema,
             situation=request.situation,
@@ -266,7 +268,8 @@ class ModelChoice:
 
     def _examples(self, request: Request, shown: Sequence[Candidate]) -> Mapping[str, Sequence[str]]:
         """Of each flow the examples that share most words with the request."""
-        count = self._options.examples_shown
+        asked = self._options.examples_shown
+        count = MOST_EXAMPLES if asked is None else asked
         if not count:
             return {}
         wanted = _words(request.text)

@@ -2,11 +2,18 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeGuard, cast
+from typing import Final, Literal, TypedDict, TypeGuard, cast
 
 from jazz_select.errors import ConfigError
 
-_MOST_EXAMPLES = 3
+MOST_EXAMPLES = 3
+"""Of each candidate: three gave a model nearly all that more would."""
+AUTO: Final = "auto"
+LEAST_COVERAGE, MOST_COVERAGE = 0.5, 0.999
+UNSIZED = 8
+"""Candidates where their number is left to a memory that cannot tell."""
+TopK = int | Literal["auto"]
+"""How many candidates are recalled: so many, or as few as hold the right one with a wished probability."""
 
 
 def check_parts(*, flow_registry: object, proc_mem: object, agent_id: object) -> None:
@@ -26,16 +33,39 @@ def check_parts(*, flow_registry: object, proc_mem: object, agent_id: object) ->
         raise ConfigError(msg)
 
 
-def check_options(*, top_k: object, rrf_k: object, timeout_s: object, on_empty: object) -> None:
+class SelectorOptions(TypedDict, total=False):
+    """Options of a `FlowSelector` that can be handed on as a whole: `FlowSelector(…, **RECOMMENDED)`."""
+
+    top_k: TopK
+    coverage: float
+    on_empty: Literal["top1", "none"]
+
+
+RECOMMENDED: Final[SelectorOptions] = {"top_k": AUTO, "coverage": 0.98, "on_empty": "none"}
+"""What a new selector with a model should have; the figures behind it are in docs/concepts.md.
+
+As few candidates as hold the right flow in 98 of 100 requests, and a model that is believed when it says that none
+fits. The command line has it by default. The bare signature of `FlowSelector` keeps the three candidates, and the top
+one where nothing fits, that it was published with.
+"""
+
+
+def check_options(*, top_k: object, coverage: object, rrf_k: object, timeout_s: object, on_empty: object) -> None:
     """Refuse numbers and choices outside of what makes sense.
 
     Raises:
         ConfigError: One of them cannot work.
     """
     for name, value in (("top_k", top_k), ("rrf_k", rrf_k)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            msg = f"{name} is a whole number from 1, not {value!r:.80}"
+        if value == AUTO and name == "top_k":
+            continue
+        if not _is_count(value) or value < 1:
+            or_auto = ', or "auto"' if name == "top_k" else ""
+            msg = f"{name} is a whole number from 1{or_auto}, not {value!r:.80}"
             raise ConfigError(msg)
+    if not (_is_number(coverage) and LEAST_COVERAGE <= coverage <= MOST_COVERAGE):
+        msg = f"coverage is a probability from {LEAST_COVERAGE:g} to {MOST_COVERAGE:g}, not {coverage!r:.80}"
+        raise ConfigError(msg)
     check_timeout(timeout_s)
     if on_empty not in ("top1", "none"):
         msg = f'on_empty is "top1" or "none", not {on_empty!r:.80}'
@@ -74,8 +104,11 @@ def check_choice_options(*, candidate_order: object, examples_shown: object, **c
     if candidate_order not in ("rank", "stable", "shuffled"):
         msg = f'candidate_order is "rank", "stable" or "shuffled", not {candidate_order!r:.80}'
         raise ConfigError(msg)
-    if not _is_count(examples_shown) or not 0 <= examples_shown <= _MOST_EXAMPLES:
-        msg = f"examples_shown is a whole number from 0 to {_MOST_EXAMPLES}, not {examples_shown!r:.80}"
+    if examples_shown is not None and not (_is_count(examples_shown) and 0 <= examples_shown <= MOST_EXAMPLES):
+        msg = (
+            f"examples_shown is a whole number from 0 to {MOST_EXAMPLES}, or None for as many as there is room for, "
+            f"not {examples_shown!r:.80}"
+        )
         raise ConfigError(msg)
     check_counts(**counts)
 

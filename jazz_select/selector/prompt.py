@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
-from jazz_select.text import at_most, at_word, clean, cut, estimate_tokens, shortened
+from jazz_select.text import at_most, at_word, at_word_with_parameters, clean, cut, estimate_tokens, shortened
 from jazz_select.values import Candidate, Message
 
 DESCRIPTION_LIMIT: Final = 1_500
@@ -122,7 +122,13 @@ class CandidateCard:
         return cls(
             id=clean(candidate.flow_id),
             name=shortened(candidate.flow_name, SHORT_LIMIT, f"the name of {label}", notes),
-            description=shortened(candidate.description, DESCRIPTION_LIMIT, f"the description of {label}", notes),
+            description=shortened(
+                candidate.description,
+                DESCRIPTION_LIMIT,
+                f"the description of {label}",
+                notes,
+                by=at_word_with_parameters,
+            ),
             condition=candidate.condition,
             effects=tuple(shortened(effect, SHORT_LIMIT, f"a desired effect of {label}", notes) for effect in effects),
             examples=tuple(at_word(example, SHORT_LIMIT) for example in examples),
@@ -146,18 +152,27 @@ class CandidateCard:
 
     def tokens(self, count: "Count") -> int:
         """About how many it takes."""
-        texts = (self.id, self.name, self.description, self.condition, *self.effects, *self.examples)
-        return _TAGS + sum(map(count, texts))
+        texts = (self.id, self.name, self.description, self.condition, *self.effects)
+        return _TAGS + sum(map(count, texts)) + sum(count(each) + _MARK for each in self.examples)
 
 
 Count = Callable[[str], int]
 """About how many tokens a text takes."""
 
 
-def fitted(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) -> list[CandidateCard]:
-    """The candidates within so many tokens together, as far as that can be done without losing what decides."""
-    kept = _numbered(list(cards))
+def fitted(
+    cards: Sequence[CandidateCard], tokens: int, notes: list[str], *, all_examples: bool = True
+) -> list[CandidateCard]:
+    """The candidates within so many tokens together, as far as that can be done without losing what decides.
+
+    Examples are a help: of each candidate as many as there is room for, the first of each before the second of any.
+    Where `all_examples` were asked for, and not what there is room for, it is noted that some were left out.
+    """
+    whole = _numbered(list(cards))
     count = cache(estimate_tokens)  # each text once: the same conditions are counted after each step
+    kept = _exemplified(whole, tokens, count)
+    if all_examples and kept != whole:
+        notes.append(f"examples were left out, so that the candidates take about {tokens} tokens in the prompt")
     for note, step in _STEPS:
         if _total(kept, count) <= tokens:
             break
@@ -165,6 +180,17 @@ def fitted(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) -> lis
         if kept != before:
             notes.append(f"{note}, so that the candidates take about {tokens} tokens in the prompt")
     return kept
+
+
+def _exemplified(cards: list[CandidateCard], tokens: int, count: Count) -> list[CandidateCard]:
+    """The cards with as many of their examples as there is room for."""
+    room = tokens - _total([replace(card, examples=()) for card in cards], count)
+    shown = [0] * len(cards)
+    for turn in range(max((len(card.examples) for card in cards), default=0)):
+        for place, card in enumerate(cards):
+            if turn < len(card.examples) and (taken := count(card.examples[turn]) + _MARK) <= room:
+                shown[place], room = shown[place] + 1, room - taken
+    return [replace(card, examples=card.examples[:number]) for card, number in zip(cards, shown, strict=True)]
 
 
 def _total(cards: Sequence[CandidateCard], count: Count) -> int:
@@ -192,7 +218,9 @@ def _trimmed(
     room = tokens - (_total(cards, count) - sum(taken))
     most = _common_limit(taken, room)
     return [
-        with_text(card, at_word(text_of(card), max(_SHORTEST, (most - _MARK) * len(text_of(card)) // took)))
+        with_text(
+            card, at_word_with_parameters(text_of(card), max(_SHORTEST, (most - _MARK) * len(text_of(card)) // took))
+        )
         if took > most
         else card
         for card, took in zip(cards, taken, strict=True)
@@ -219,7 +247,6 @@ def _with_effects(card: CandidateCard, text: str) -> CandidateCard:
 
 
 _STEPS: tuple[tuple[str, Callable[[list[CandidateCard], int, Count], list[CandidateCard]]], ...] = (
-    ("examples were left out", lambda cards, _, __: [replace(card, examples=()) for card in cards]),
     (
         "descriptions were shortened",
         lambda cards, tokens, count: _trimmed(cards, tokens, count, lambda card: card.description, _described),
@@ -231,7 +258,7 @@ _STEPS: tuple[tuple[str, Callable[[list[CandidateCard], int, Count], list[Candid
         ),
     ),
 )
-"""What gives way, in this order. Examples are a help, and conditions never give way."""
+"""What gives way, in this order. Conditions never do."""
 
 
 class Prompt(NamedTuple):
@@ -257,6 +284,7 @@ def build_prompt(  # noqa: PLR0913 - options with a name
     candidates: Sequence[Candidate],
     *,
     examples: Mapping[str, Sequence[str]] | None = None,
+    all_examples: bool = True,
     tokens: int = PROMPT_TOKENS,
     structured: bool = False,
     situation: Situation | None = None,
@@ -267,9 +295,10 @@ def build_prompt(  # noqa: PLR0913 - options with a name
         request: What the user wants.
         summaries: What was said before.
         candidates: In the order in which they are to be shown.
-        examples: Flow id to requests that mean this flow, to be shown with it.
+        examples: Flow id to requests that mean this flow, to be shown with it, as many as there is room for.
+        all_examples: Whether to note that there was no room for some.
         tokens: How many tokens the candidates may take. What is too much goes in this order: examples go,
-            descriptions and then effects are shortened. Conditions stay as they are.
+            descriptions and then effects are shortened. Conditions and the names of parameters stay as they are.
         structured: The answer will be held to `Prompt.schema`.
         situation: Where in a conversation it is asked; what was said takes the place of the summaries.
     """
@@ -282,6 +311,7 @@ def build_prompt(  # noqa: PLR0913 - options with a name
         ],
         tokens,
         notes,
+        all_examples=all_examples,
     )
     root = ET.Element("selection")
     if situation is not None and situation.facts:

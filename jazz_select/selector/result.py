@@ -71,6 +71,7 @@ class FlowSelectionResult:
         for position, candidate in enumerate(decision.candidates, start=1):
             chosen = "  <- chosen" if candidate.flow_id in decision.chosen_ids else ""
             lines.append(f"{position:>2}. {_candidate_line(candidate)}{chosen}")
+        lines += [f"candidates: {decision.sized}"] if decision.sized else []
         lines += [f"cannot be run: {flow_id}" for flow_id in self.unresolved_ids]
         lines += [f"the model failed: {decision.error}"] if decision.error else []
         lines += [f"note: {note}" for note in decision.notes]

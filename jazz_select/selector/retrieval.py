@@ -11,6 +11,7 @@ from jazz_select.errors import EmbeddingError, StoreError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory
 from jazz_select.selector.availability import Availability, Unavailable
+from jazz_select.selector.options import AUTO, UNSIZED, TopK
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import note_recall
 from jazz_select.telemetry import span
@@ -82,6 +83,8 @@ class CandidateSet:
     """P(some flow is right), where recall knows it."""
     caveat: str = ""
     """Why recall does not know how sure it is."""
+    sized: str = ""
+    """How many they are and why, where that was left to recall."""
 
     def joined_by(self, flows: Iterable[BaseFlow]) -> "CandidateSet":
         """With these flows behind the others, where they are not among them."""
@@ -122,6 +125,7 @@ def usable_candidates(
         notes=notes,
         in_scope=getattr(found, "in_scope", None),
         caveat=getattr(found, "caveat", ""),
+        sized=getattr(found, "sized", ""),
     )
 
 
@@ -148,7 +152,8 @@ class CandidateSource:
     Attributes:
         memory: Where candidates are recalled from, if anywhere.
         agent_id: Whose flows.
-        top_k: How many.
+        top_k: How many, or "auto".
+        coverage: What "auto" promises.
         rrf_k: The constant of the rank fusion.
         fallback: Metadata dicts to choose from while the memory cannot answer.
         guards: Which flows may not be offered in a context.
@@ -156,7 +161,8 @@ class CandidateSource:
 
     memory: FlowMemory | None
     agent_id: str
-    top_k: int
+    top_k: TopK
+    coverage: float
     rrf_k: int
     fallback: tuple[Mapping[str, Any], ...]
     guards: Availability
@@ -199,11 +205,17 @@ class CandidateSource:
     def _notes_on(self, found: _Metadata) -> tuple[str, ...]:
         """What the memory says of how they were found, and which registered flows it does not have."""
         unindexed = self.guards.unindexed(getattr(found, "indexed", None))
-        return (*getattr(found, "notes", ()), *([unindexed] if unindexed else []))
+        unsized = self.top_k == AUTO and not getattr(self.memory, "sizes_sets", False)
+        size = f'this memory does not know top_k="auto", so {UNSIZED} candidates were asked for'
+        return (*getattr(found, "notes", ()), *([size] if unsized else []), *([unindexed] if unindexed else []))
 
     async def _ask(self, memory: Any, requests: Sequence[Request], closed: Unavailable) -> Sequence[_Metadata]:
         """Options are passed only where they say something: a memory without them serves all other requests as well."""
         options: dict[str, Any] = {"top_k": self.top_k, "rrf_k": self.rrf_k}
+        if self.top_k == AUTO and getattr(memory, "sizes_sets", False):
+            options["coverage"] = self.coverage
+        elif self.top_k == AUTO:
+            options["top_k"] = UNSIZED
         if closed.ids:
             options["exclude"] = closed.ids
         weighs = getattr(memory, "weighs_context", False)

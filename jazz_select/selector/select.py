@@ -23,6 +23,7 @@ from jazz_select.selector.choice import (
     top,
 )
 from jazz_select.selector.options import (
+    TopK,
     check_choice_options,
     check_options,
     check_parts,
@@ -54,16 +55,17 @@ class FlowSelector:
         flow_registry: Mapping[str, BaseFlow],
         proc_mem: FlowMemory | None = None,
         agent_id: str = "",
-        top_k: int = 3,
+        top_k: TopK = 3,
         rrf_k: int = 10,
         *,
+        coverage: float = 0.98,
         on_empty: OnEmpty = "top1",
         timeout_s: float | None = 20.0,
         fallback_candidates: Sequence[Mapping[str, Any]] = (),
         skip_llm_above: float | None = None,
         abstain_below: float | None = None,
         ambiguous_within: float | None = None,
-        examples_shown: int = 0,
+        examples_shown: int | None = None,
         candidate_order: CandidateOrder = "rank",
         prompt_tokens: int = PROMPT_TOKENS,
         second_read: bool = False,
@@ -80,8 +82,10 @@ class FlowSelector:
             flow_registry: Flow id to live flow, read anew at each selection.
             proc_mem: Where candidates are recalled from; without it they are given to `select`.
             agent_id: Whose flows to recall.
-            top_k: How many candidates to recall.
+            top_k: How many candidates to recall; "auto" for as few, from 1 to 10, as hold the right one with
+                probability `coverage`. `decision.sized` says how many those are, and why.
             rrf_k: The constant of the rank fusion; the lower, the more the first ranks weigh.
+            coverage: What "auto" promises, from .5 to .999.
             on_empty: What the model's "none fits" leads to: the top candidate, or nothing.
             timeout_s: How long the model may take for one selection, in seconds, queueing, retries and asking again
                 included; None for as long as it likes.
@@ -92,6 +96,7 @@ class FlowSelector:
             ambiguous_within: Report candidates whose confidence is this close to the top one's as
                 `decision.ambiguous`, so that an agent can ask which is meant.
             examples_shown: How many examples of each candidate the model is shown, 0 to 3: those most like the request.
+                None for up to three, as far as `prompt_tokens` allow.
             candidate_order: In which order it is shown the candidates: "rank", "stable" or "shuffled".
             prompt_tokens: How many tokens the candidates may take in the prompt, by estimate; what is too much is
                 shortened, conditions never.
@@ -106,7 +111,7 @@ class FlowSelector:
             ConfigError: An argument cannot work.
         """
         check_parts(flow_registry=flow_registry, proc_mem=proc_mem, agent_id=agent_id)
-        check_options(top_k=top_k, rrf_k=rrf_k, timeout_s=timeout_s, on_empty=on_empty)
+        check_options(top_k=top_k, coverage=coverage, rrf_k=rrf_k, timeout_s=timeout_s, on_empty=on_empty)
         check_probabilities(
             skip_llm_above=skip_llm_above, abstain_below=abstain_below, ambiguous_within=ambiguous_within
         )
@@ -121,12 +126,15 @@ class FlowSelector:
         self.agent_id = agent_id
         self._registry = flow_registry
         self._at_once = max_concurrency
+        self._on_empty = on_empty
+        self._coverage = coverage
         self._guards = Availability(flow_registry)
         self._prompts = PromptCache(flow_registry)
         self._narrower = CandidateSource(
             memory=proc_mem,
             agent_id=agent_id,
             top_k=top_k,
+            coverage=coverage,
             rrf_k=rrf_k,
             fallback=tuple(fallback_candidates),
             guards=self._guards,
@@ -277,13 +285,23 @@ class FlowSelector:
         notes = (narrowed.caveat,) if narrowed.caveat and known.need_confidence else ()
         if request.blank and len(candidates) > 1:
             return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(_BLANK,))
-        if self._model is None or len(candidates) <= 1:
+        if self._model is None or (len(candidates) <= 1 and not self._doubted(narrowed)):
             reason = Reason.SEMANTIC if len(candidates) > 1 else Reason.SINGLE
             return Choice(verdict=top(candidates, self._registry, reason), notes=notes)
         if known.is_sure(candidates, self._registry):
             return Choice(verdict=top(candidates, self._registry, Reason.CONFIDENT), notes=notes)
         choice = await self._model.choose(request, candidates)
         return replace(choice, notes=(*notes, *choice.notes))
+
+    def _doubted(self, narrowed: CandidateSet) -> bool:
+        """Whether a model has to say if the only candidate fits.
+
+        Recall that chooses how many there are leaves one where it is sure which, and that says little of whether any
+        flow fits at all: a model that may say "none" is asked unless recall is as sure of that.
+        """
+        if self._on_empty != "none" or not (narrowed.sized and narrowed.candidates):
+            return False
+        return narrowed.in_scope is None or narrowed.in_scope < self._coverage
 
     async def _record(
         self, narrowed: CandidateSet, choice: Choice, context: Mapping[str, Any], latency: Latency
@@ -306,6 +324,7 @@ class FlowSelector:
             confirmed=verdict.confirmed,
             confidence=narrowed.candidates[0].confidence if narrowed.candidates else None,
             in_scope=narrowed.in_scope,
+            sized=narrowed.sized,
             ambiguous=self._thresholds.ambiguous(narrowed.candidates),
             latency=latency,
             usage=choice.answer.usage,

@@ -10,7 +10,7 @@ from jazz_select.ports import FlowMemory
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import at_word, cut
+from jazz_select.text import at_word, cut, with_parameters
 from jazz_select.values import AgentScope, FlowCard
 
 if TYPE_CHECKING:
@@ -175,7 +175,14 @@ def tool_card(tool: Tool) -> FlowCard:
     Its text is everything a request might share with it: what it does and whose it is, what it can do, and its
     parameters. Types and output are left out: nobody asks for them, and a change of them writes nothing anew.
     """
-    about = " ".join(part for part in (tool.description.strip(), *_details(tool)) if part)
+    about = with_parameters(
+        " ".join(part for part in (tool.description.strip(), *_whose(tool)) if part),
+        [
+            (name, _described(part))
+            for name, (part, _) in fields(tool.input_schema).items()
+            if part is not tool.input_schema
+        ],
+    )
     return FlowCard(
         id=tool_id(tool.name),
         name=tool.name,
@@ -206,20 +213,13 @@ def _is_name(agent_id: object) -> bool:
     return isinstance(agent_id, str) and bool(agent_id.strip()) and AgentScope.MARK not in agent_id
 
 
-def _details(tool: Tool) -> Iterable[str]:
-    """What a listing says beside the description, labelled."""
+def _whose(tool: Tool) -> Iterable[str]:
+    """What a listing says beside description and parameters, labelled."""
     whose = ", ".join(dict.fromkeys(part for part in (tool.provider, tool.operation) if part and part != tool.name))
     if whose:
         yield f"Of {whose}."
     if tool.capabilities:
         yield f"Can {', '.join(each.replace('.', ' ') for each in tool.capabilities)}."
-    parameters = [
-        f"{name}: {about}" if (about := _described(part)) else name
-        for name, (part, _) in fields(tool.input_schema).items()
-        if part is not tool.input_schema
-    ]
-    if parameters:
-        yield f"Parameters: {'; '.join(parameters)}"
 
 
 def _described(schema: object) -> str:

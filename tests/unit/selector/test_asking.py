@@ -66,13 +66,27 @@ async def test_the_examples_most_like_the_request_are_shown() -> None:
     assert (refund.get("examples"), cancel.get("examples")) == (examples[1], None)
 
 
-async def test_no_examples_by_default() -> None:
+@pytest.mark.parametrize(("asked", "seen"), [(None, 3), (2, 2), (0, 0)])
+async def test_up_to_three_examples_by_default(asked: int | None, seen: int) -> None:
     registry = FlowRegistry(min_examples=0)
-    flow("refund_order", registry, examples=["send my money back"])
+    examples = ["send my money back", "a refund please", "money back for the mug", "take it and pay me back"]
+    flow("refund_order", registry, examples=examples)
     flow("cancel_order", registry)
     model = ScriptedModel("[]")
-    await FlowSelector(model, registry).select("x", metadata("refund_order", "cancel_order"))
-    assert "send my money back" not in model.calls[0][1].content
+    selector = FlowSelector(model, registry, examples_shown=asked)
+    result = await selector.select("x", metadata("refund_order", "cancel_order"))
+    assert sum(each in model.calls[0][1].content for each in examples) == seen
+    assert result.decision.notes == ()
+
+
+@pytest.mark.parametrize(("asked", "noted"), [(None, 0), (3, 1)])
+async def test_that_examples_found_no_room_is_noted_where_they_were_asked_for(asked: int | None, noted: int) -> None:
+    registry = FlowRegistry(min_examples=0)
+    flow("refund_order", registry, examples=["send my money back", "a refund please", "money back for the mug"])
+    flow("cancel_order", registry)
+    selector = FlowSelector(ScriptedModel("[]"), registry, examples_shown=asked, prompt_tokens=90)
+    result = await selector.select("x", metadata("refund_order", "cancel_order"))
+    assert sum("examples were left out" in note for note in result.decision.notes) == noted
 
 
 # --- a second reading ----------------------------------------------------------

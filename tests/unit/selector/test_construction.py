@@ -9,11 +9,16 @@ from jazz_select.errors import ConfigError
 from tests.unit.selector.shop import shop
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"top_k": 0}, "top_k is a whole number from 1, not 0"),
+    ({"top_k": 0}, 'top_k is a whole number from 1, or "auto", not 0'),
     ({"top_k": -3}, "top_k"),
     ({"top_k": 2.5}, "top_k"),
     ({"top_k": True}, "top_k"),
     ({"top_k": "3"}, "top_k"),
+    ({"top_k": "all"}, 'or "auto", not \'all\''),
+    ({"coverage": 1.0}, "coverage is a probability from 0.5 to 0.999, not 1.0"),
+    ({"coverage": 0.4}, "coverage"),
+    ({"coverage": "high"}, "coverage"),
+    ({"coverage": True}, "coverage"),
     ({"rrf_k": 0}, "rrf_k is a whole number from 1, not 0"),
     ({"rrf_k": None}, "rrf_k"),
     ({"timeout_s": 0}, "timeout_s"),

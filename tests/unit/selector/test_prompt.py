@@ -1,6 +1,7 @@
 """What the model is asked."""
 
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -13,7 +14,7 @@ from jazz_select import ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.selector.prompt import SYSTEM_PROMPT, Prompt, build_prompt
 from jazz_select.selector.reply import read_reply
-from jazz_select.text import at_word
+from jazz_select.text import at_word, at_word_with_parameters, with_parameters
 from jazz_select.values import Candidate, Message, flow_id
 from tests.vectors import EMBEDDER, NEEDS_STATIC
 
@@ -131,7 +132,8 @@ def test_long_metadata_is_cut_but_never_a_condition_and_an_id_is_not_shown() -> 
     node = root.find("candidates/flow")
     assert node is not None
     assert (node.get("id"), node.get("condition")) == ("1", long.condition)
-    assert "8500 characters cut" in node.get("description", "")
+    assert len(node.get("description", "")) < 1_510
+    assert node.get("description", "").endswith(" […]")
     assert "9800 characters cut" in node.get("name", "")
     assert "9800 characters cut" in node.get("desired_effects", "")
     assert node.get("desired_effects", "").endswith("; [… 11 more …]")
@@ -194,6 +196,50 @@ def test_what_gives_way_and_in_which_order() -> None:
     assert all((node.get("description") or "").endswith(" […]") for node in nodes)
     assert [node.get("condition") for node in nodes] == [candidate.condition for candidate in many(8)]
     assert [note.split(",")[0] for note in prompt.notes] == ["examples were left out", "descriptions were shortened"]
+
+
+@pytest.mark.spec("006.7")
+def test_of_each_candidate_as_many_examples_as_there_is_room_for() -> None:
+    cards = many(4, "Short.")
+    examples = {each.flow_id: [f"please do thing {each.flow_name} {n}" for n in range(3)] for each in cards}
+    shown: list[list[int]] = []
+    for tokens in (240, 290, 340, 700):
+        prompt = build_prompt("x", (), cards, examples=examples, all_examples=False, tokens=tokens)
+        told = [node.get("examples", "") for node in flows_in(prompt)]
+        shown.append([len(each.split(" | ")) if each else 0 for each in told])
+        assert prompt.notes == (), "nobody asked for all of them"
+    assert all(max(each) - min(each) <= 1 for each in shown), "one has its second before another has its first"
+    assert all(sum(fewer) <= sum(more) for fewer, more in pairwise(shown))
+    assert (shown[0] != shown[-1], shown[-1]) == (True, [3] * 4)
+
+
+TOOL = "Looks a parcel up." + " It tells more than anybody asked for." * 8
+TAKES = [("tracking_number", "as printed on the label, with blanks or without them"), ("carrier", ""), ("post_code", "z")]
+
+
+@pytest.mark.parametrize("limit", [10, 60, 120, 200, 330, 400, 2_000])
+@pytest.mark.parametrize("about", ["", "Looks a parcel up.", TOOL])
+def test_the_names_of_a_tools_parameters_stay_when_its_description_is_cut(about: str, limit: int) -> None:
+    whole = with_parameters(about, TAKES)
+    told = at_word_with_parameters(whole, limit)
+    if limit >= 60:
+        assert all(name in told for name, _ in TAKES)
+    assert len(told) <= max(limit + 10, 60)
+    assert (told == whole) == (len(whole) <= limit)
+
+
+def test_what_is_said_of_parameters_gives_way_before_what_the_tool_does() -> None:
+    text = with_parameters("Looks a parcel up.", [("number", "as printed on the label " * 10), ("carrier", "which")])
+    assert at_word_with_parameters(text, 60) == "Looks a parcel up. Parameters: number; carrier"
+    assert at_word_with_parameters("No parameters: in this one; nor here " * 3, 20) == "No parameters: in […]"
+
+
+def test_a_bare_tool_keeps_the_names_of_its_parameters_in_a_small_budget() -> None:
+    tools = [Candidate(flow_id=flow_id(f"t{n}"), flow_name=f"t{n}", description=with_parameters(TOOL, TAKES)) for n in range(8)]
+    for node in flows_in(build_prompt("x", (), tools, tokens=500)):
+        told = node.get("description", "")
+        assert len(told) < len(TOOL)
+        assert all(name in told for name, _ in TAKES)
 
 
 @pytest.mark.parametrize("tokens", [1, 50, 300, 700, 2_000])

@@ -1,0 +1,84 @@
+"""How many candidates there are is left to recall: what a selector asks for, says, and makes of a set of one."""
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from jazz_select import RECOMMENDED, FlowSelector
+from jazz_select.testing import ScriptedModel
+from jazz_select.values import RecallResult, Reason
+from tests.unit.selector.shop import REFUND, metadata, shop
+
+
+class SizedMemory:
+    """Recalls so many, and says why; keeps what it was asked with."""
+
+    sizes_sets = True
+
+    def __init__(self, *names: str, in_scope: float | None = None) -> None:
+        self.names = names
+        self.in_scope = in_scope
+        self.asked: list[dict[str, Any]] = []
+
+    async def recall(
+        self, query: str, agent_id: str, top_k: Any = 3, rrf_k: int = 10, *, exclude: Collection[str] = (), **more: Any
+    ) -> RecallResult:
+        self.asked.append({"top_k": top_k, **more})
+        sized = f"{len(self.names)} of at most 10" if self.sizes_sets else ""
+        return RecallResult(map(dict, metadata(*self.names)), in_scope=self.in_scope, sized=sized)
+
+
+class PlainMemory(SizedMemory):
+    """One that never heard of it."""
+
+    sizes_sets = False
+
+
+@pytest.mark.spec("006.4")
+async def test_recall_is_asked_for_the_coverage_and_its_reason_is_told() -> None:
+    memory = SizedMemory("refund_order", "cancel_order")
+    selector = FlowSelector(ScriptedModel("[]"), shop(), memory, "shop", top_k="auto", coverage=0.9)
+    result = await selector.select("my money")
+    assert memory.asked == [{"top_k": "auto", "coverage": 0.9}]
+    assert result.decision.sized == "2 of at most 10"
+    assert "candidates: 2 of at most 10" in result.explain().splitlines()
+
+
+async def test_a_memory_that_cannot_size_a_set_is_asked_for_eight_and_that_is_noted() -> None:
+    memory = PlainMemory("refund_order", "cancel_order")
+    result = await FlowSelector(None, shop(), memory, "shop", top_k="auto").select("my money")
+    assert memory.asked == [{"top_k": 8}]
+    assert any('does not know top_k="auto"' in note for note in result.decision.notes)
+
+
+@pytest.mark.spec("006.4")
+@pytest.mark.parametrize(
+    ("in_scope", "on_empty", "asked", "reason"),
+    [
+        (0.6, "none", 1, Reason.NONE),
+        (None, "none", 1, Reason.NONE),
+        (0.99, "none", 0, Reason.SINGLE),
+        (0.6, "top1", 0, Reason.SINGLE),
+    ],
+)
+async def test_a_set_of_one_does_not_say_that_anything_fits(
+    in_scope: float | None, on_empty: Any, asked: int, reason: Reason
+) -> None:
+    model = ScriptedModel("[]")
+    memory = SizedMemory("refund_order", in_scope=in_scope)
+    selector = FlowSelector(model, shop(), memory, "shop", top_k="auto", on_empty=on_empty)
+    result = await selector.select("what is the weather like")
+    assert (len(model.calls), result.decision.reason) == (asked, reason)
+
+
+async def test_a_set_of_one_that_fits_is_chosen_by_the_model() -> None:
+    model = ScriptedModel(f'["{REFUND}"]')
+    result = await FlowSelector(model, shop(), SizedMemory("refund_order"), "shop", **RECOMMENDED).select("my money")
+    assert (result.names, result.decision.reason) == (["refund_order"], Reason.LLM)
+
+
+async def test_one_candidate_that_was_given_is_taken_as_ever() -> None:
+    model = ScriptedModel("[]")
+    result = await FlowSelector(model, shop(), **RECOMMENDED).select("my money", metadata("refund_order"))
+    assert (len(model.calls), result.decision.reason) == (0, Reason.SINGLE)
