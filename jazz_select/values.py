@@ -155,6 +155,7 @@ class RecallResult(list[dict[str, Any]]):
         in_scope: P(some flow of the catalogue is right), or None where that is not known.
         caveat: Why confidence is not known; empty where it is.
         indexed: The ids of all flows that the index has for this agent, or None where that is not known.
+        sized: How many candidates were returned and why, where recall was to find that out; else empty.
     """
 
     def __init__(
@@ -165,12 +166,14 @@ class RecallResult(list[dict[str, Any]]):
         in_scope: float | None = None,
         caveat: str = "",
         indexed: frozenset[str] | None = None,
+        sized: str = "",
     ) -> None:
         super().__init__(candidates)
         self.notes = notes
         self.in_scope = in_scope
         self.caveat = caveat
         self.indexed = indexed
+        self.sized = sized
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,14 @@ from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
 from jazz_select.memory.encoder import Encoder
 from jazz_select.memory.engines.points import SYNCED, fault_at
 from jazz_select.memory.fit.model import UNREAD, RecallModel
-from jazz_select.memory.recall import RecallScope, Retriever, nothing_indexed
+from jazz_select.memory.recall import COVERAGE, RecallScope, Retriever, nothing_indexed
 from jazz_select.memory.sync import IndexWriter, SyncReport
 from jazz_select.ports import Embedder, FlowStore
 from jazz_select.threads import in_thread
@@ -200,6 +200,8 @@ class ProceduralMemory:
 
     weighs_context = True
     """`recall` takes a `focus`."""
+    sizes_sets = True
+    """`recall` takes `top_k="auto"` and a `coverage`."""
 
     def __init__(self, store: FlowStore, encoder: Encoder) -> None:
         """Join a store with an encoder of the same layout; most callers want `open`."""
@@ -276,31 +278,36 @@ class ProceduralMemory:
         """Embedder and lexical settings, in words."""
         return str(self._encoder.layout)
 
-    async def recall(
+    async def recall(  # noqa: PLR0913 - all but the first are options with a name
         self,
         query: str,
         agent_id: str,
-        top_k: int = 3,
+        top_k: int | Literal["auto"] = 3,
         rrf_k: int = 10,
         *,
         exclude: Collection[str] = (),
         focus: str = "",
+        coverage: float = COVERAGE,
     ) -> RecallResult:
         """The flows of this agent that are nearest to the request.
 
         Args:
             query: The request, with whatever context widens it.
             agent_id: Whose flows.
-            top_k: How many at most.
+            top_k: How many at most; "auto" for as few as hold the right flow with the probability `coverage`, from 1
+                to 10. Where the catalogue is too small to tell, 8.
             rrf_k: Constant of reciprocal rank fusion; the lower, the more the very top ranks weigh.
             exclude: Flow ids that must not come back and take no place among the `top_k`.
             focus: The part of the query that the user has just said, where the rest is context. The clearer it is by
                 itself, the less the context counts.
+            coverage: From .5 to .999, where `top_k` is "auto": in so large a share of requests like the examples, and
+                the labelled cases of the sync, the right flow is among the candidates. It leaves nothing out that is
+                among those of a lower one.
 
         Returns:
             Metadata dicts, best first: flow_id, flow_name, flow_type, description, condition, desired_effects,
             `score` (fused), `ranks` and `scores` per arm, `confidence`. `.notes` says what was degraded,
-            `.in_scope` is P(some flow is right).
+            `.in_scope` is P(some flow is right), `.sized` says how many there are and why where `top_k` is "auto".
 
         Raises:
             ConfigError: An argument cannot work.
@@ -308,18 +315,19 @@ class ProceduralMemory:
             StoreUnavailableError: The server did not answer.
         """
         checked_agent(agent_id)
-        scope = RecallScope.of(agent_id, top_k, rrf_k, exclude)
+        scope = RecallScope.of(agent_id, top_k, rrf_k, exclude, coverage)
         return (await self._recalled((query,), (focus,), scope))[0]
 
-    async def recall_many(
+    async def recall_many(  # noqa: PLR0913 - likewise
         self,
         queries: Sequence[str],
         agent_id: str,
-        top_k: int = 3,
+        top_k: int | Literal["auto"] = 3,
         rrf_k: int = 10,
         *,
         exclude: Collection[str] = (),
         focuses: Sequence[str] = (),
+        coverage: float = COVERAGE,
     ) -> list[RecallResult]:
         """`recall` for several requests, in their order, embedded and looked up together.
 
@@ -330,11 +338,12 @@ class ProceduralMemory:
             rrf_k: For each request.
             exclude: For all of them.
             focuses: One for each query (empty where there is none), or none at all.
+            coverage: For all of them.
 
         What it raises, it raises for all of them.
         """
         checked_agent(agent_id)
-        scope = RecallScope.of(agent_id, top_k, rrf_k, exclude)
+        scope = RecallScope.of(agent_id, top_k, rrf_k, exclude, coverage)
         if focuses and len(focuses) != len(queries):
             msg = f"there are {len(queries)} queries and {len(focuses)} focuses; give one for each, or none"
             raise ConfigError(msg)

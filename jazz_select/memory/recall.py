@@ -5,12 +5,12 @@ import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeGuard
 
 from jazz_select.errors import ConfigError, EmbeddingError
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, folded_alias, printable
 from jazz_select.memory.engines.points import fault_at
-from jazz_select.memory.fit.model import REFERENCE_K, Evidence, RecallModel
+from jazz_select.memory.fit.model import MOST_SIZED, REFERENCE_K, UNSIZED, Evidence, RecallModel
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.values import Candidate, RecallResult
@@ -38,6 +38,9 @@ _log = logging.getLogger(__name__)
 _SLACK = 5
 """More payloads are asked for than returned: fused here, another flow may come out on top than in the engine."""
 _MAX_COUNT = 1 << 31
+COVERAGE = 0.98
+"""The share of requests whose candidates hold the right flow, where recall is to find out how many that takes."""
+_LEAST, _MOST = 0.5, 0.999
 _FAULTS_TOLD = 3
 _BATCH = 64
 """Requests that one round trip holds."""
@@ -114,6 +117,13 @@ class FusedCandidates:
     in_scope: float | None = None
     faults: tuple[str, ...] = ()
     """What is wrong with flows that lie nearer and cannot be read."""
+    sized: str = ""
+    """How many there are and why, where that was to be found out."""
+
+    def first(self, count: int, why: str) -> "FusedCandidates":
+        """The first `count` of them, with what to say of it."""
+        kept = self.candidates[:count]
+        return replace(self, candidates=kept, sized=f"{len(kept)} of at most {MOST_SIZED}: {why}")
 
 
 async def fused_candidates(
@@ -123,7 +133,7 @@ async def fused_candidates(
     found: Sequence[Legs],
     *,
     asked: EncodedRequest,
-    top_k: int,
+    scope: "RecallScope",
 ) -> FusedCandidates:
     """What the store found for each of `asked.texts`, fused, and read by the model."""
     query, whole = queries[0], found[0]
@@ -140,17 +150,42 @@ async def fused_candidates(
             query, whole = queries[-1], found[-1]
             evidence = _evidence(model, query, whole, widened)
     named = _named(store, model, query, asked.request)
-    fused, read = await _readable(store, query.agent_id, scores, whole, named, top_k)
+    fused, read = await _readable(store, query.agent_id, scores, whole, named, scope.top_k)
     candidates = [
         _candidate(each, read.payloads[each.key], 1.0 if each.key == named else _confidence(model, evidence, each.key))
         for each in fused
     ]
     in_scope = 1.0 if named is not None and candidates else _in_scope(model, evidence, whole)
-    return FusedCandidates(
+    found_all = FusedCandidates(
         candidates=tuple(_by_priority(candidates, read.payloads, named)),
         in_scope=in_scope,
         faults=tuple(read.faults.values()),
     )
+    if scope.coverage is None:
+        return found_all
+    if named is not None:
+        return found_all.first(1, "the request is the name of a flow, word for word")
+    parts = list(zip(queries, found, strict=True))[1 : 1 + len(asked.clauses)]
+    return found_all.first(*_sized(model, [(query, whole), *parts], scope.coverage))
+
+
+def _sized(model: RecallModel, parts: Sequence[tuple[HybridQuery, Legs]], coverage: float) -> tuple[int, str]:
+    """How many candidates a request with these clauses needs, and why."""
+    if model.sets is None or model.confidence is None:
+        return UNSIZED, f"how many are needed is not known: {model.caveat}"
+    if not all(legs.dense for _, legs in parts):
+        return MOST_SIZED, "how many are needed is not known where BM25 alone reads the request"
+    needed: dict[Key, None] = {}
+    for query, legs in parts:
+        scores = soft_scores(legs, model.scales, REFERENCE_K)
+        evidence = _evidence(model, query, legs, scores)
+        best = [each.key for each in ranked(scores, legs, MOST_SIZED)]
+        chances = [model.confidence(evidence.candidate(key)) for key in best]
+        needed |= dict.fromkeys(best[: model.sets.size(chances, coverage)])
+    share = f"{100 * coverage:g} of 100 requests like the examples"
+    if len(needed) >= MOST_SIZED:
+        return MOST_SIZED, f"more may be needed to hold the right flow in {share}"
+    return len(needed), f"together they hold the right flow in {share}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,19 +316,47 @@ class RecallScope:
     top_k: int
     rrf_k: int
     exclude: tuple[str, ...]
+    coverage: float | None = None
+    """Of the `top_k` no more than hold the right flow with this probability; None: all of them."""
 
     @classmethod
-    def of(cls, agent_id: str, top_k: int, rrf_k: int, exclude: Collection[str]) -> "RecallScope":
+    def of(
+        cls,
+        agent_id: str,
+        top_k: int | Literal["auto"],
+        rrf_k: int,
+        exclude: Collection[str],
+        coverage: float = COVERAGE,
+    ) -> "RecallScope":
         """These, where they can work.
 
         Raises:
-            ConfigError: A count is no whole number of at least 1.
+            ConfigError: A count is no whole number of at least 1, or `coverage` is no probability that can be held.
         """
-        for name, value in (("top_k", top_k), ("rrf_k", rrf_k)):
-            if not 1 <= value < _MAX_COUNT or value != int(value):
-                msg = f"{name} must be a whole number of at least 1, not {value!r}"
+        auto = top_k == "auto"
+        count = MOST_SIZED if top_k == "auto" else top_k
+        for name, value, other in (("top_k", count, ', or "auto"'), ("rrf_k", rrf_k, "")):
+            if not _is_count(value):
+                msg = f"{name} must be a whole number of at least 1{other}, not {value!r:.80}"
                 raise ConfigError(msg)
-        return cls(agent_id=agent_id, top_k=top_k, rrf_k=rrf_k, exclude=tuple(exclude))
+        if not _is_number(coverage) or not _LEAST <= coverage <= _MOST:
+            msg = f"coverage must be a number from {_LEAST:g} to {_MOST:g}, such as .98, not {coverage!r:.80}"
+            raise ConfigError(msg)
+        return cls(
+            agent_id=agent_id,
+            top_k=count,
+            rrf_k=rrf_k,
+            exclude=tuple(exclude),
+            coverage=float(coverage) if auto else None,
+        )
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return _is_number(value) and 1 <= value < _MAX_COUNT and value == int(value)
 
 
 def nothing_indexed(agent_id: str) -> str:
@@ -337,7 +400,12 @@ class Retriever:
                 results.append(RecallResult(notes=notes, caveat=model.caveat))
                 continue
             found = await fused_candidates(
-                self._store, model, group, [next(legs) for _ in group], asked=each, top_k=scope.top_k
+                self._store,
+                model,
+                group,
+                [next(legs) for _ in group],
+                asked=each,
+                scope=scope,
             )
             if not found.candidates and not found.faults and not scope.exclude:
                 notes = (*notes, nothing_indexed(scope.agent_id))
@@ -349,6 +417,7 @@ class Retriever:
                     notes=notes,
                     in_scope=found.in_scope,
                     caveat=model.caveat,
+                    sized=found.sized,
                 )
             )
         return results

@@ -12,18 +12,14 @@ from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut, re
 from jazz_select.memory.fit.model import (
     DEFAULT_SCALES,
     REFERENCE_K,
-    Evidence,
-    Logistic,
     Matrix,
     RecallModel,
-    fit_logistic,
 )
+from jazz_select.memory.fit.sureness import FIT_DEPTH, fit_confidence, fit_scope, fit_sets
 from jazz_select.memory.fusion import ArmScale, soft_scores
 from jazz_select.ports import Legs, Vectors
 from jazz_select.values import FlowCard
 
-FIT_DEPTH = 30
-"""Hits that each arm brings to the fusion. Deeper ones hardly ever reach the top ten."""
 MAX_ASKED = 1_000
 MIN_FLOWS, MIN_ASKED = 8, 40
 """Below these a probability would be a guess."""
@@ -34,8 +30,6 @@ _MIN_RESIDUALS = 60
 _WEIGHTS = (0.1, 0.15, 0.2, 0.25, 0.33, 0.5, 0.7, 1.0, 1.5, 2.0)
 _PRIOR = 60
 """As many requests as the default weight of BM25 is worth against what a catalogue's own examples say."""
-_JUDGED = 3
-"""Candidates of each asked example that confidence learns from."""
 
 
 def catalogue_digest(fingerprints: Mapping[str, str], cases: Sequence[tuple[str, str]] = ()) -> str:
@@ -93,12 +87,14 @@ def fit(
             f"{len(asked)} examples of {flows} flows are too few to calibrate ({MIN_ASKED} of {MIN_FLOWS} are needed)"
         )
         return RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
+    confidence = fit_confidence(legs, asked, scales)
     return RecallModel(
         digest=digest,
         scales=scales,
         transform=transform,
-        confidence=_fit_confidence(legs, asked, scales),
-        scope=_fit_scope(catalogue, legs, asked, scales),
+        confidence=confidence,
+        scope=fit_scope(catalogue, legs, asked, scales),
+        sets=fit_sets(legs, asked, scales, confidence),
         names=names,
         caveat="",
     )
@@ -163,27 +159,3 @@ def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[Legs], asked: Seque
 def _reciprocal_rank(scores: Mapping[int, float], flow: int) -> float:
     mine = scores.get(flow)
     return 0.0 if mine is None else 1.0 / (1 + sum(score > mine for score in scores.values()))
-
-
-def _fit_confidence(legs: Sequence[Legs], asked: Sequence[HeldOut], scales: Mapping[str, ArmScale]) -> Logistic:
-    features: list[tuple[float, ...]] = []
-    right: list[float] = []
-    for leg, one in zip(legs, asked, strict=True):
-        fused = soft_scores(leg, scales, REFERENCE_K)
-        evidence = Evidence(leg, fused, one.terms)
-        for key in sorted(fused, key=fused.__getitem__, reverse=True)[:_JUDGED]:
-            features.append(evidence.candidate(key))
-            right.append(float(key == one.flow))
-    return fit_logistic(np.array(features), np.array(right))
-
-
-def _fit_scope(
-    catalogue: LeaveOneOut, legs: Sequence[Legs], asked: Sequence[HeldOut], scales: Mapping[str, ArmScale]
-) -> Logistic:
-    def told(leg: Legs, one: HeldOut) -> tuple[float, ...]:
-        return Evidence(leg, soft_scores(leg, scales, REFERENCE_K), one.terms).scope()
-
-    neighbourhoods = {flow: catalogue.neighbourhood(flow) for flow in {one.flow for one in asked}}
-    inside = [told(leg, one) for leg, one in zip(legs, asked, strict=True)]
-    outside = [told(one.legs(FIT_DEPTH, without=neighbourhoods[one.flow]), one) for one in asked]
-    return fit_logistic(np.array(inside + outside), np.array([1.0] * len(inside) + [0.0] * len(outside)))

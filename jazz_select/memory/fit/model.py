@@ -5,8 +5,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
-from itertools import islice
-from math import exp, fsum, isfinite
+from itertools import accumulate, islice, pairwise
+from math import ceil, exp, fsum, isfinite
 from typing import Any, cast
 
 import numpy as np
@@ -27,7 +27,7 @@ DEFAULT_SCALES: Mapping[str, ArmScale] = {
     "bm25": ArmScale(width=0.135, weight=0.6),
 }
 """For catalogues without examples to learn from: the medians of several tool catalogues, rounded."""
-_VERSION = 3
+_VERSION = 4
 _CANDIDATE, _SCOPE = 5, 3
 """How many numbers `Evidence.candidate` and `Evidence.scope` give."""
 UNREAD = "what the last sync noted cannot be read, so confidence is not known: run sync_registry (jazz-select sync)"
@@ -139,6 +139,38 @@ def _newton(features: Matrix, labels: Matrix, ridge: float, *, steps: int = 30) 
     return solution
 
 
+MOST_SIZED = 10
+"""Candidates that a set of a wished coverage has at most."""
+UNSIZED = 8
+"""Candidates where nothing is known of how many are needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sets:
+    """How many candidates hold the right flow with a wished probability (split conformal prediction).
+
+    The doubt of a candidate is 1 - P(it is right), and at least that of each one before it. A set takes the
+    candidates, best first, whose doubt is at most that of the right flow in the wished share of the requests that
+    were asked at the fit: (n + 1) · coverage of n, rounded up, which holds for the next request like them.
+
+    Attributes:
+        strangeness: The doubt of the right flow in each request that was asked, ascending; 1 where it was not found.
+    """
+
+    strangeness: tuple[float, ...]
+
+    @staticmethod
+    def doubts(chances: Sequence[float]) -> list[float]:
+        """Of candidates, best first, from P(each is right)."""
+        return list(accumulate((1.0 - chance for chance in chances), max))
+
+    def size(self, chances: Sequence[float], coverage: float) -> int:
+        """How many of these candidates, best first, are needed; at least 1."""
+        place = ceil((len(self.strangeness) + 1) * coverage)
+        limit = self.strangeness[place - 1] if place <= len(self.strangeness) else 1.0
+        return max(1, sum(doubt <= limit for doubt in self.doubts(chances[:MOST_SIZED])))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallModel:
     """Fitted to a catalogue by `jazz_select.memory.fit.learning`, stored beside it, used by every recall.
@@ -149,6 +181,7 @@ class RecallModel:
         transform: Request vectors are multiplied by it, symmetric, shape (dim, dim); None leaves them as they are.
         confidence: P(a candidate is right) from `features.candidate_features`; None where that is not known.
         scope: P(some flow is right) from `features.scope_features`; None where that is not known.
+        sets: How many candidates hold the right one; None where that is not known.
         names: Folded names and aliases that stand for one flow alone, to its id.
         flows: The ids of all flows that were written for the agent; None where that is not known.
         caveat: Why confidence is not known, for people; empty where it is.
@@ -159,6 +192,7 @@ class RecallModel:
     transform: Vectors | None = None
     confidence: Logistic | None = None
     scope: Logistic | None = None
+    sets: Sets | None = None
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     flows: frozenset[str] | None = None
     caveat: str = "the catalogue has not been synced, so confidence is not known"
@@ -180,6 +214,7 @@ class RecallModel:
             "transform": None if self.transform is None else _packed(self.transform),
             "confidence": _logistic_as_list(self.confidence),
             "scope": _logistic_as_list(self.scope),
+            "sets": None if self.sets is None else [round(each, 6) for each in self.sets.strangeness],
             "names": dict(self.names),
             "flows": None if self.flows is None else sorted(self.flows),
             "caveat": self.caveat,
@@ -219,6 +254,7 @@ class RecallModel:
             transform=None if note["transform"] is None else _unpacked(note["transform"], dim),
             confidence=_logistic(note["confidence"], _CANDIDATE),
             scope=_logistic(note["scope"], _SCOPE),
+            sets=_sets(note["sets"]),
             names=note["names"],
             flows=None if flows is None else frozenset(flows),
             caveat=note["caveat"],
@@ -262,3 +298,11 @@ def _logistic(numbers: list[float] | None, features: int) -> Logistic | None:
     _must(len(numbers) == 1 + features, "weights")
     bias, *weights = map(_finite, numbers)
     return Logistic(bias=bias, weights=tuple(weights))
+
+
+def _sets(strangeness: list[float] | None) -> Sets | None:
+    if strangeness is None:
+        return None
+    read = tuple(map(_finite, strangeness))
+    _must(bool(read) and all(before <= after for before, after in pairwise(read)), "sets")
+    return Sets(strangeness=read)
