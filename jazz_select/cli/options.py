@@ -55,8 +55,8 @@ TopKOption = Annotated[
     typer.Option(
         "--top-k",
         metavar="N|auto",
-        help="How many candidates to recall; auto: as few as hold the right one in 98 of 100 requests, as JAZZ_COVERAGE "
-        "says. (JAZZ_TOP_K, default: auto)",
+        help="How many candidates to recall; auto: as few as hold the right one in 98 of 100 requests "
+        "(JAZZ_COVERAGE=.98). (JAZZ_TOP_K, default: auto)",
         rich_help_panel=_CHOICE,
     ),
 ]

@@ -153,7 +153,7 @@ def public_signatures() -> dict[str, inspect.Signature]:
         value: Any = getattr(jazz_select, name)
         if inspect.isclass(value):
             found.update(methods(value))
-        else:
+        elif callable(value):
             found[name] = inspect.signature(value)
     return found
 

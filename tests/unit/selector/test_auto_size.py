@@ -7,7 +7,7 @@ import pytest
 
 from jazz_select import RECOMMENDED, FlowSelector
 from jazz_select.testing import ScriptedModel
-from jazz_select.values import RecallResult, Reason
+from jazz_select.values import Reason, RecallResult
 from tests.unit.selector.shop import REFUND, metadata, shop
 
 

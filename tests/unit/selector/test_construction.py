@@ -14,7 +14,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"top_k": 2.5}, "top_k"),
     ({"top_k": True}, "top_k"),
     ({"top_k": "3"}, "top_k"),
-    ({"top_k": "all"}, 'or "auto", not \'all\''),
+    ({"top_k": "all"}, "or \"auto\", not 'all'"),
     ({"coverage": 1.0}, "coverage is a probability from 0.5 to 0.999, not 1.0"),
     ({"coverage": 0.4}, "coverage"),
     ({"coverage": "high"}, "coverage"),

@@ -214,7 +214,11 @@ def test_of_each_candidate_as_many_examples_as_there_is_room_for() -> None:
 
 
 TOOL = "Looks a parcel up." + " It tells more than anybody asked for." * 8
-TAKES = [("tracking_number", "as printed on the label, with blanks or without them"), ("carrier", ""), ("post_code", "z")]
+TAKES = [
+    ("tracking_number", "as printed on the label, with blanks or without them"),
+    ("carrier", ""),
+    ("post_code", "z"),
+]
 
 
 @pytest.mark.parametrize("limit", [10, 60, 120, 200, 330, 400, 2_000])
@@ -235,7 +239,10 @@ def test_what_is_said_of_parameters_gives_way_before_what_the_tool_does() -> Non
 
 
 def test_a_bare_tool_keeps_the_names_of_its_parameters_in_a_small_budget() -> None:
-    tools = [Candidate(flow_id=flow_id(f"t{n}"), flow_name=f"t{n}", description=with_parameters(TOOL, TAKES)) for n in range(8)]
+    tools = [
+        Candidate(flow_id=flow_id(f"t{n}"), flow_name=f"t{n}", description=with_parameters(TOOL, TAKES))
+        for n in range(8)
+    ]
     for node in flows_in(build_prompt("x", (), tools, tokens=500)):
         told = node.get("description", "")
         assert len(told) < len(TOOL)
