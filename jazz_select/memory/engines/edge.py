@@ -81,6 +81,11 @@ class EdgeStore:
         with self._door:
             return 0 if self._shard is None else self._shard.count(agent_id)
 
+    async def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
+        """The token ids of each flow."""
+        with self._door:
+            return [] if self._shard is None else await in_thread(self._shard.terms, agent_id, limit)
+
     async def upsert(self, points: Sequence[FlowPoint]) -> None:
         """Write and flush."""
         if points:

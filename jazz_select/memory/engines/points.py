@@ -8,8 +8,9 @@ from uuid import NAMESPACE_URL, uuid5
 
 from jazz_select.ports import FlowStore, Key
 
-_FORMAT = 2
-"""1 built keys from names with a mark between them, so that one name could imitate another."""
+_FORMAT = 3
+"""1 built keys from names with a mark between them, so that one name could imitate another; in 2 the engine counted how
+rare a word is, each shard and each engine by itself."""
 DENSE = "flow"
 SPARSE = "bm25"
 AGENT = "agent_id"

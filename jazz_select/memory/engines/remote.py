@@ -47,7 +47,7 @@ def collection_options(dim: int, *, shards: int | None, replicas: int | None) ->
     """How a collection is made."""
     return {
         "vectors_config": {DENSE: qm.VectorParams(size=dim, distance=qm.Distance.COSINE)},
-        "sparse_vectors_config": {SPARSE: qm.SparseVectorParams(modifier=qm.Modifier.IDF)},
+        "sparse_vectors_config": {SPARSE: qm.SparseVectorParams()},
         # No graph over all agents but one within each: requests never cross tenants.
         "hnsw_config": qm.HnswConfigDiff(payload_m=16, m=0),
         "shard_number": shards,
@@ -69,14 +69,12 @@ def to_requests(query: HybridQuery) -> list[qm.QueryRequest]:
     if not query.arms:
         return []
     mine = agent_filter(query.agent_id, query.exclude)
-    # Rarity of a word is counted among this agent's flows alone; a server before 1.19 counts among all.
-    idf = qm.SearchParams(idf=qm.IdfCorpusParams(corpus=agent_filter(query.agent_id)))
     arms: list[dict[str, Any]] = []
     if query.dense is not None:
         arms.append({"query": list(query.dense), "using": DENSE, "filter": mine, "limit": query.depth})
     if query.sparse is not None:
         sparse = _to_sparse(query.sparse)
-        arms.append({"query": sparse, "using": SPARSE, "filter": mine, "limit": query.depth, "params": idf})
+        arms.append({"query": sparse, "using": SPARSE, "filter": mine, "limit": query.depth})
     fused = qm.QueryRequest(
         prefetch=[qm.Prefetch(**arm) for arm in arms],
         query=qm.RrfQuery(rrf=qm.Rrf(k=query.rrf_k)),
@@ -97,6 +95,11 @@ def to_legs(query: HybridQuery, answers: Iterator[QueryResponse]) -> Legs:
 def _key(point: object) -> Key:
     """Ours are numbers; a UUID is somebody else's, and becomes a number that none of ours is."""
     return point if isinstance(point, int) else -1 - UUID(str(point)).int
+
+
+def _terms_of(record: qm.Record) -> tuple[int, ...]:
+    sparse = record.vector.get(SPARSE) if isinstance(record.vector, dict) else None
+    return tuple(sparse.indices) if isinstance(sparse, qm.SparseVector) else ()
 
 
 def _point_id(key: Key) -> int | str:
@@ -184,6 +187,23 @@ class RemoteStore:
             return (await self._client.count(self._collection, count_filter=mine, exact=True)).count
 
         return await self._or_gone(lambda: self._call(ask), gone=int)
+
+    async def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
+        """The token ids of each flow."""
+        if not await self._has_collection():
+            return []
+
+        async def ask() -> list[tuple[int, ...]]:
+            found: list[tuple[int, ...]] = []
+            offset: Any = None
+            while True:
+                wanted = min(_PAGE, limit - len(found))
+                records, offset = await self._page(self._collection, agent_id, offset, wanted, vectors=True)
+                found += [_terms_of(record) for record in records]
+                if offset is None or len(found) >= limit:
+                    return found
+
+        return await self._or_gone(ask, gone=list[tuple[int, ...]])
 
     async def upsert(self, points: Sequence[FlowPoint]) -> None:
         """Write and wait until the server has applied it."""
@@ -319,10 +339,20 @@ class RemoteStore:
             if offset is None:
                 return payloads
 
-    async def _page(self, collection: str, agent_id: str, offset: Any) -> tuple[list[qm.Record], Any]:
+    async def _page(
+        self, collection: str, agent_id: str, offset: Any, limit: int = _PAGE, *, vectors: bool = False
+    ) -> tuple[list[qm.Record], Any]:
+        """Payloads, or the lexical vectors."""
         mine = agent_filter(agent_id)
         return await self._call(
-            lambda: self._client.scroll(collection, scroll_filter=mine, limit=_PAGE, offset=offset, with_payload=True)
+            lambda: self._client.scroll(
+                collection,
+                scroll_filter=mine,
+                limit=limit,
+                offset=offset,
+                with_payload=not vectors,
+                with_vectors=[SPARSE] if vectors else False,
+            )
         )
 
     async def _or_gone(self, ask: Callable[[], Awaitable[_T]], *, gone: Callable[[], _T]) -> _T:

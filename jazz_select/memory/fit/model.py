@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from jazz_select.memory.encoder import TermCounts
 from jazz_select.memory.fusion import ArmScale
 from jazz_select.ports import Key, Legs, Vectors
 
@@ -27,7 +28,7 @@ DEFAULT_SCALES: Mapping[str, ArmScale] = {
     "bm25": ArmScale(width=0.135, weight=0.6),
 }
 """For catalogues without examples to learn from: the medians of several tool catalogues, rounded."""
-_VERSION = 3
+_VERSION = 4
 _CANDIDATE, _SCOPE = 5, 3
 """How many numbers `Evidence.candidate` and `Evidence.scope` give."""
 UNREAD = "what the last sync noted cannot be read, so confidence is not known: run sync_registry (jazz-select sync)"
@@ -151,6 +152,7 @@ class RecallModel:
         scope: P(some flow is right) from `features.scope_features`; None where that is not known.
         names: Folded names and aliases that stand for one flow alone, to its id.
         flows: The ids of all flows that were written for the agent; None where that is not known.
+        terms: How many flows have each term; None where a flow has been written or deleted since they were counted.
         caveat: Why confidence is not known, for people; empty where it is.
     """
 
@@ -161,6 +163,7 @@ class RecallModel:
     scope: Logistic | None = None
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     flows: frozenset[str] | None = None
+    terms: TermCounts | None = None
     caveat: str = "the catalogue has not been synced, so confidence is not known"
 
     def aim(self, vector: Vectors) -> list[float]:
@@ -182,6 +185,7 @@ class RecallModel:
             "scope": _logistic_as_list(self.scope),
             "names": dict(self.names),
             "flows": None if self.flows is None else sorted(self.flows),
+            "terms": None if self.terms is None else self.terms.as_note(),
             "caveat": self.caveat,
         }
 
@@ -221,6 +225,7 @@ class RecallModel:
             scope=_logistic(note["scope"], _SCOPE),
             names=note["names"],
             flows=None if flows is None else frozenset(flows),
+            terms=None if note["terms"] is None else TermCounts.from_note(note["terms"]),
             caveat=note["caveat"],
         )
 
