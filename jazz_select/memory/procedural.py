@@ -222,6 +222,7 @@ class ProceduralMemory:
         *,
         url: str | None = None,
         api_key: str | None = None,
+        grpc_port: int | None = None,
         embedder: str | Embedder = "auto",
         language: str = "english",
         shards: int | None = None,
@@ -233,6 +234,8 @@ class ProceduralMemory:
             path_or_memory: A folder for the embedded engine, or ":memory:" for one that is gone on close.
             url: A Qdrant server instead; nothing is sent to it before the first use.
             api_key: Key for that server.
+            grpc_port: Where that server speaks gRPC, by which recall asks it; 0 for REST alone. Where None, 6334 beside
+                a url of port 6333, and REST alone elsewhere. What does not answer there is asked over REST.
             embedder: `auto` (the best that is installed: `minilm`, else `static`), `minilm`, `static`,
                 `fastembed:<model>`, `fastembed:<name>@<folder>`, or an object of your own.
             language: Stop words and stemming of the lexical arm; `none` for neither.
@@ -250,11 +253,12 @@ class ProceduralMemory:
             raise ConfigError(msg)
         encoder = await asyncio.to_thread(_open_encoder, embedder, language)
         if not path_or_memory or str(path_or_memory) == ":memory:":
-            from jazz_select.memory.engines.remote import IN_MEMORY, RemoteStore, connect
+            from jazz_select.memory.engines.remote import IN_MEMORY, RemoteStore, connect, wired
 
             client = connect(url or None, api_key)
+            wire = wired(url, grpc_port, api_key) if url else None
             store: FlowStore = RemoteStore(
-                client, encoder.layout, where=url or IN_MEMORY, shards=shards, replicas=replicas
+                client, encoder.layout, where=url or IN_MEMORY, shards=shards, replicas=replicas, wire=wire
             )
         else:
             from jazz_select.memory.engines.edge import open_edge_store
