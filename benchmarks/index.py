@@ -80,7 +80,8 @@ class Index:
             dense = None if dense is None else self.model.aim(dense)
         finally:
             self.embedder.replaying = False
-        sparse = self.encoder.lexical.query(text) if leg == "bm25" else None
+        words = self.encoder.lexical.query(text) if leg == "bm25" else None
+        sparse = words if self.model.terms is None else self.model.terms.weighed(words)
         query = HybridQuery(agent_id=AGENT, dense=dense, sparse=sparse, limit=depth, depth=depth, rrf_k=10)
         if not query.arms:
             return []

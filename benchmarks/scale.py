@@ -52,7 +52,7 @@ async def measured(data: Path, size: int) -> rows.Row:
     registry = registry_of(entries)
     before = _resident()
     with TemporaryDirectory(prefix="jazz-bench-") as folder:
-        async with await ProceduralMemory.open(Path(folder) / "index") as memory:
+        async with await ProceduralMemory.open(Path(folder) / "index", embedder="static") as memory:
             cold = await _seconds(memory, registry)
             unchanged = await _seconds(memory, registry)
             recall: list[float] = []

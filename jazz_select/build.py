@@ -119,6 +119,7 @@ async def open_memory(settings: "Settings") -> "ProceduralMemory":
         None if settings.url else settings.index,
         url=settings.url or None,
         api_key=key,
+        grpc_port=settings.grpc_port,
         embedder=settings.embedder,
         language=settings.language,
     )

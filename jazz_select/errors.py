@@ -179,7 +179,7 @@ class EmbedderMismatchError(StoreError):
         if set(indexed) == {current}:
             super().__init__(
                 f"the flows of agent {agent_id!r} were indexed by another version of jazz-select, which kept them "
-                "under keys that this one does not read. Run sync_registry (jazz-select sync) to index them again; "
+                "in a way that this one does not read. Run sync_registry (jazz-select sync) to index them again; "
                 "the same embedder is in use."
             )
             return

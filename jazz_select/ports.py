@@ -189,6 +189,10 @@ class FlowStore(Protocol):
         """How many flows of this agent there are in this layout."""
         ...
 
+    async def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
+        """The token ids of each flow of this agent in this layout; of more than `limit`, those of the lowest keys."""
+        ...
+
     async def upsert(self, points: Sequence[FlowPoint]) -> None:
         """Write the points, replacing those of the same agent and flow id; durable on return."""
         ...

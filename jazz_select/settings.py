@@ -22,6 +22,8 @@ class Settings(BaseSettings):
     """A Qdrant server instead of the embedded index."""
     api_key: SecretStr | None = None
     """Key for that server."""
+    grpc_port: int | None = Field(default=None, ge=0, le=65_535)
+    """Where it speaks gRPC; 0 for REST alone, none for 6334 beside a url of port 6333."""
     embedder: str = "auto"
     """`auto` (the best that is installed), `minilm`, `static`, `fastembed:<model>` or `fastembed:<model>@<folder>`."""
     language: str = "english"

@@ -1,12 +1,15 @@
 """A fuse against the network: a test that is not marked `live` reaches this machine and nothing else.
 
-It sits in `socket`, so whatever connects through Python is stopped; gRPC, which
-does not, must not be used in tests that are not live.
+It sits in `socket`, where whatever connects through Python passes, and where gRPC, which does not, makes a channel.
 """
 
 import ipaddress
 import socket
+from collections.abc import Callable
 from typing import Any
+
+import grpc
+import grpc.aio
 
 
 class NetworkUsedError(RuntimeError):
@@ -39,6 +42,11 @@ class Fuse:
         self._connect = socket.socket.connect
         self._connect_ex = socket.socket.connect_ex
         self._getaddrinfo = socket.getaddrinfo
+        self._channels: dict[tuple[Any, str], Callable[..., Any]] = {
+            (module, name): getattr(module, name)
+            for module in (grpc, grpc.aio)
+            for name in ("insecure_channel", "secure_channel")
+        }
 
     def install(self) -> None:
         """Put the fuse between Python and the network."""
@@ -59,12 +67,23 @@ class Fuse:
         socket.socket.connect = connect
         socket.socket.connect_ex = connect_ex
         socket.getaddrinfo = getaddrinfo
+        for (module, name), make in self._channels.items():
+            setattr(module, name, self._guarded(make))
+
+    def _guarded(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        def channel(target: str, *args: Any, **kwargs: Any) -> Any:
+            self.check_host(target.rpartition(":")[0].strip("[]"))
+            return make(target, *args, **kwargs)
+
+        return channel
 
     def remove(self) -> None:
         """Take it out again."""
         socket.socket.connect = self._connect
         socket.socket.connect_ex = self._connect_ex
         socket.getaddrinfo = self._getaddrinfo
+        for (module, name), make in self._channels.items():
+            setattr(module, name, make)
 
     def check_address(self, sock: socket.socket, address: Any) -> None:
         """Internet sockets may connect to this machine; others may do what they like."""

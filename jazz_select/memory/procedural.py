@@ -5,14 +5,14 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, Literal, Protocol, Self
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
-from jazz_select.memory.encoder import Encoder
+from jazz_select.memory.encoder import Encoder, TermCounts
 from jazz_select.memory.engines.points import SYNCED, fault_at
 from jazz_select.memory.fit.model import UNREAD, RecallModel
 from jazz_select.memory.recall import COVERAGE, RecallScope, Retriever, nothing_indexed
@@ -30,6 +30,9 @@ _SMALL, _NAME = 2_000, 200
 """Bytes, about, of a model without its matrix, and of each name in it."""
 _MOST_LOOKED_THROUGH = 5_000
 """Flows of an agent that are each looked at before its first recall: some ten milliseconds, in a thread."""
+_MOST_COUNTED = 5_000
+"""Flows whose words are counted where a flow was written since the last sync; of more, those of the lowest keys, which
+are numbers as good as drawn by lot, and the same ones everywhere."""
 ProgressCallback = Callable[[int, int], None]
 _LISTED: dict[str, Any] = {
     "flow_id": "",
@@ -58,8 +61,8 @@ class AgentState:
     @property
     def size(self) -> int:
         """About how many bytes it takes."""
-        transform = self.model.transform
-        return _SMALL + _NAME * len(self.model.names) + (0 if transform is None else transform.nbytes)
+        arrays = (self.model.transform, self.model.terms)
+        return _SMALL + _NAME * len(self.model.names) + sum(each.nbytes for each in arrays if each is not None)
 
 
 class Agents:
@@ -129,6 +132,9 @@ class Agents:
                 f"{faults} of the {flows} entries of agent {agent_id!r} cannot be read: run sync_registry "
                 "(jazz-select sync), which writes them anew or removes them"
             )
+        if model.terms is None or (model.flows is not None and flows != len(model.flows)):
+            terms = await self._store.terms(agent_id, _MOST_COUNTED) if flows else []
+            model = replace(model, terms=await in_thread(TermCounts.of, terms))
         return AgentState(model=model, elsewhere=elsewhere, read_at=monotonic(), flows=flows, notes=tuple(notes))
 
     async def _unreadable(self, agent_id: str, flows: int) -> int:
@@ -218,6 +224,7 @@ class ProceduralMemory:
         *,
         url: str | None = None,
         api_key: str | None = None,
+        grpc_port: int | None = None,
         embedder: str | Embedder = "auto",
         language: str = "english",
         shards: int | None = None,
@@ -229,6 +236,8 @@ class ProceduralMemory:
             path_or_memory: A folder for the embedded engine, or ":memory:" for one that is gone on close.
             url: A Qdrant server instead; nothing is sent to it before the first use.
             api_key: Key for that server.
+            grpc_port: Where that server speaks gRPC, by which recall asks it; 0 for REST alone. Where None, 6334 beside
+                a url of port 6333, and REST alone elsewhere. What does not answer there is asked over REST.
             embedder: `auto` (the best that is installed: `minilm`, else `static`), `minilm`, `static`,
                 `fastembed:<model>`, `fastembed:<name>@<folder>`, or an object of your own.
             language: Stop words and stemming of the lexical arm; `none` for neither.
@@ -246,11 +255,12 @@ class ProceduralMemory:
             raise ConfigError(msg)
         encoder = await asyncio.to_thread(_open_encoder, embedder, language)
         if not path_or_memory or str(path_or_memory) == ":memory:":
-            from jazz_select.memory.engines.remote import IN_MEMORY, RemoteStore, connect
+            from jazz_select.memory.engines.remote import IN_MEMORY, RemoteStore, connect, wired
 
             client = connect(url or None, api_key)
+            wire = wired(url, grpc_port, api_key) if url else None
             store: FlowStore = RemoteStore(
-                client, encoder.layout, where=url or IN_MEMORY, shards=shards, replicas=replicas
+                client, encoder.layout, where=url or IN_MEMORY, shards=shards, replicas=replicas, wire=wire
             )
         else:
             from jazz_select.memory.engines.edge import open_edge_store

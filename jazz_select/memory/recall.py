@@ -433,10 +433,11 @@ class Retriever:
         return asked, queries, degraded
 
     def _query(self, text: str, vector: Vectors | None, scope: RecallScope, model: RecallModel) -> HybridQuery:
+        words = self._encoder.lexical.query(text)
         return HybridQuery(
             agent_id=scope.agent_id,
             dense=None if vector is None else model.aim(vector),
-            sparse=self._encoder.lexical.query(text),
+            sparse=words if model.terms is None else model.terms.weighed(words),
             limit=scope.top_k + _SLACK,
             depth=max(ARM_DEPTH, 2 * scope.top_k),
             rrf_k=scope.rrf_k,

@@ -8,7 +8,7 @@ from typing import Any, cast
 from threadpoolctl import threadpool_limits
 
 from jazz_select.errors import ConfigError, SyncDeletesError
-from jazz_select.memory.encoder import Encoder, folded_alias, payload, printable
+from jazz_select.memory.encoder import Encoder, TermCounts, folded_alias, payload, printable
 from jazz_select.memory.engines.points import FINGERPRINT, fault_at, fault_in
 from jazz_select.memory.fit.learning import catalogue_digest, fit, sample
 from jazz_select.memory.fit.model import RecallModel
@@ -146,7 +146,10 @@ class IndexWriter:
         await self.outdate(agent_id, card)
 
     async def outdate(self, agent_id: str, card: FlowCard | None = None, *, without: str = "") -> None:
-        """Mark the model as one of another catalogue, so that the next sync fits it again; keep its names right."""
+        """Mark the model as one of another catalogue, so that the next sync fits it again; keep its names right.
+
+        How rare its words are is counted anew by whoever recalls.
+        """
         model = RecallModel.from_note(await self._store.read_note(agent_id))
         if model.flows is None:
             return  # nothing is noted, or nothing that can be read
@@ -158,7 +161,8 @@ class IndexWriter:
             shared = {name for name in mine if name in names}
             names = {name: flow for name, flow in names.items() if name not in shared}
             names |= {name: card.id for name in mine - shared if name}
-        await self._store.write_note(agent_id, replace(model, digest="", names=names, flows=flows).as_note())
+        outdated = replace(model, digest="", names=names, flows=flows, terms=None)
+        await self._store.write_note(agent_id, outdated.as_note())
 
     async def sync(
         self,
@@ -191,9 +195,11 @@ class IndexWriter:
         if not dry_run:
             chosen = self._sample(cards)
             broken = [key for key in indexed.broken if key not in overwritten]
+            if not plan.is_empty:
+                await self.outdate(agent_id)  # where this is cut short, the words are of neither catalogue
             rows = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
             await self._store.discard(agent_id, broken)
-            await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases, flows=frozenset(wanted))
+            await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases, cards)
             if await self._store.other_layouts(agent_id):
                 await self._store.forget_other_layouts(agent_id)
         names |= {each: card.name for each, card in cards.items()}
@@ -251,27 +257,33 @@ class IndexWriter:
         made: Mapping[str, Vectors],
         digest: str,
         cases: Cases,
-        *,
-        flows: frozenset[str],
+        cards: Mapping[str, FlowCard],
     ) -> None:
         note = await self._store.read_note(agent_id)
         noted = RecallModel.from_note(note, dim=self._encoder.embedder.dim)
-        if note is not None and (noted.digest, noted.flows) == (digest, flows):
+        flows = frozenset(cards)
+        if note is not None and noted.terms is not None and (noted.digest, noted.flows) == (digest, flows):
             return
         if not chosen and note is None:
             return
-        model = await in_thread(self._fitted, chosen, made, digest, cases)
-        await self._store.write_note(agent_id, replace(model, flows=flows).as_note())
+        terms = await in_thread(lambda: TermCounts.of(self._encoder.words(card).indices for card in cards.values()))
+        model = await in_thread(self._fitted, chosen, made, digest, cases, terms)
+        await self._store.write_note(agent_id, replace(model, flows=flows, terms=terms).as_note())
 
     def _fitted(
-        self, chosen: Sequence[FlowCard], made: Mapping[str, Vectors], digest: str, cases: Cases
+        self,
+        chosen: Sequence[FlowCard],
+        made: Mapping[str, Vectors],
+        digest: str,
+        cases: Cases,
+        terms: TermCounts,
     ) -> RecallModel:
         rows = {**made, **self._encoder.rows([card for card in chosen if card.id not in made])}
         vectors = self._encoder.embed([printable(text) for text, _ in cases])
         labelled = [(text, flow, vector) for (text, flow), vector in zip(cases, vectors, strict=True)]
         # On a busy machine BLAS threads that wait for each other make small matrices take a hundred times longer.
         with threadpool_limits(1, user_api="blas"):
-            return fit(chosen, rows, self._encoder.lexical, digest=digest, cases=labelled)
+            return fit(chosen, rows, self._encoder.lexical, digest=digest, cases=labelled, terms=terms)
 
 
 def _check(cards: Iterable[FlowCard], agent_id: str) -> None:

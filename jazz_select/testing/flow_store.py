@@ -51,6 +51,7 @@ async def _check_empty(store: FlowStore) -> None:
     assert await store.fingerprints("a") == {}
     assert await store.payloads("a") == {}
     assert await store.count("a") == 0
+    assert await store.terms("a", 10) == []
     assert await store.elsewhere("a") == []
     await store.discard("a", [store.key("a", "nothing")])
     legs = await _ask(store, _query(_EAST, _RED))
@@ -70,6 +71,10 @@ async def _check_contents(store: FlowStore) -> None:
     assert sorted(payload["flow_name"] for payload in payloads.values()) == [f"name of {flow}" for flow in flows]
     assert sorted(payloads) == sorted(store.key("a", flow) for flow in flows)
     assert await store.count("a") == len(flows)
+    words = {"between": (_RED, _BLUE), "east": (_RED,), "north": (_BLUE,), "words only": (_RED,)}
+    assert sorted(tuple(sorted(each)) for each in await store.terms("a", 10)) == sorted(words.values())
+    lowest = sorted(flows, key=lambda flow: store.key("a", flow))[:3]
+    assert sorted(tuple(sorted(each)) for each in await store.terms("a", 3)) == sorted(map(words.__getitem__, lowest))
     key = store.key("a", "east")
     assert (await store.retrieve([key, store.key("a", "never there")]))[key]["flow_name"] == "name of east"
 
@@ -80,6 +85,8 @@ async def _check_search(store: FlowStore) -> None:
     assert sorted(await _names(store, legs.bm25)) == ["between", "north"], "only flows that share a word"
     cosine = legs.dense[store.key("a", "between")]
     assert abs(cosine - 0.8) < 1e-5, "the raw dense score is the cosine"
+    for score in legs.bm25.values():
+        assert abs(score - 1.0) < 1e-5, "the raw lexical score is the product of the weights, rare words or not"
     assert list(legs.dense.values()) == sorted(legs.dense.values(), reverse=True)
     assert all(payload["flow_id"] for payload in legs.payloads.values())
     assert (await _ask(store, _query(_EAST))).bm25 == {}, "an arm that was not asked found nothing"
@@ -105,6 +112,7 @@ async def _check_notes(store: FlowStore) -> None:
     await store.write_note("a", {"told": "again"})
     assert await store.read_note("a") == {"told": "again"}
     assert len(await store.payloads("a")) == await store.count("a") == 4, "a note is no flow"
+    assert len(await store.terms("a", 10)) == 4
     await store.write_note("note", {"of": "an agent of an odd name"})
     await store.upsert([_point("a", _EAST, _RED, agent_id="note")])
     assert await store.read_note("a") == {"told": "again"}, "no flow takes the place of a note"
@@ -119,7 +127,8 @@ async def _check_agents(store: FlowStore) -> None:
     assert list(beside.dense) == list(alone.dense), "another agent's flows never come back"
     assert sorted(beside.bm25) == sorted(alone.bm25)
     for key, score in alone.bm25.items():
-        assert abs(beside.bm25[key] - score) < 1e-5, "another agent's words do not change what is rare"
+        assert abs(beside.bm25[key] - score) < 1e-5, "another agent's words do not change what a word weighs"
+    assert len(await store.terms("a", 10)) == len(alone.dense) + 1
     assert store.key("a", "east") != store.key("b", "east")
     assert await store.fingerprints("b") == {"east": "mark-east", "only b": "mark-only b"}
     await store.delete("b", ["east"])

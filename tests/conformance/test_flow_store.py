@@ -1,7 +1,8 @@
 """One contract for every place where flows are kept."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,19 +10,21 @@ from qdrant_client import AsyncQdrantClient
 
 from jazz_select.memory.engines.edge import EdgeStore
 from jazz_select.memory.engines.points import Layout
-from jazz_select.memory.engines.remote import RemoteStore, connect
+from jazz_select.memory.engines.remote import RemoteStore, connect, wired
 from jazz_select.ports import FlowStore
 from jazz_select.settings import Settings
 from jazz_select.testing import check_flow_store, check_layouts
+from tests.qdrant_server import LoopbackQdrant
 
 Opener = Callable[[str], Awaitable[FlowStore]]
+Make = Callable[[Path, ExitStack], Opener]
 
 
 def _layout(name: str) -> Layout:
     return Layout(embedder=name, dim=2, lexical="words")
 
 
-def _edge(tmp_path: Path) -> Opener:
+def _edge(tmp_path: Path, _: ExitStack) -> Opener:
     async def open_store(layout: str) -> FlowStore:
         return await asyncio.to_thread(EdgeStore, tmp_path / "index", _layout(layout))
 
@@ -35,7 +38,7 @@ class _Shared(RemoteStore):
         pass
 
 
-def _in_memory(_: Path) -> Opener:
+def _in_memory(_: Path, __: ExitStack) -> Opener:
     client = AsyncQdrantClient(":memory:")
 
     async def open_store(layout: str) -> FlowStore:
@@ -44,13 +47,33 @@ def _in_memory(_: Path) -> Opener:
     return open_store
 
 
-def _server(_: Path) -> Opener:
+def _loopback(stack: ExitStack, *, grpc: bool) -> Opener:
+    server = stack.enter_context(LoopbackQdrant(speaks_grpc=grpc))
+
+    async def open_store(layout: str) -> FlowStore:
+        wire = wired(server.url, server.grpc_port)
+        return RemoteStore(connect(server.url), _layout(layout), where=server.url, wire=wire)
+
+    return open_store
+
+
+def _over_grpc(_: Path, stack: ExitStack) -> Opener:
+    return _loopback(stack, grpc=True)
+
+
+def _over_rest(_: Path, stack: ExitStack) -> Opener:
+    return _loopback(stack, grpc=False)
+
+
+def _server(_: Path, __: ExitStack) -> Opener:
     settings = Settings()
     assert settings.url, "JAZZ_URL names the server to test"
     key = settings.api_key.get_secret_value() if settings.api_key else None
 
     async def open_store(layout: str) -> FlowStore:
-        return RemoteStore(connect(settings.url, key), _layout(f"contract {layout}"), where=str(settings.url))
+        url = str(settings.url)
+        wire = wired(url, settings.grpc_port, key)
+        return RemoteStore(connect(url, key), _layout(f"contract {layout}"), where=url, wire=wire)
 
     return open_store
 
@@ -58,18 +81,27 @@ def _server(_: Path) -> Opener:
 BACKENDS = [
     pytest.param(_edge, id="edge"),
     pytest.param(_in_memory, id="memory"),
+    pytest.param(_over_grpc, id="over gRPC"),
+    pytest.param(_over_rest, id="over REST"),
     pytest.param(_server, id="server", marks=pytest.mark.live),
 ]
 
 
+@pytest.fixture
+def stack() -> Generator[ExitStack]:
+    """What a backend needs while the test runs."""
+    with ExitStack() as opened:
+        yield opened
+
+
 @pytest.mark.parametrize("make", BACKENDS)
-async def test_a_store_keeps_its_promises(make: Callable[[Path], Opener], tmp_path: Path) -> None:
-    store = await make(tmp_path)("only")
+async def test_a_store_keeps_its_promises(make: Make, stack: ExitStack, tmp_path: Path) -> None:
+    store = await make(tmp_path, stack)("only")
     await check_flow_store(store)
     await store.close()
     await store.close()
 
 
 @pytest.mark.parametrize("make", BACKENDS)
-async def test_layouts_stay_apart(make: Callable[[Path], Opener], tmp_path: Path) -> None:
-    await check_layouts(make(tmp_path))
+async def test_layouts_stay_apart(make: Make, stack: ExitStack, tmp_path: Path) -> None:
+    await check_layouts(make(tmp_path, stack))

@@ -16,6 +16,7 @@ from jazz_select.memory.engines.points import (
     NOTE,
     NOTE_OF,
     Layout,
+    Payloads,
     fault_at,
     note_in,
     note_key,
@@ -30,7 +31,6 @@ _THREAD_FROM = 20_000
 """From this many flows on a search takes long enough (about 2 ms) to be worth a thread."""
 _COPIES = 4
 """What is written takes so many times its size on disk, at most: in the log, in its place, and what indexes it."""
-_KEPT_PAYLOADS = 4_096
 _KEPT_AGENTS = 1_024
 
 
@@ -53,7 +53,7 @@ class EdgeStore:
         self._making = Lock()
         self._moving = Lock()
         self._elsewhere: dict[str, dict[str, int]] = {}
-        self._payloads: dict[Key, dict[str, Any]] = {}
+        self._payloads = Payloads()
         home = self._folder.layout(layout.key)
         try:
             self._shard = self._load(home) if home.is_dir() else None
@@ -81,6 +81,11 @@ class EdgeStore:
         with self._door:
             return 0 if self._shard is None else self._shard.count(agent_id)
 
+    async def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
+        """The token ids of each flow."""
+        with self._door:
+            return [] if self._shard is None else await in_thread(self._shard.terms, agent_id, limit)
+
     async def upsert(self, points: Sequence[FlowPoint]) -> None:
         """Write and flush."""
         if points:
@@ -107,19 +112,16 @@ class EdgeStore:
             return await in_thread(self._shard.search, queries)
 
     async def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
-        """Payloads by key, kept until the next write: the same few flows are asked for again and again."""
+        """Payloads by key, from what was read before where nothing was written since."""
         with self._door:
             if self._shard is None:
                 return {}
-            known = self._payloads  # a write meanwhile puts another in its place, and this one is forgotten
-            found = {key: payload for key in keys if (payload := known.get(key)) is not None}
-            missing = [key for key in keys if key not in found]
-            if missing:
+            kept = self._payloads.kept()
+            found = kept.of(keys)
+            if missing := [key for key in keys if key not in found]:
                 fetched = self._shard.retrieve(missing)
                 found |= fetched
-                if len(known) > _KEPT_PAYLOADS:
-                    known.clear()
-                known.update(fetched)
+                kept.add(fetched)
             return found
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
@@ -174,7 +176,7 @@ class EdgeStore:
             try:
                 self._shard.write(operation, agents=agents)
             finally:
-                self._payloads = {}
+                self._payloads.forget()
 
     def _other_layouts(self, agent_id: str) -> dict[str, int]:
         """Nobody else writes here, so what was found once stays true until this object moves it."""

@@ -3,13 +3,15 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Protocol, cast
-from uuid import NAMESPACE_URL, uuid5
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from jazz_select.ports import FlowStore, Key
 
-_FORMAT = 2
-"""1 built keys from names with a mark between them, so that one name could imitate another."""
+_FORMAT = 3
+"""1 built keys from names with a mark between them, so that one name could imitate another; in 2 the engine counted how
+rare a word is, each shard and each engine by itself."""
 DENSE = "flow"
 SPARSE = "bm25"
 AGENT = "agent_id"
@@ -23,6 +25,49 @@ _TEXTS = ("flow_id", "flow_name", "flow_type", "description", "condition")
 _LONGEST = 1_000_000
 """Characters of one text of a flow that are read: more was never written by a sync of anything that people wrote."""
 _PRIORITY = 2
+_MOST_KEPT = 4_096
+
+
+class Kept:
+    """Payloads that were read since the last write."""
+
+    def __init__(self) -> None:
+        self.agents: set[str] = set()
+        """Those of whom some were read."""
+        self.since = monotonic()
+        self.known: dict[Key, dict[str, Any]] = {}
+
+    def of(self, keys: Iterable[Key]) -> dict[Key, dict[str, Any]]:
+        """Those of these keys that are kept."""
+        known = self.known
+        return {key: known[key] for key in keys if key in known}
+
+    def add(self, found: Mapping[Key, dict[str, Any]]) -> None:
+        """Keep these too."""
+        self.known.update(found)
+
+
+class Payloads:
+    """Payloads by key, kept until the next write: the same few flows are asked for again and again.
+
+    Take `kept()` before reading: where something is written meanwhile, what was read goes with what it was added to.
+    """
+
+    def __init__(self, fresh_s: float | None = None) -> None:
+        """Forget them after this many seconds, where others may write too."""
+        self._fresh_s = fresh_s
+        self._kept = Kept()
+
+    def kept(self) -> Kept:
+        """Those that may be used now."""
+        kept = self._kept
+        if len(kept.known) > _MOST_KEPT or (self._fresh_s is not None and monotonic() - kept.since > self._fresh_s):
+            kept = self._kept = Kept()
+        return kept
+
+    def forget(self) -> None:
+        """Something was written."""
+        self._kept = Kept()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +114,16 @@ def point_key(agent_id: str, flow_id: str) -> Key:
     cheaper. Of 63 bits: two of a million flows share one with a probability of about 5e-8.
     """
     return _key("flow", agent_id, flow_id)
+
+
+def key_of(point: object) -> Key:
+    """Ours are numbers; a UUID is somebody else's, and becomes a number that none of ours is."""
+    return point if isinstance(point, int) else -1 - UUID(str(point)).int
+
+
+def point_id(key: Key) -> int | str:
+    """What a server calls the point of this key."""
+    return key if key >= 0 else str(UUID(int=-1 - key))
 
 
 def note_key(agent_id: str) -> Key:

@@ -1,8 +1,9 @@
 """The same store on a Qdrant server, or on qdrant-client's own engine in memory."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
-from uuid import UUID
 
 import httpx
 from qdrant_client import AsyncQdrantClient
@@ -22,12 +23,16 @@ from jazz_select.memory.engines.points import (
     NOTE_OF,
     SPARSE,
     Layout,
+    Payloads,
     fault_at,
+    key_of,
     note_in,
     note_key,
     note_keys,
+    point_id,
     point_key,
 )
+from jazz_select.memory.engines.wire import Wire, is_gone, is_passing, problem
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
 
 IN_MEMORY = ":memory:"
@@ -40,6 +45,8 @@ _BUDGET_S = 12.0
 _NOT_FOUND = 404
 _TOO_MANY = 429
 _SERVER_FAULT = 500
+_FRESH_S = 60.0
+"""How long payloads of a server are kept: as long as everything else that is remembered of an index."""
 _T = TypeVar("_T")
 
 
@@ -47,7 +54,7 @@ def collection_options(dim: int, *, shards: int | None, replicas: int | None) ->
     """How a collection is made."""
     return {
         "vectors_config": {DENSE: qm.VectorParams(size=dim, distance=qm.Distance.COSINE)},
-        "sparse_vectors_config": {SPARSE: qm.SparseVectorParams(modifier=qm.Modifier.IDF)},
+        "sparse_vectors_config": {SPARSE: qm.SparseVectorParams()},
         # No graph over all agents but one within each: requests never cross tenants.
         "hnsw_config": qm.HnswConfigDiff(payload_m=16, m=0),
         "shard_number": shards,
@@ -64,43 +71,30 @@ def to_struct(point: FlowPoint, layout: str) -> qm.PointStruct:
     return qm.PointStruct(id=point_key(point.agent_id, point.flow_id), vector=vectors, payload=payload)
 
 
-def to_requests(query: HybridQuery) -> list[qm.QueryRequest]:
-    """The engine's own fusion, for its payloads, and then one request per arm that has something to ask."""
-    if not query.arms:
-        return []
+def to_requests(query: HybridQuery, *, payloads: bool) -> list[qm.QueryRequest]:
+    """One request per arm that has something to ask."""
     mine = agent_filter(query.agent_id, query.exclude)
-    # Rarity of a word is counted among this agent's flows alone; a server before 1.19 counts among all.
-    idf = qm.SearchParams(idf=qm.IdfCorpusParams(corpus=agent_filter(query.agent_id)))
     arms: list[dict[str, Any]] = []
     if query.dense is not None:
         arms.append({"query": list(query.dense), "using": DENSE, "filter": mine, "limit": query.depth})
     if query.sparse is not None:
         sparse = _to_sparse(query.sparse)
-        arms.append({"query": sparse, "using": SPARSE, "filter": mine, "limit": query.depth, "params": idf})
-    fused = qm.QueryRequest(
-        prefetch=[qm.Prefetch(**arm) for arm in arms],
-        query=qm.RrfQuery(rrf=qm.Rrf(k=query.rrf_k)),
-        limit=query.limit,
-        with_payload=True,
-    )
-    return [fused, *(qm.QueryRequest(**arm) for arm in arms)]
+        arms.append({"query": sparse, "using": SPARSE, "filter": mine, "limit": query.depth})
+    return [qm.QueryRequest(**arm, with_payload=payloads) for arm in arms]
 
 
-def to_legs(query: HybridQuery, answers: Iterator[QueryResponse]) -> Legs:
+def to_legs(query: HybridQuery, answers: Iterator[QueryResponse], *, payloads: bool) -> Legs:
     """The answers to `to_requests`, in their order."""
-    fused = next(answers).points
-    legs = {arm: {_key(point.id): point.score for point in next(answers).points} for arm in query.arms}
-    payloads = {_key(point.id): point.payload or {} for point in fused}
-    return Legs(dense=legs.get("dense", {}), bm25=legs.get("bm25", {}), payloads=payloads)
+    found = {arm: next(answers).points for arm in query.arms}
+    legs = {arm: {key_of(point.id): point.score for point in points} for arm, points in found.items()}
+    hits = (point for points in found.values() for point in points) if payloads else ()
+    along = {key_of(point.id): point.payload or {} for point in hits}
+    return Legs(dense=legs.get("dense", {}), bm25=legs.get("bm25", {}), payloads=along)
 
 
-def _key(point: object) -> Key:
-    """Ours are numbers; a UUID is somebody else's, and becomes a number that none of ours is."""
-    return point if isinstance(point, int) else -1 - UUID(str(point)).int
-
-
-def _point_id(key: Key) -> int | str:
-    return key if key >= 0 else str(UUID(int=-1 - key))
+def _terms_of(record: qm.Record) -> tuple[int, ...]:
+    sparse = record.vector.get(SPARSE) if isinstance(record.vector, dict) else None
+    return tuple(sparse.indices) if isinstance(sparse, qm.SparseVector) else ()
 
 
 def agent_filter(agent_id: str, exclude: Sequence[str] = ()) -> qm.Filter:
@@ -131,6 +125,11 @@ def connect(url: str | None, api_key: str | None = None) -> AsyncQdrantClient:
         raise ConfigError(msg) from error
 
 
+def wired(url: str, port: int | None, api_key: str | None = None) -> Wire:
+    """The gRPC side of that server; see `Wire`."""
+    return Wire(url, port=port, api_key=api_key, timeout_s=_TIMEOUT_S)
+
+
 class RemoteStore:
     """A `FlowStore` on Qdrant's client: one collection per layout, `agent_id` as tenant."""
 
@@ -144,17 +143,20 @@ class RemoteStore:
         where: str = IN_MEMORY,
         shards: int | None = None,
         replicas: int | None = None,
+        wire: Wire | None = None,
     ) -> None:
         """Use this client; nothing is sent before the first call.
 
         `where` names the server in error messages; `shards` and `replicas` are used when
-        the collection is made, by the first write.
+        the collection is made, by the first write. What a recall asks goes over `wire` where that works.
         """
         self._client = client
         self._where = where
         self._layout = layout
         self._collection = _PREFIX + layout.key
         self._options = collection_options(layout.dim, shards=shards, replicas=replicas)
+        self._wire = wire
+        self._payloads = Payloads(_FRESH_S)
         self._exists = False
         self._is_ready = False
 
@@ -185,6 +187,23 @@ class RemoteStore:
 
         return await self._or_gone(lambda: self._call(ask), gone=int)
 
+    async def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
+        """The token ids of each flow."""
+        if not await self._has_collection():
+            return []
+
+        async def ask() -> list[tuple[int, ...]]:
+            found: list[tuple[int, ...]] = []
+            offset: Any = None
+            while True:
+                wanted = min(_PAGE, limit - len(found))
+                records, offset = await self._page(self._collection, agent_id, offset, wanted, vectors=True)
+                found += [_terms_of(record) for record in records]
+                if offset is None or len(found) >= limit:
+                    return found
+
+        return await self._or_gone(ask, gone=list[tuple[int, ...]])
+
     async def upsert(self, points: Sequence[FlowPoint]) -> None:
         """Write and wait until the server has applied it."""
         if points:
@@ -197,34 +216,53 @@ class RemoteStore:
     async def discard(self, agent_id: str, keys: Collection[Key]) -> None:  # noqa: ARG002 - keys say whose they are
         """Remove and wait until the server has applied it."""
         if keys and await self._has_collection():
-            ids: list[Any] = [_point_id(each) for each in keys]
+            ids: list[Any] = [point_id(each) for each in keys]
             await self._delete(self._collection, qm.PointIdsList(points=ids))
 
     async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
-        """Both arms of all queries in one request; the engine's own fusion brings the likely payloads along."""
+        """Both arms of all queries in one request. The first one of an agent brings the payloads of all hits along."""
         nothing = [Legs(dense={}, bm25={}, payloads={}) for _ in queries]
-        requests = [request for query in queries for request in to_requests(query)]
-        if not requests or not await self._has_collection():
+        if not any(query.arms for query in queries) or not await self._has_collection():
             return nothing
+        kept = self._payloads.kept() if self._where != IN_MEMORY else None  # memory is no further away than a cache
+        along = kept is None or not all(query.agent_id in kept.agents for query in queries)
+        wire = self._wire if self._wire and await self._wire.works(self._collection) else None
 
         async def ask() -> list[Legs]:
+            if wire:
+                return await wire.search(self._collection, queries, payloads=along)
+            requests = [request for query in queries for request in to_requests(query, payloads=along)]
             answers = iter(await self._client.query_batch_points(self._collection, requests=requests))
-            return [
-                to_legs(query, answers) if query.arms else empty for query, empty in zip(queries, nothing, strict=True)
-            ]
+            return [to_legs(query, answers, payloads=along) for query in queries]
 
-        return await self._or_gone(lambda: self._call(ask), gone=lambda: nothing)
+        found = await self._or_gone(lambda: self._call(ask), gone=lambda: nothing)
+        if kept is None:
+            return found
+        if along:
+            kept.add({key: dict(each) for legs in found for key, each in legs.payloads.items()})
+            kept.agents.update(query.agent_id for query in queries)
+            return found
+        return [replace(legs, payloads=kept.of((*legs.dense, *legs.bm25))) for legs in found]
 
     async def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         """Payloads by key."""
         if not keys or not await self._has_collection():
             return {}
-        return await self._or_gone(lambda: self._retrieve(self._collection, keys), gone=dict[Key, dict[str, Any]])
+        kept = self._payloads.kept()
+        if self._wire and await self._wire.works(self._collection):
+            ask = partial(self._wire.retrieve, self._collection, keys)
+            found = await self._or_gone(lambda: self._call(ask), gone=dict[Key, dict[str, Any]])
+        else:
+            ask = partial(self._retrieve, self._collection, keys)
+            found = await self._or_gone(ask, gone=dict[Key, dict[str, Any]])
+        if self._where != IN_MEMORY:
+            kept.add(found)
+        return found
 
     async def _retrieve(self, collection: str, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
-        ids: list[Any] = [_point_id(each) for each in keys]
+        ids: list[Any] = [point_id(each) for each in keys]
         found = await self._call(lambda: self._client.retrieve(collection, ids=ids, with_payload=True))
-        return {_key(record.id): record.payload or {} for record in found}
+        return {key_of(record.id): record.payload or {} for record in found}
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
         """The agent's note, where there is one."""
@@ -265,14 +303,19 @@ class RemoteStore:
                     await self._delete(name, qm.PointIdsList(points=own))
 
     async def close(self) -> None:
-        """Close the connection; a second call does nothing."""
+        """Close the connections; a second call does nothing."""
+        if self._wire:
+            await self._wire.close()
         await self._client.close()
 
     async def _write(self, structs: list[qm.PointStruct]) -> None:
         await self._ensure_collection()
 
         async def send() -> None:
-            await self._client.upsert(self._collection, points=structs, wait=True)
+            try:
+                await self._client.upsert(self._collection, points=structs, wait=True)
+            finally:
+                self._payloads.forget()
 
         try:
             await self._call(send)
@@ -284,7 +327,10 @@ class RemoteStore:
             await self._call(send)
 
     async def _delete(self, collection: str, which: qm.PointIdsList | qm.FilterSelector) -> None:
-        await self._call(lambda: self._client.delete(collection, points_selector=which, wait=True))
+        try:
+            await self._call(lambda: self._client.delete(collection, points_selector=which, wait=True))
+        finally:
+            self._payloads.forget()
 
     async def _has_collection(self) -> bool:
         if not self._exists:
@@ -315,14 +361,24 @@ class RemoteStore:
         offset: Any = None
         while True:
             records, offset = await self._page(collection, agent_id, offset)
-            payloads |= {_key(record.id): record.payload or {} for record in records}
+            payloads |= {key_of(record.id): record.payload or {} for record in records}
             if offset is None:
                 return payloads
 
-    async def _page(self, collection: str, agent_id: str, offset: Any) -> tuple[list[qm.Record], Any]:
+    async def _page(
+        self, collection: str, agent_id: str, offset: Any, limit: int = _PAGE, *, vectors: bool = False
+    ) -> tuple[list[qm.Record], Any]:
+        """Payloads, or the lexical vectors."""
         mine = agent_filter(agent_id)
         return await self._call(
-            lambda: self._client.scroll(collection, scroll_filter=mine, limit=_PAGE, offset=offset, with_payload=True)
+            lambda: self._client.scroll(
+                collection,
+                scroll_filter=mine,
+                limit=limit,
+                offset=offset,
+                with_payload=not vectors,
+                with_vectors=[SPARSE] if vectors else False,
+            )
         )
 
     async def _or_gone(self, ask: Callable[[], Awaitable[_T]], *, gone: Callable[[], _T]) -> _T:
@@ -359,6 +415,8 @@ class RemoteStore:
 
 def _is_gone(error: BaseException | None) -> bool:
     """The collection is not there any more."""
+    if is_gone(error):
+        return True
     if isinstance(error, UnexpectedResponse):
         return error.status_code == _NOT_FOUND
     return isinstance(error, ValueError) and "not found" in str(error)  # the engine in memory
@@ -368,11 +426,14 @@ def _is_passing(error: BaseException) -> bool:
     if isinstance(error, UnexpectedResponse):
         status = error.status_code
         return status is None or status == _TOO_MANY or status >= _SERVER_FAULT
-    return isinstance(error, ResponseHandlingException | ResourceExhaustedResponse | httpx.TransportError)
+    passing = isinstance(error, ResponseHandlingException | ResourceExhaustedResponse | httpx.TransportError)
+    return passing or is_passing(error)
 
 
 def _problem(error: Exception) -> str:
     if isinstance(error, UnexpectedResponse):
         return f"it answered {error.status_code} {error.reason_phrase}"
+    if said := problem(error):
+        return said
     source = error.source if isinstance(error, ResponseHandlingException) else error
     return f"{type(source).__name__}: {source}".removesuffix(": ")

@@ -90,7 +90,7 @@ def shard_config(dim: int) -> qe.EdgeConfig:
     """One dense vector and one sparse one per flow."""
     return qe.EdgeConfig(
         vectors={DENSE: qe.EdgeVectorParams(size=dim, distance=qe.Distance.Cosine)},
-        sparse_vectors={SPARSE: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf)},
+        sparse_vectors={SPARSE: qe.EdgeSparseVectorParams()},
     )
 
 
@@ -110,10 +110,8 @@ def to_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryReque
         nearest = qe.Query.Nearest(list(query.dense), using=DENSE)
         yield qe.QueryRequest(limit=query.depth, query=nearest, filter=mine)
     if query.sparse is not None:
-        # Rarity of a word is counted among this agent's flows alone, as it would be if the others were not there.
-        params = None if mine is None else qe.SearchParams(idf=qe.IdfParams(corpus=agent_filter(query.agent_id)))
         nearest = qe.Query.Nearest(_to_sparse(query.sparse), using=SPARSE)
-        yield qe.QueryRequest(limit=query.depth, query=nearest, filter=mine, params=params)
+        yield qe.QueryRequest(limit=query.depth, query=nearest, filter=mine)
 
 
 def agent_filter(agent_id: str) -> qe.Filter:
@@ -134,6 +132,11 @@ def _belongs_to(agent_id: str) -> qe.FieldCondition:
 
 def _to_sparse(vector: SparseVector) -> qe.SparseVector:
     return qe.SparseVector(indices=list(vector.indices), values=list(vector.values))
+
+
+def _terms_of(vectors: object) -> tuple[int, ...]:
+    sparse = cast("dict[str, object]", vectors).get(SPARSE) if isinstance(vectors, dict) else None
+    return tuple(sparse.indices) if isinstance(sparse, qe.SparseVector) else ()
 
 
 class Shard:
@@ -175,6 +178,22 @@ class Shard:
                 payloads |= {cast("Key", record.id): record.payload or {} for record in records}
                 if offset is None:
                     return payloads
+
+    def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
+        """The token ids of each of this agent's flows, of those that come first."""
+        found: list[tuple[int, ...]] = []
+        offset: Any = None
+        mine = agent_filter(agent_id)
+        with self._door, engine_errors(self._path):
+            while True:
+                wanted = min(_PAGE, limit - len(found))
+                request = qe.ScrollRequest(
+                    offset=offset, limit=wanted, filter=mine, with_payload=False, with_vector=[SPARSE]
+                )
+                records, offset = self._shard.scroll(request)
+                found += [_terms_of(record.vector) for record in records]
+                if offset is None or len(found) >= limit:
+                    return found
 
     def count(self, agent_id: str) -> int:
         """How many flows of this agent there are."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from jazz_select.memory.encoder import Lexical, folded_alias
+from jazz_select.memory.encoder import Lexical, TermCounts, folded_alias
 from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut, repeated
 from jazz_select.memory.fit.model import (
     DEFAULT_SCALES,
@@ -51,6 +51,7 @@ def fit(
     *,
     digest: str = "",
     cases: Sequence[tuple[str, str, Vectors]] = (),
+    terms: TermCounts | None = None,
 ) -> RecallModel:
     """The model of this catalogue.
 
@@ -60,6 +61,7 @@ def fit(
         lexical: The lexical settings of the index.
         digest: What to call the catalogue.
         cases: Labelled requests, where there are any: text, flow id, vector. They are asked beside the examples.
+        terms: How rare words are, where `cards` are a sample of the catalogue.
 
     Nothing but the catalogue goes in. Each example is asked as a request while its flow does without
     it (leave one out). From the answers come: the width and weight of each arm, P(right) by logistic regression on
@@ -73,7 +75,7 @@ def fit(
     names = _names(cards)
     if not any(len(card.examples) > 1 for card in known):
         return RecallModel(digest=digest, names=names, caveat="no flow has two examples, so confidence is not known")
-    catalogue = LeaveOneOut(known, rows, lexical)
+    catalogue = LeaveOneOut(known, rows, lexical, terms=terms)
     transforms = [_transform(catalogue.residuals(without_fold=fold)) for fold in range(FOLDS)]
     transform = _transform(catalogue.residuals())
     asked = list(catalogue.ask_examples(transforms, MAX_ASKED))

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum, log
+from math import fsum
 from typing import Any
 
 import numpy as np
 
-from jazz_select.memory.encoder import Lexical, lexical_parts, printable
+from jazz_select.memory.encoder import Lexical, TermCounts, lexical_parts, printable
 from jazz_select.ports import Legs, SparseVector, Vectors
 from jazz_select.values import FlowCard
 
@@ -43,13 +43,20 @@ class HeldOut:
 class LeaveOneOut:
     """A catalogue's flows with the vectors of their texts, as they would be indexed."""
 
-    def __init__(self, cards: Sequence[FlowCard], rows: Mapping[str, Vectors], lexical: Lexical) -> None:
-        """Take the flows, the vectors of each flow's `dense_texts`, and the lexical settings."""
+    def __init__(
+        self,
+        cards: Sequence[FlowCard],
+        rows: Mapping[str, Vectors],
+        lexical: Lexical,
+        *,
+        terms: TermCounts | None = None,
+    ) -> None:
+        """Take the flows, the vectors of each flow's `dense_texts`, the lexical settings, and how rare words are."""
         self.cards = cards
         self._rows = [rows[card.id] for card in cards]
         self._lexical = lexical
         self._prototypes = np.stack([unit(each.sum(axis=0)) for each in self._rows])
-        self._words = Postings([_document(card, lexical) for card in cards])
+        self._words = Postings([_document(card, lexical) for card in cards], terms)
 
     def residuals(self, *, without_fold: int | None = None) -> Vectors:
         """Each example's vector less the mean of its flow's: how requests for one flow differ among themselves."""
@@ -100,25 +107,23 @@ class LeaveOneOut:
 
 
 class Postings:
-    """An inverted index with the engine's IDF, to ask many requests of many flows at once."""
+    """An inverted index as the engine has one, to ask many requests of many flows at once."""
 
-    def __init__(self, vectors: Sequence[SparseVector]) -> None:
-        """Index these documents."""
+    def __init__(self, vectors: Sequence[SparseVector], counts: TermCounts | None = None) -> None:
+        """Index these documents; they are all there are where nothing is said of how rare words are."""
         self._size = len(vectors)
+        counts = counts or TermCounts.of(vector.indices for vector in vectors)
         found: dict[int, tuple[list[int], list[float]]] = {}
         for number, vector in enumerate(vectors):
             for token, weight in zip(vector.indices, vector.values, strict=True):
                 numbers, weights = found.setdefault(token, ([], []))
                 numbers.append(number)
                 weights.append(weight)
+        self._rarity = dict(zip(found, counts.rarities(tuple(found)), strict=True))
         self._lists: dict[int, tuple[Any, Any]] = {
-            token: (np.array(numbers), np.array(weights, dtype=np.float32) * self._idf(len(numbers)))
+            token: (np.array(numbers), np.array(weights, dtype=np.float32) * self._rarity[token])
             for token, (numbers, weights) in found.items()
         }
-
-    def _idf(self, count: int) -> float:
-        """As Qdrant computes it: ln(1 + (N - n + .5) / (n + .5))."""
-        return log(1.0 + (self._size - count + 0.5) / (count + 0.5))
 
     def scores(self, query: SparseVector | None) -> Vectors:
         """BM25 of every document, shape (documents,)."""
@@ -133,9 +138,9 @@ class Postings:
         """BM25 of a document that is not indexed, with the rarity of those that are."""
         weights = dict(zip(document.indices, document.values, strict=True))
         return fsum(
-            weights[token] * self._idf(len(self._lists[token][0]))
+            weights[token] * self._rarity[token]
             for token in (query.indices if query else ())
-            if token in weights and token in self._lists
+            if token in weights and token in self._rarity
         )
 
 

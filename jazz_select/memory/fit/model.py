@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from jazz_select.memory.encoder import TermCounts
 from jazz_select.memory.fusion import ArmScale
 from jazz_select.ports import Key, Legs, Vectors
 
@@ -184,6 +185,7 @@ class RecallModel:
         sets: How many candidates hold the right one; None where that is not known.
         names: Folded names and aliases that stand for one flow alone, to its id.
         flows: The ids of all flows that were written for the agent; None where that is not known.
+        terms: How many flows have each term; None where a flow has been written or deleted since they were counted.
         caveat: Why confidence is not known, for people; empty where it is.
     """
 
@@ -195,6 +197,7 @@ class RecallModel:
     sets: Sets | None = None
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     flows: frozenset[str] | None = None
+    terms: TermCounts | None = None
     caveat: str = "the catalogue has not been synced, so confidence is not known"
 
     def aim(self, vector: Vectors) -> list[float]:
@@ -217,6 +220,7 @@ class RecallModel:
             "sets": None if self.sets is None else [round(each, 6) for each in self.sets.strangeness],
             "names": dict(self.names),
             "flows": None if self.flows is None else sorted(self.flows),
+            "terms": None if self.terms is None else self.terms.as_note(),
             "caveat": self.caveat,
         }
 
@@ -257,6 +261,7 @@ class RecallModel:
             sets=_sets(note["sets"]),
             names=note["names"],
             flows=None if flows is None else frozenset(flows),
+            terms=None if note["terms"] is None else TermCounts.from_note(note["terms"]),
             caveat=note["caveat"],
         )
 

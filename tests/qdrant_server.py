@@ -1,0 +1,208 @@
+"""A Qdrant server on loopback: REST and gRPC as the clients speak them, over qdrant-client's engine in memory."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock, Thread
+from typing import Any, ClassVar, Self
+
+import grpc
+from qdrant_client import QdrantClient
+from qdrant_client import grpc as qg
+from qdrant_client import models as qm
+from qdrant_client.conversions.conversion import GrpcToRest, RestToGrpc
+
+_Json = dict[str, Any]
+_GENERATED: Any = qg
+"""Without types."""
+
+
+class LoopbackQdrant:
+    """`with LoopbackQdrant() as server:` listens until the block ends; `server.url`, `server.grpc_port`."""
+
+    def __init__(self, *, api_key: str = "", speaks_grpc: bool = True) -> None:
+        self.api_key = api_key
+        self.asked: Counter[str] = Counter()
+        """How often each call came, such as "REST scroll" or "gRPC QueryBatch"."""
+        self.refusals: list[grpc.StatusCode] = []
+        """What the next calls over gRPC are answered with, in this order."""
+        self.on_call: Callable[[str], None] = lambda _: None
+        self._speaks_grpc = speaks_grpc
+        self._client = QdrantClient(":memory:")
+        self._lock = Lock()
+        self.url, self.grpc_port = "", 0
+
+    def __enter__(self) -> Self:
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("_Bound", (_Rest,), {"qdrant": self}))
+        self._http.daemon_threads = True
+        Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        self._grpc = grpc.server(ThreadPoolExecutor(8))
+        self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
+        if self._speaks_grpc:
+            _GENERATED.add_PointsServicer_to_server(_Points(self), self._grpc)
+            _GENERATED.add_CollectionsServicer_to_server(_Collections(self), self._grpc)
+        self._grpc.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._grpc.stop(grace=None).wait()
+        self._http.shutdown()
+        self._http.server_close()
+
+    def ask(self, call: str, run: Callable[[QdrantClient], Any]) -> Any:
+        """One call at a time on the engine."""
+        self.asked[call] += 1
+        self.on_call(call)
+        with self._lock:
+            return run(self._client)
+
+
+def _collections(server: LoopbackQdrant, method: str, path: list[str], body: _Json) -> Any:
+    """What the REST side says of collections, and makes."""
+    match (method, *path):
+        case ("GET",):
+            return server.ask("REST collections", lambda client: client.get_collections())
+        case ("GET", name, "exists"):
+            return {"exists": server.ask("REST exists", lambda client: client.collection_exists(name))}
+        case ("PUT", _, "index"):
+            return qm.UpdateResult(status=qm.UpdateStatus.COMPLETED)
+        case ("PUT", name):
+            made = qm.CreateCollection.model_validate(body)
+            vectors, words = made.vectors, made.sparse_vectors
+            return server.ask("REST create", lambda client: client.create_collection(name, vectors, words))
+        case _:
+            raise NotImplementedError(method, path)
+
+
+def _points(server: LoopbackQdrant, name: str, call: str, body: _Json) -> Any:
+    """What the REST side does with the points of a collection."""
+    return server.ask(f"REST {call}", partial(_CALLS[call], name=name, body=body))
+
+
+def _upsert(client: QdrantClient, name: str, body: _Json) -> Any:
+    return client.upsert(name, qm.PointsList.model_validate(body).points)
+
+
+def _delete(client: QdrantClient, name: str, body: _Json) -> Any:
+    which: Any = (qm.PointIdsList if "points" in body else qm.FilterSelector).model_validate(body)
+    return client.delete(name, which)
+
+
+def _count(client: QdrantClient, name: str, body: _Json) -> Any:
+    return client.count(name, count_filter=qm.CountRequest.model_validate(body).filter)
+
+
+def _scroll(client: QdrantClient, name: str, body: _Json) -> Any:
+    page = qm.ScrollRequest.model_validate(body)
+    points, offset = client.scroll(
+        name,
+        scroll_filter=page.filter,
+        limit=page.limit or 10,
+        offset=page.offset,
+        with_payload=page.with_payload or False,
+        with_vectors=page.with_vector or False,
+    )
+    return {"points": _dumped(points), "next_page_offset": offset}
+
+
+def _retrieve(client: QdrantClient, name: str, body: _Json) -> Any:
+    return client.retrieve(name, ids=qm.PointRequest.model_validate(body).ids, with_payload=True)
+
+
+def _query(client: QdrantClient, name: str, body: _Json) -> Any:
+    return client.query_batch_points(name, qm.QueryRequestBatch.model_validate(body).searches)
+
+
+_CALLS: dict[str, Callable[..., Any]] = {
+    "PUT": _upsert,
+    "POST": _retrieve,
+    "POST delete": _delete,
+    "POST count": _count,
+    "POST scroll": _scroll,
+    "POST query batch": _query,
+}
+
+
+class _Rest(BaseHTTPRequestHandler):
+    qdrant: ClassVar[LoopbackQdrant]
+
+    def _answer(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        if self.qdrant.api_key and self.headers.get("api-key") != self.qdrant.api_key:
+            return self._send(401, {"status": {"error": "Must provide an API key"}})
+        path = self.path.partition("?")[0].strip("/").split("/")
+        try:
+            match path:
+                case ["collections", name, "points", *call]:
+                    result = _points(self.qdrant, name, " ".join((self.command, *call)), body)
+                case _:
+                    result = _collections(self.qdrant, self.command, path[1:], body)
+        except ValueError as error:
+            return self._send(404, {"status": {"error": str(error)}})
+        return self._send(200, {"result": _dumped(result), "status": "ok", "time": 0.0})
+
+    do_GET = do_POST = do_PUT = _answer  # noqa: N815
+
+    def _send(self, status: int, answer: _Json) -> None:
+        data = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *args: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        pass
+
+
+def _dumped(result: Any) -> Any:
+    if isinstance(result, list):
+        return [_dumped(each) for each in result]  # pyright: ignore[reportUnknownVariableType]
+    return result.model_dump(mode="json", exclude_none=True) if hasattr(result, "model_dump") else result
+
+
+class _Grpc:
+    def __init__(self, server: LoopbackQdrant) -> None:
+        self._server = server
+
+    def _ask(self, call: str, context: grpc.ServicerContext, run: Callable[[QdrantClient], Any]) -> Any:
+        told: Mapping[str, Any] = dict(context.invocation_metadata())
+        if self._server.api_key and told.get("api-key") != self._server.api_key:
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "Must provide an API key")
+        if self._server.refusals:
+            self._server.asked[f"gRPC {call}"] += 1
+            context.abort(self._server.refusals.pop(0), "told to")
+        try:
+            return self._server.ask(f"gRPC {call}", run)
+        except ValueError as error:
+            context.abort(grpc.StatusCode.NOT_FOUND, str(error))
+
+
+class _Collections(_Grpc, qg.CollectionsServicer):
+    def CollectionExists(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - as it is called
+        """Is it there?"""
+        found = self._ask("CollectionExists", context, lambda client: client.collection_exists(request.collection_name))
+        return qg.CollectionExistsResponse(result=qg.CollectionExists(exists=found))
+
+
+class _Points(_Grpc, qg.PointsServicer):
+    def QueryBatch(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        """The answers of the engine."""
+        searches = [GrpcToRest.convert_query_points(each) for each in request.query_points]
+        found = self._ask(
+            "QueryBatch", context, lambda client: client.query_batch_points(request.collection_name, searches)
+        )
+        results = [[RestToGrpc.convert_scored_point(hit) for hit in each.points] for each in found]
+        return qg.QueryBatchResponse(result=[qg.BatchResult(result=each) for each in results])
+
+    def Get(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        """Points by id."""
+        ids = [GrpcToRest.convert_point_id(each) for each in request.ids]
+        found = self._ask(
+            "Get", context, lambda client: client.retrieve(request.collection_name, ids, with_payload=True)
+        )
+        return qg.GetResponse(result=[RestToGrpc.convert_record(each) for each in found])

@@ -1,0 +1,183 @@
+"""A server is asked over gRPC where it can be: in one round trip, with typed errors, and over REST where it cannot."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Generator
+from dataclasses import replace
+from threading import Event
+
+import grpc
+import pytest
+
+from jazz_select import ProceduralMemory
+from jazz_select.errors import StoreUnavailableError
+from jazz_select.memory.engines import points
+from jazz_select.testing import HashEmbedder
+from tests.qdrant_server import LoopbackQdrant
+from tests.unit.memory.cards import CARDS
+
+KEY = "the right key"
+REQUEST = "money back"
+
+
+@pytest.fixture
+def server() -> Generator[LoopbackQdrant]:
+    """A server without a key."""
+    with LoopbackQdrant() as server:
+        yield server
+
+
+async def _opened(server: LoopbackQdrant, *, port: int | None = None, key: str | None = None) -> ProceduralMemory:
+    port = server.grpc_port if port is None else port
+    return await ProceduralMemory.open(url=server.url, grpc_port=port, api_key=key, embedder=HashEmbedder())
+
+
+def _since(server: LoopbackQdrant, before: Counter[str]) -> dict[str, int]:
+    return dict(server.asked - before)
+
+
+@pytest.mark.spec("006.9")
+async def test_a_recall_is_one_round_trip(server: LoopbackQdrant) -> None:
+    async with await _opened(server) as memory:
+        await memory.sync("support", CARDS)
+    async with await _opened(server) as memory:
+        await memory.list_flows("support")  # what is read once of an agent
+        before = server.asked.copy()
+        first = await memory.recall(REQUEST, "support")
+        assert _since(server, before) == {"gRPC QueryBatch": 1}, "payloads come along"
+        before = server.asked.copy()
+        again = await memory.recall(f"{REQUEST} and then a new password please", "support")
+        many = await memory.recall_many([REQUEST, "a new password"], "support")
+        assert _since(server, before) == {"gRPC QueryBatch": 2}
+    assert first[0]["flow_name"] == CARDS[0].name
+    assert list(many[0]) == list(first)
+    assert again
+
+
+@pytest.mark.spec("006.9")
+async def test_it_answers_as_over_rest(server: LoopbackQdrant) -> None:
+    async with await _opened(server) as memory, await _opened(server, port=0) as rest:
+        await memory.sync("support", CARDS)
+        for request in (*(card.name for card in CARDS), REQUEST, "nothing of the kind", ""):
+            for exclude in ((), (CARDS[0].id,)):
+                told, right = [await each.recall(request, "support", exclude=exclude) for each in (memory, rest)]
+                assert [each["flow_id"] for each in told] == [each["flow_id"] for each in right]
+                assert [each["desired_effects"] for each in told] == [each["desired_effects"] for each in right]
+                for one, other in zip(told, right, strict=True):
+                    assert one["score"] == pytest.approx(other["score"], abs=1e-6)  # pyright: ignore[reportUnknownMemberType]
+    assert server.asked["gRPC QueryBatch"]
+    assert server.asked["REST POST query batch"]
+
+
+@pytest.mark.spec("006.9")
+@pytest.mark.parametrize(
+    ("refusals", "asked", "problem"),
+    [
+        ([grpc.StatusCode.UNAVAILABLE], 2, None),
+        ([grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.DEADLINE_EXCEEDED], 3, None),
+        ([grpc.StatusCode.UNAVAILABLE] * 3, 3, "UNAVAILABLE"),
+        ([grpc.StatusCode.PERMISSION_DENIED], 1, "PERMISSION_DENIED"),
+        ([grpc.StatusCode.INVALID_ARGUMENT], 1, "INVALID_ARGUMENT"),
+    ],
+    ids=["away for a moment", "busy, then slow", "away", "not allowed", "refused"],
+)
+async def test_what_goes_wrong_is_tried_again_or_a_typed_error(
+    refusals: list[grpc.StatusCode], asked: int, problem: str | None, server: LoopbackQdrant
+) -> None:
+    async with await _opened(server) as memory:
+        await memory.sync("support", CARDS)
+        await memory.recall(REQUEST, "support")
+        server.refusals[:], before = refusals, server.asked.copy()
+        if problem is None:
+            assert (await memory.recall(REQUEST, "support"))[0]["flow_name"] == CARDS[0].name
+        else:
+            with pytest.raises(StoreUnavailableError, match=problem) as caught:
+                await memory.recall(REQUEST, "support")
+            assert caught.value.url == server.url
+        assert _since(server, before) == {"gRPC QueryBatch": asked}
+
+
+async def test_a_collection_that_is_gone_is_empty(server: LoopbackQdrant) -> None:
+    async with await _opened(server) as memory:
+        await memory.sync("support", CARDS)
+        assert await memory.recall(REQUEST, "support")
+        server.refusals.append(grpc.StatusCode.NOT_FOUND)
+        assert not await memory.recall(REQUEST, "support")
+
+
+@pytest.mark.parametrize("answers", ["nobody", "no Qdrant", "another server"])
+async def test_where_no_grpc_answers_the_server_is_asked_over_rest(
+    answers: str, server: LoopbackQdrant, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "jazz_select")
+    with LoopbackQdrant(speaks_grpc=answers != "no Qdrant") as other:
+        port = 1 if answers == "nobody" else other.grpc_port
+        async with await _opened(server, port=port) as memory:
+            await memory.sync("support", CARDS)
+            for _ in range(3):
+                assert (await memory.recall(REQUEST, "support"))[0]["flow_name"] == CARDS[0].name
+    assert server.asked["REST POST query batch"] == 3
+    assert sum("asked over REST" in each.message for each in caplog.records) == 1
+    assert other.asked["gRPC CollectionExists"] == (1 if answers == "another server" else 0)
+
+
+@pytest.mark.parametrize(("key", "works"), [(KEY, True), ("another", False)], ids=["right", "wrong"])
+@pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
+async def test_a_key_is_sent_along(key: str, works: bool) -> None:
+    with LoopbackQdrant(api_key=KEY) as server:
+        async with await _opened(server, key=key) as memory:
+            if not works:
+                with pytest.raises(StoreUnavailableError, match="api_key"):
+                    await memory.recall(REQUEST, "support")
+                return
+            await memory.sync("support", CARDS)
+            assert await memory.recall(REQUEST, "support")
+        assert server.asked["gRPC QueryBatch"] == 1
+
+
+async def test_a_caller_who_gives_up_is_let_go(server: LoopbackQdrant) -> None:
+    async with await _opened(server) as memory:
+        await memory.sync("support", CARDS)
+        await memory.recall(REQUEST, "support")
+        asked, answer = Event(), Event()
+
+        def hold(_: str) -> None:
+            asked.set()
+            answer.wait(20)
+
+        server.on_call = hold
+        waiting = asyncio.create_task(memory.recall(REQUEST, "support"))
+        await asyncio.to_thread(asked.wait, 20)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        answer.set()
+        server.on_call = lambda _: None
+        assert await memory.recall(REQUEST, "support")
+
+
+def test_one_memory_serves_several_loops(server: LoopbackQdrant) -> None:
+    memory = asyncio.run(_opened(server))
+    asyncio.run(memory.sync("support", CARDS))
+    for _ in range(3):
+        assert asyncio.run(memory.recall(REQUEST, "support"))[0]["flow_name"] == CARDS[0].name
+    assert server.asked["gRPC QueryBatch"] == 3
+    asyncio.run(memory.close())
+
+
+async def test_what_another_process_writes_is_seen(server: LoopbackQdrant, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(points, "monotonic", lambda: now)
+    told = replace(CARDS[0], condition="only on Sundays", checksum="changed")
+    async with await _opened(server) as memory, await _opened(server) as other:
+        await memory.sync("support", CARDS)
+        assert (await memory.recall(REQUEST, "support"))[0]["condition"] == CARDS[0].condition
+        await other.update_memory(told, "support")
+        now += 61
+        assert (await memory.recall(REQUEST, "support"))[0]["condition"] == "only on Sundays"
+        await memory.update_memory(CARDS[0], "support")
+        assert (await memory.recall(REQUEST, "support"))[0]["condition"] == CARDS[0].condition, "its own at once"
+        await other.delete_flow(CARDS[0].id, "support")
+        found = await memory.recall(REQUEST, "support")
+        assert CARDS[0].name not in [each["flow_name"] for each in found], "what is gone is found no more"
