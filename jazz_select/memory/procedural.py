@@ -5,7 +5,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, Literal, Protocol, Self
@@ -59,7 +59,11 @@ class AgentState:
     def size(self) -> int:
         """About how many bytes it takes."""
         transform = self.model.transform
-        return _SMALL + _NAME * len(self.model.names) + (0 if transform is None else transform.nbytes)
+        return (
+            _SMALL
+            + _NAME * (len(self.model.names) + len(self.model.usual.flows))
+            + (0 if transform is None else transform.nbytes)
+        )
 
 
 class Agents:
@@ -112,6 +116,7 @@ class Agents:
         note = await self._store.read_note(agent_id)
         elsewhere = () if note is not None else tuple(await self._store.other_layouts(agent_id))
         model = RecallModel.from_note(note, dim=self._dim)
+        model = replace(model, usual=model.usual.by_key(lambda flow: self._store.key(agent_id, flow)))
         flows = await self._store.count(agent_id)
         notes = [UNREAD] if model.caveat == UNREAD else []
         if note is None and flows:

@@ -217,7 +217,7 @@ async def _readable(
 
 def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mapping[Key, float]) -> Evidence:
     at_reference = scores if query.rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
-    return Evidence(legs, at_reference, len(query.sparse.indices) if query.sparse else 0)
+    return Evidence(legs, at_reference, len(query.sparse.indices) if query.sparse else 0, model.usual)
 
 
 def clarity_of(content_words: int, alone: Mapping[Key, float], widened: Mapping[Key, float]) -> float:
