@@ -40,7 +40,7 @@ class Usual:
     Attributes:
         flows: Flow id to the mean cosine of its requests, drawn towards that of all.
         mean: For flows of which nothing is known.
-        low: Four in five requests that a flow answers lie nearer than this to their nearest flow.
+        low: Nine in ten requests that a flow answers lie nearer than this to their nearest flow.
         keyed: `flows` by the key in a store; see `at`.
     """
 

@@ -28,7 +28,7 @@ _DRAWN = 5
 """Examples that a flow's usual cosine is drawn towards that of all by."""
 _JUDGED = 3
 """Candidates of each asked example that confidence learns from."""
-_LOW = 0.2
+_LOW, _STEEP = 0.1, 2.0
 _TINY = 1e-9
 
 
@@ -124,8 +124,8 @@ def _fit_scope(
 ) -> Logistic:
     """From the answers with the right flow, without it (a near miss), and without its neighbourhood (a far one).
 
-    Nothing in a catalogue is like a request from far away, so what a very low cosine means is not learned but set: a
-    standard deviation of the best cosines further down, the odds are 1 : e.
+    Nothing in a catalogue is like a request from far away, so what a very low cosine means is not learned but set: for
+    each standard deviation of the best cosines that one lies further down, the odds fall e² times.
     """
     flows = {request.held_out.flow for request in requests}
     neighbourhoods = {flow: catalogue.neighbourhood(flow) for flow in flows}
@@ -133,10 +133,9 @@ def _fit_scope(
     far = [request.answered(scales, without=neighbourhoods[request.held_out.flow]) for request in requests]
     told: Matrix = np.array([each.evidence.scope() for each in (*inside, *near, *far)])
     labels = np.repeat([1.0, 0.0, 0.0], len(requests))
-    slope = 1.0 / max(float(told[: len(requests), 0].std()), 1e-3)
-    offset: Matrix = slope * (told[:, -1] - usual.low)
     counts = np.concatenate([weights, weights / 2, weights / 2])
-    learned = fit_logistic(told[:, :-1], labels, counts=counts, prior=SCOPE_PRIOR, offset=offset)
+    learned = fit_logistic(told[:, :-1], labels, counts=counts, prior=SCOPE_PRIOR)
+    slope = _STEEP / max(float(told[: len(requests), 0].std()), 1e-3)
     return Logistic(weights=(*learned.weights, slope), bias=learned.bias - slope * usual.low)
 
 
@@ -159,7 +158,6 @@ def fit_logistic(
     *,
     counts: Matrix,
     prior: Sequence[float],
-    offset: Matrix | float = 0.0,
 ) -> Logistic:
     """The maximum a posteriori fit by Newton's method (iteratively reweighted least squares).
 
@@ -168,7 +166,6 @@ def fit_logistic(
         labels: Shape (n,), 0 or 1.
         counts: Shape (n,), how much each of them counts.
         prior: The expected weights of standardised features; the bias has none.
-        offset: Evidence that is known already, shape (n,) or one for all.
 
     A feature whose weight comes out negative is left out, and the rest fitted again, until none is.
     """
@@ -177,7 +174,7 @@ def fit_logistic(
     kept = [int(column) for column in np.flatnonzero(spread > _TINY)]
     while True:
         scaled = (features[:, kept] - mean[kept]) / spread[kept]
-        solution = _newton(scaled, labels, counts, offset, expected[kept])
+        solution = _newton(scaled, labels, counts, expected[kept])
         negative = [column for column, weight in zip(kept, solution, strict=False) if weight < 0]
         if not negative:
             break
@@ -187,15 +184,13 @@ def fit_logistic(
     return Logistic(weights=tuple(weights.tolist()), bias=float(solution[-1] - weights @ mean))
 
 
-def _newton(
-    features: Matrix, labels: Matrix, counts: Matrix, offset: Matrix | float, expected: Matrix, *, steps: int = 30
-) -> Matrix:
+def _newton(features: Matrix, labels: Matrix, counts: Matrix, expected: Matrix, *, steps: int = 30) -> Matrix:
     design = np.column_stack([features, np.ones(len(features))])
     solution: Matrix = np.append(expected, 0.0)
     prior = solution.copy()
     penalty = np.append(np.full(len(expected), _PRECISION), 1e-6)  # keeps the bias finite where all labels are alike
     for _ in range(steps):
-        chance = 1.0 / (1.0 + np.exp(-np.clip(design @ solution + offset, -30, 30)))
+        chance = 1.0 / (1.0 + np.exp(-np.clip(design @ solution, -30, 30)))
         gradient = design.T @ (counts * (chance - labels)) + penalty * (solution - prior)
         curvature = (design * (counts * chance * (1 - chance) + 1e-9)[:, None]).T @ design + np.diag(penalty)
         step = np.linalg.solve(curvature, gradient)
