@@ -19,6 +19,7 @@ from benchmarks import (
     routing,
     scale,
     scope,
+    sets,
     turn,
 )
 from benchmarks.options import DataFolder, ModelsFolder, Unclean
@@ -44,7 +45,7 @@ def main(
     scale.main(data, large=everything, unclean=unclean)
     recall.main(data, models, seeds=seeds, everything=everything, unclean=unclean)
     peers.main(data, models, seeds=seeds, unclean=unclean)
-    for question in (confidence, scope, intents, episodes):
+    for question in (confidence, scope, sets, intents, episodes):
         question.main(data, models, seeds=seeds, unclean=unclean)
     position.main(data, seeds=seeds, unclean=unclean)
     if not unclean:

@@ -1,40 +1,56 @@
 """Is confidence true, and what is it good for? `python -m benchmarks.confidence --data DIR [--models DIR]`."""
 
 import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 
 from benchmarks import rows, sureness
 from benchmarks.datasets import catalogue
-from benchmarks.datasets.base import Dataset, sampled
+from benchmarks.datasets.base import Dataset, Entry, Request, sampled, shuffled
 from benchmarks.index import AGENT, indexed
 from benchmarks.options import (
     DataFolder,
     Embedders,
     ModelsFolder,
     Unclean,
+    both_embedders,
     data_folder,
     embedder_label,
-    embedder_specs,
     opened_book,
     parsed_seeds,
 )
+from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.ports import Embedder, Vectors
 
 DATASETS = ("clinc150-5", "clinc150-10", "banking77-5", "banking77-10")
 KEY = ("dataset", "embedder", "seed")
 PLOTS = Path(__file__).parent / "plots"
 LIMIT = 1_500
 """Requests asked per data set, drawn with the seed."""
+SMALL, SMALL_OF = (8, 16, 24, 40), ("clinc150-5", "banking77-5")
+DRAWS, CASES, SMALL_LIMIT = 4, 32, 400
+"""Small catalogues of each size and seed, labelled requests that they are given, and requests asked of each."""
+_TWINS = 3
+"""How many are drawn with each, where near twins are drawn."""
 
 
-async def asked(dataset: Dataset, embedder: str) -> tuple[list[float], list[bool]]:
+async def asked(
+    dataset: Dataset, embedder: str | Embedder, cases: Sequence[Request] = ()
+) -> tuple[list[float], list[bool]]:
     """The confidence in each top candidate, and whether it was right."""
     chances: list[float] = []
     right: list[bool] = []
-    async with indexed(dataset.flows, embedder) as index:
+    labelled = [(each.text, min(each.gold)) for each in cases]
+    async with indexed(dataset.flows, embedder, cases=labelled) as index:
         for request in dataset.requests:
             found = await index.memory.recall(request.text, AGENT, top_k=1)
             if found:
@@ -57,7 +73,7 @@ def row_of(dataset: Dataset, embedder: str, chances: list[float], right: list[bo
             {
                 "accuracy": sum(right) / len(right),
                 "ECE": sureness.ece(chances, right),
-                "AUROC": sureness.auroc(good, wrong),
+                "AUROC": sureness.auroc(good, wrong) if good and wrong else 1.0,
                 "saved@98": sureness.coverage_at(chances, right, 0.98),
                 "saved@99": sureness.coverage_at(chances, right, 0.99),
                 **{
@@ -68,6 +84,81 @@ def row_of(dataset: Dataset, embedder: str, chances: list[float], right: list[bo
             }
         ),
     }
+
+
+def small(dataset: Dataset, flows: int, draw: int) -> Dataset:
+    """A small catalogue of the same kind: every other draw is of near twins, four and four.
+
+    Twins are the entries whose examples share most words.
+    """
+    rng = random.Random(f"{dataset.seed}:{flows}:{draw}")
+    left = sorted(dataset.flows, key=lambda entry: entry.name)
+    rng.shuffle(left)
+    if draw % 2:
+        taken: list[Entry] = []
+        while len(taken) < flows:
+            first = left.pop()
+            left.sort(key=lambda entry: _alike(first, entry))
+            taken += [first, *(left.pop() for _ in range(_TWINS))]
+            rng.shuffle(left)
+        left = taken
+    kept = {entry.name for entry in left[:flows]}
+    return replace(
+        dataset,
+        flows=tuple(entry for entry in dataset.flows if entry.name in kept),
+        requests=shuffled((each for each in dataset.requests if each.gold <= kept), dataset.seed),
+    )
+
+
+def _alike(one: Entry, other: Entry) -> float:
+    mine, others = (set(" ".join((each.name, *each.examples)).lower().split()) for each in (one, other))
+    return len(mine & others) / len(mine | others)
+
+
+def small_rows(dataset: Dataset, embedder: str) -> Iterator[rows.Row]:
+    """The means over several small catalogues, each without and with labelled requests.
+
+    Both are asked the same requests, which are others than those.
+    """
+    opened = Remembering(open_embedder(embedder))
+    for flows in SMALL:
+        for count in (0, CASES):
+            found: list[rows.Row] = []
+            for draw in range(DRAWS):
+                drawn = small(dataset, flows, draw)
+                cases, requests = drawn.requests[:CASES], drawn.requests[CASES : CASES + SMALL_LIMIT]
+                drawn = replace(drawn, requests=requests)
+                found.append(row_of(drawn, embedder, *asyncio.run(asked(drawn, opened, cases[:count]))))
+            numbers = {name: fmean(row["numbers"][name] for row in found) for name in found[0]["numbers"]}
+            numbers["worst ECE"] = max(row["numbers"]["ECE"] for row in found)
+            label = f"{dataset.name}, {flows} flows{f', {count} cases' if count else ''}"
+            yield {
+                **found[0],
+                "dataset": label,
+                "requests": sum(row["requests"] for row in found),
+                "numbers": rows.rounded(numbers),
+            }
+
+
+class Remembering:
+    """An embedder that is asked each text once: small catalogues share theirs."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self._seen: dict[str, Vectors] = {}
+        self.identity, self.dim, self.offload = inner.identity, inner.dim, inner.offload
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row per text."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._seen]
+        self._seen |= zip(new, self._inner.embed(new), strict=True) if new else ()
+        return np.stack([self._seen[text] for text in texts]) if texts else self._inner.embed([])
+
+    def embed_query(self, text: str) -> Vectors:
+        """The vector of a request."""
+        if text not in self._seen:
+            self._seen[text] = self._inner.embed_query(text)
+        return self._seen[text]
 
 
 def main(
@@ -84,17 +175,17 @@ def main(
     book = opened_book("confidence", KEY, look=unclean)
     calibration: dict[str, list[tuple[float, float]]] = {}
     coverage: dict[str, list[tuple[float, float]]] = {}
-    for spec in embedder_specs(embedder, models):
+    specs = both_embedders(embedder, models)
+    for spec in specs:
+        for name, seed in product(SMALL_OF, parsed_seeds(seeds)):
+            for row in small_rows(catalogue.load(name, folder, seed), spec):
+                book.store(row)
+                console.print(f"{row['dataset']} {embedder_label(spec)} {seed}: {row['numbers']}")
+    for spec in specs:
         for name in DATASETS:
             for seed in parsed_seeds(seeds):
                 whole = catalogue.load(name, folder, seed)
-                dataset = Dataset(
-                    name=whole.name,
-                    flows=whole.flows,
-                    requests=sampled(whole.requests, limit, seed),
-                    seed=seed,
-                    sha256=whole.sha256,
-                )
+                dataset = replace(whole, requests=sampled(whole.requests, limit, seed))
                 chances, right = asyncio.run(asked(dataset, spec))
                 row = row_of(dataset, spec, chances, right)
                 book.store(row)

@@ -92,13 +92,18 @@ class Index:
 
 
 @asynccontextmanager
-async def indexed(entries: Iterable[Entry], embedder: str) -> AsyncGenerator[Index]:
-    """An embedded index of these entries in a folder of its own, gone when the block ends."""
+async def indexed(
+    entries: Iterable[Entry], embedder: str | Embedder, *, cases: Sequence[tuple[str, str]] = ()
+) -> AsyncGenerator[Index]:
+    """An embedded index of these entries in a folder of its own, gone when the block ends.
+
+    `cases` are labelled requests: text, name of the entry.
+    """
     remembering = RememberingEmbedder(open_embedder(embedder))
     encoder = Encoder(remembering, Lexical())
     with TemporaryDirectory(prefix="jazz-bench-") as folder:
         store = EdgeStore(Path(folder) / "index", encoder.layout)
         async with ProceduralMemory(store, encoder) as memory:
-            await sync_registry(memory, AGENT, registry_of(entries))
+            await sync_registry(memory, AGENT, registry_of(entries), cases=cases)
             model = RecallModel.from_note(await store.read_note(AGENT))
             yield Index(memory=memory, store=store, encoder=encoder, embedder=remembering, model=model)

@@ -60,6 +60,11 @@ def embedder_specs(embedders: list[str] | None, models: Path | None) -> list[str
     return ["static", *(f"fastembed:{folder.name}@{folder}" for folder in folders)]
 
 
+def both_embedders(embedders: list[str] | None, models: Path | None) -> list[str]:
+    """The embedders asked for; else the two that come in wheels, and every model in the models folder."""
+    return embedders or ["static", "minilm", *embedder_specs(None, models)[1:]]
+
+
 def embedder_label(spec: str) -> str:
     """The embedder without the folder it lies in, which differs from machine to machine."""
     return spec.partition("@")[0]

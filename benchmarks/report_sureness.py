@@ -14,6 +14,7 @@ def confidence_table(found: Sequence[rows.Row]) -> str:
         "seeds",
         "R@1",
         "ECE",
+        "worst ECE of one catalogue",
         "AUROC",
         "saved at 98 %",
         "saved at 99 %",
@@ -27,6 +28,7 @@ def confidence_table(found: Sequence[rows.Row]) -> str:
             str(len(runs)),
             percent(mean_of(runs, "numbers", "accuracy")),
             f"{mean_of(runs, 'numbers', 'ECE'):.3f}",
+            f"{max(run['numbers'].get('worst ECE', run['numbers']['ECE']) for run in runs):.3f}",
             f"{mean_of(runs, 'numbers', 'AUROC'):.3f}",
             percent(mean_of(runs, "numbers", "saved@98")),
             percent(mean_of(runs, "numbers", "saved@99")),
@@ -49,6 +51,7 @@ def scope_table(found: Sequence[rows.Row]) -> str:
         "seeds",
         "signal",
         "AUROC",
+        "best single signal",
         "FPR@95",
         "in-scope accuracy at ½",
         "out-of-scope recall at ½",
@@ -60,6 +63,7 @@ def scope_table(found: Sequence[rows.Row]) -> str:
             str(len(runs)),
             signal,
             f"{mean_of(runs, 'numbers', 'AUROC'):.3f}",
+            _best_single(runs),
             percent(mean_of(runs, "numbers", "FPR@95")),
             *(
                 percent(mean_of(runs, "numbers", name)) if name in runs[0]["numbers"] else ""
@@ -69,6 +73,31 @@ def scope_table(found: Sequence[rows.Row]) -> str:
         for (dataset, embedder, signal), runs in by(found, "dataset", "embedder", "signal")
     ]
     return markdown(header, body, words=(0, 1, 3))
+
+
+def _best_single(runs: Sequence[rows.Row]) -> str:
+    """Which of the signals tells best by itself, and how well; empty in rows that do not say."""
+    if not all("singles" in run for run in runs):
+        return ""
+    means = {name: mean_of(runs, "singles", name) for name in runs[0]["singles"]}
+    best = max(means, key=means.__getitem__)
+    return f"{means[best]:.3f} ({best})"
+
+
+def sets_table(found: Sequence[rows.Row]) -> str:
+    """How many candidates hold the right one."""
+    wished = sorted({row["wished"] for row in found})
+    header = ("data set", "embedder", "seeds", *(f"{100 * each:g} %: held, mean size, of one" for each in wished))
+    body: list[tuple[str, ...]] = []
+    for (dataset, embedder), runs in by(found, "dataset", "embedder"):
+        cells: list[str] = []
+        for each in wished:
+            its = [row for row in runs if row["wished"] == each]
+            held, one = (percent(mean_of(its, "numbers", name)) for name in ("coverage", "share of one"))
+            cells.append(f"{held}, {mean_of(its, 'numbers', 'mean size'):.1f}, {one}")
+        seeds = {row["seed"] for row in runs}
+        body.append((dataset, embedder, str(len(seeds)), *cells))
+    return markdown(header, body, words=(0, 1))
 
 
 def scale_table(found: Sequence[rows.Row]) -> str:

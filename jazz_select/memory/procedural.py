@@ -62,7 +62,8 @@ class AgentState:
     def size(self) -> int:
         """About how many bytes it takes."""
         arrays = (self.model.transform, self.model.terms)
-        return _SMALL + _NAME * len(self.model.names) + sum(each.nbytes for each in arrays if each is not None)
+        named = len(self.model.names) + len(self.model.usual.flows)
+        return _SMALL + _NAME * named + sum(each.nbytes for each in arrays if each is not None)
 
 
 class Agents:
@@ -115,6 +116,7 @@ class Agents:
         note = await self._store.read_note(agent_id)
         elsewhere = () if note is not None else tuple(await self._store.other_layouts(agent_id))
         model = RecallModel.from_note(note, dim=self._dim)
+        model = replace(model, usual=model.usual.by_key(lambda flow: self._store.key(agent_id, flow)))
         flows = await self._store.count(agent_id)
         notes = [UNREAD] if model.caveat == UNREAD else []
         if note is None and flows:

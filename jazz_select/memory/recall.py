@@ -41,6 +41,8 @@ _MAX_COUNT = 1 << 31
 COVERAGE = 0.98
 """The share of requests whose candidates hold the right flow, where recall is to find out how many that takes."""
 _LEAST, _MOST = 0.5, 0.999
+_CLEAR_CLAUSE = 3
+"""A clause that more flows may answer asks for nothing by itself, and brings its first one alone."""
 _FAULTS_TOLD = 3
 _BATCH = 64
 """Requests that one round trip holds."""
@@ -176,12 +178,15 @@ def _sized(model: RecallModel, parts: Sequence[tuple[HybridQuery, Legs]], covera
     if not all(legs.dense for _, legs in parts):
         return MOST_SIZED, "how many are needed is not known where BM25 alone reads the request"
     needed: dict[Key, None] = {}
-    for query, legs in parts:
+    for number, (query, legs) in enumerate(parts):
         scores = soft_scores(legs, model.scales, REFERENCE_K)
         evidence = _evidence(model, query, legs, scores)
         best = [each.key for each in ranked(scores, legs, MOST_SIZED)]
         chances = [model.confidence(evidence.candidate(key)) for key in best]
-        needed |= dict.fromkeys(best[: model.sets.size(chances, coverage)])
+        size = model.sets.size(chances, coverage)
+        if number and size > _CLEAR_CLAUSE:
+            size = 1
+        needed |= dict.fromkeys(best[:size])
     share = f"{100 * coverage:g} of 100 requests like the examples"
     if len(needed) >= MOST_SIZED:
         return MOST_SIZED, f"more may be needed to hold the right flow in {share}"
@@ -217,7 +222,7 @@ async def _readable(
 
 def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mapping[Key, float]) -> Evidence:
     at_reference = scores if query.rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
-    return Evidence(legs, at_reference, len(query.sparse.indices) if query.sparse else 0)
+    return Evidence(legs, at_reference, len(query.sparse.indices) if query.sparse else 0, model.usual)
 
 
 def clarity_of(content_words: int, alone: Mapping[Key, float], widened: Mapping[Key, float]) -> float:

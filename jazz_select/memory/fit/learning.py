@@ -15,7 +15,7 @@ from jazz_select.memory.fit.model import (
     Matrix,
     RecallModel,
 )
-from jazz_select.memory.fit.sureness import FIT_DEPTH, fit_confidence, fit_scope, fit_sets
+from jazz_select.memory.fit.sureness import FIT_DEPTH, fit_sureness
 from jazz_select.memory.fusion import ArmScale, soft_scores
 from jazz_select.ports import Legs, Vectors
 from jazz_select.values import FlowCard
@@ -80,7 +80,9 @@ def fit(
     transform = _transform(catalogue.residuals())
     asked = list(catalogue.ask_examples(transforms, MAX_ASKED))
     places = {card.id: number for number, card in enumerate(known)}
+    examples = len(asked)
     asked += [catalogue.ask(text, vector, places[flow], transform) for text, flow, vector in cases if flow in places]
+    labelled = len(asked) - examples
     legs = [each.legs(FIT_DEPTH) for each in asked]
     scales = _weighted(_widths(legs), legs, asked)
     flows = len({each.flow for each in asked})
@@ -89,14 +91,15 @@ def fit(
             f"{len(asked)} examples of {flows} flows are too few to calibrate ({MIN_ASKED} of {MIN_FLOWS} are needed)"
         )
         return RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
-    confidence = fit_confidence(legs, asked, scales)
+    sure = fit_sureness(catalogue, asked, scales, cases=labelled)
     return RecallModel(
         digest=digest,
         scales=scales,
         transform=transform,
-        confidence=confidence,
-        scope=fit_scope(catalogue, legs, asked, scales),
-        sets=fit_sets(legs, asked, scales, confidence),
+        confidence=sure.confidence,
+        scope=sure.scope,
+        sets=sure.sets,
+        usual=sure.usual,
         names=names,
         caveat="",
     )

@@ -2,11 +2,11 @@
 
 import logging
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from itertools import accumulate, islice, pairwise
-from math import ceil, exp, fsum, isfinite
+from math import ceil, exp, fsum, isfinite, log, log1p
 from typing import Any, cast
 
 import numpy as np
@@ -29,45 +29,92 @@ DEFAULT_SCALES: Mapping[str, ArmScale] = {
 }
 """For catalogues without examples to learn from: the medians of several tool catalogues, rounded."""
 _VERSION = 4
-_CANDIDATE, _SCOPE = 5, 3
+_CANDIDATE, _SCOPE = 7, 6
 """How many numbers `Evidence.candidate` and `Evidence.scope` give."""
 UNREAD = "what the last sync noted cannot be read, so confidence is not known: run sync_registry (jazz-select sync)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usual:
+    """How near requests usually lie to the flow that is right; what is much for one flow is little for another.
+
+    Attributes:
+        flows: Flow id to the mean cosine of its requests, drawn towards that of all.
+        mean: For flows of which nothing is known.
+        low: Nine in ten requests that a flow answers lie nearer than this to their nearest flow.
+        keyed: `flows` by the key in a store; see `at`.
+    """
+
+    flows: Mapping[str, float] = field(default_factory=dict[str, float])
+    mean: float = 0.0
+    low: float = 1.0
+    keyed: Mapping[Key, float] = field(default_factory=dict[Key, float], compare=False, repr=False)
+
+    def by_key(self, key: Callable[[str], Key]) -> "Usual":
+        """The same, to be asked by what `key` makes of a flow id."""
+        return replace(self, keyed={key(flow): cosine for flow, cosine in self.flows.items()})
+
+    def at(self, key: Key) -> float:
+        """The usual cosine of this flow's requests."""
+        return self.keyed.get(key, self.mean)
 
 
 class Evidence:
     """Reads one request's legs; each number it gives is larger the more speaks for the candidate."""
 
-    def __init__(self, legs: Legs, fused: Mapping[Key, float], terms: int) -> None:
+    def __init__(self, legs: Legs, fused: Mapping[Key, float], terms: int, usual: Usual) -> None:
         """Take the legs of a request of so many lexical terms, and their fusion at `REFERENCE_K`."""
         self._legs = legs
         self._terms = max(terms, 1)
         self._fused = fused
+        self._usual = usual
         self._floor = min(legs.dense.values(), default=0.0)
+        nearness = {key: cosine - usual.at(key) for key, cosine in legs.dense.items()}
         self._best = {
             "fused": _two_best(self._fused),
             "dense": _first_two(legs.dense),
+            "near": _two_best(nearness),
             "bm25": _first_two(legs.bm25),
         }
         self._top_bm25 = max(self._best["bm25"][0], 1e-9)
 
     def candidate(self, key: Key) -> tuple[float, ...]:
-        """For this flow being right: its lead over all others, fused and per arm, its cosine, and words matched."""
+        """For this flow being right.
+
+        Its lead over all others, fused; its cosine, and the lead of it; the lead in words matched, and the share of
+        them; and how much nearer than usual it is, and the lead of that.
+        """
         dense = self._legs.dense.get(key, self._floor)
         words = self._legs.bm25.get(key, 0.0)
+        near = dense - self._usual.at(key)
         return (
             _SCALE * _lead(self._fused.get(key, 0.0), self._best["fused"]),
             dense,
             _lead(dense, self._best["dense"]),
             _lead(words, self._best["bm25"]) / self._top_bm25,
             words / self._terms,
+            near,
+            _lead(near, self._best["near"]),
         )
 
     def scope(self) -> tuple[float, ...]:
-        """For any flow being right: the best cosine, the best share of words matched, and whether the arms agree."""
-        dense, words = self._best["dense"], self._best["bm25"]
-        leader = next(iter(self._legs.dense), None)
-        agreed = self._legs.bm25.get(leader, 0.0) / self._top_bm25 if leader is not None else 0.0
-        return (dense[0], words[0] / self._terms, agreed)
+        """For any flow being right.
+
+        The best cosine; how much nearer than usual the leader of the fusion is, and the share of words that it
+        matches; whether the arms agree; how many words are matched at best; and the best cosine as far as it is low,
+        which tells requests of this domain from all others and does not tell the former apart.
+        """
+        best, words = self._best["dense"][0], self._best["bm25"][0]
+        top = max(self._fused, key=self._fused.__getitem__, default=None)
+        nearest = next(iter(self._legs.dense), None)
+        return (
+            best,
+            0.0 if top is None else self._legs.dense.get(top, self._floor) - self._usual.at(top),
+            0.0 if top is None else self._legs.bm25.get(top, 0.0) / self._terms,
+            0.0 if nearest is None else self._legs.bm25.get(nearest, 0.0) / self._top_bm25,
+            log1p(words),
+            min(best, self._usual.low),
+        )
 
 
 def _two_best(scores: Mapping[Key, float]) -> tuple[float, float]:
@@ -99,49 +146,10 @@ class Logistic:
         return 1.0 / (1.0 + exp(-max(-700.0, min(700.0, total))))
 
 
-def fit_logistic(features: Matrix, labels: Matrix, *, ridge: float = 1.0) -> Logistic:
-    """The maximum a posteriori fit by Newton's method (iteratively reweighted least squares).
-
-    Args:
-        features: Shape (n, features); each is evidence *for* the label.
-        labels: Shape (n,), 0 or 1.
-        ridge: Precision of a normal prior on the weights of standardised features; the bias has none.
-
-    A feature whose weight comes out negative is left out, and the rest fitted again, until none is.
-    """
-    mean = features.mean(axis=0)
-    spread = features.std(axis=0)
-    kept = [int(column) for column in np.flatnonzero(spread > _TINY)]
-    while True:
-        scaled = (features[:, kept] - mean[kept]) / spread[kept]
-        solution = _newton(scaled, labels, ridge)
-        negative = [column for column, weight in zip(kept, solution, strict=False) if weight < 0]
-        if not negative:
-            break
-        kept = [column for column in kept if column not in negative]
-    weights = np.zeros(features.shape[1])
-    weights[kept] = solution[:-1] / spread[kept]
-    return Logistic(weights=tuple(weights.tolist()), bias=float(solution[-1] - weights @ mean))
-
-
-def _newton(features: Matrix, labels: Matrix, ridge: float, *, steps: int = 30) -> Matrix:
-    design = np.column_stack([features, np.ones(len(features))])
-    penalty = np.full(design.shape[1], ridge)
-    penalty[-1] = 1e-6  # keeps the bias finite where all labels are alike
-    solution = np.zeros(design.shape[1])
-    for _ in range(steps):
-        chance = 1.0 / (1.0 + np.exp(-np.clip(design @ solution, -30, 30)))
-        gradient = design.T @ (chance - labels) + penalty * solution
-        curvature = (design * (chance * (1 - chance) + 1e-9)[:, None]).T @ design + np.diag(penalty)
-        step = np.linalg.solve(curvature, gradient)
-        solution = solution - step
-        if float(np.abs(step).max()) < _TINY:
-            break
-    return solution
-
-
 MOST_SIZED = 10
 """Candidates that a set of a wished coverage has at most."""
+NOT_FOUND = 1e9
+"""More doubt than there can be."""
 UNSIZED = 8
 """Candidates where nothing is known of how many are needed."""
 
@@ -150,12 +158,13 @@ UNSIZED = 8
 class Sets:
     """How many candidates hold the right flow with a wished probability (split conformal prediction).
 
-    The doubt of a candidate is 1 - P(it is right), and at least that of each one before it. A set takes the
+    The doubt of a candidate is -ln P(it is right), and at least that of each one before it. A set takes the
     candidates, best first, whose doubt is at most that of the right flow in the wished share of the requests that
     were asked at the fit: (n + 1) · coverage of n, rounded up, which holds for the next request like them.
 
     Attributes:
-        strangeness: The doubt of the right flow in each request that was asked, ascending; 1 where it was not found.
+        strangeness: The doubt of the right flow in each request that was asked, ascending; `NOT_FOUND` where it was
+            not found.
     """
 
     strangeness: tuple[float, ...]
@@ -163,12 +172,12 @@ class Sets:
     @staticmethod
     def doubts(chances: Sequence[float]) -> list[float]:
         """Of candidates, best first, from P(each is right)."""
-        return list(accumulate((1.0 - chance for chance in chances), max))
+        return list(accumulate((-log(max(chance, _TINY)) for chance in chances), max))
 
     def size(self, chances: Sequence[float], coverage: float) -> int:
         """How many of these candidates, best first, are needed; at least 1."""
         place = ceil((len(self.strangeness) + 1) * coverage)
-        limit = self.strangeness[place - 1] if place <= len(self.strangeness) else 1.0
+        limit = self.strangeness[place - 1] if place <= len(self.strangeness) else NOT_FOUND
         return max(1, sum(doubt <= limit for doubt in self.doubts(chances[:MOST_SIZED])))
 
 
@@ -183,6 +192,7 @@ class RecallModel:
         confidence: P(a candidate is right) from `features.candidate_features`; None where that is not known.
         scope: P(some flow is right) from `features.scope_features`; None where that is not known.
         sets: How many candidates hold the right one; None where that is not known.
+        usual: How near requests usually lie to their flows.
         names: Folded names and aliases that stand for one flow alone, to its id.
         flows: The ids of all flows that were written for the agent; None where that is not known.
         terms: How many flows have each term; None where a flow has been written or deleted since they were counted.
@@ -195,6 +205,7 @@ class RecallModel:
     confidence: Logistic | None = None
     scope: Logistic | None = None
     sets: Sets | None = None
+    usual: Usual = field(default_factory=Usual)
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     flows: frozenset[str] | None = None
     terms: TermCounts | None = None
@@ -218,6 +229,7 @@ class RecallModel:
             "confidence": _logistic_as_list(self.confidence),
             "scope": _logistic_as_list(self.scope),
             "sets": None if self.sets is None else [round(each, 6) for each in self.sets.strangeness],
+            "usual": [self.usual.mean, self.usual.low, {flow: round(at, 5) for flow, at in self.usual.flows.items()}],
             "names": dict(self.names),
             "flows": None if self.flows is None else sorted(self.flows),
             "terms": None if self.terms is None else self.terms.as_note(),
@@ -259,6 +271,7 @@ class RecallModel:
             confidence=_logistic(note["confidence"], _CANDIDATE),
             scope=_logistic(note["scope"], _SCOPE),
             sets=_sets(note["sets"]),
+            usual=_usual(note["usual"]),
             names=note["names"],
             flows=None if flows is None else frozenset(flows),
             terms=None if note["terms"] is None else TermCounts.from_note(note["terms"]),
@@ -311,3 +324,10 @@ def _sets(strangeness: list[float] | None) -> Sets | None:
     read = tuple(map(_finite, strangeness))
     _must(bool(read) and all(before <= after for before, after in pairwise(read)), "sets")
     return Sets(strangeness=read)
+
+
+def _usual(numbers: list[Any]) -> Usual:
+    mean, low, flows = numbers
+    _must(isinstance(flows, dict), "usual")
+    read = {flow: _finite(cosine) for flow, cosine in cast("dict[str, Any]", flows).items()}
+    return Usual(flows=read, mean=_finite(mean), low=_finite(low))

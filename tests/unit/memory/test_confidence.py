@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jazz_select import FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.memory.engines.points import note_key
-from jazz_select.memory.fit.model import Logistic, RecallModel
+from jazz_select.memory.fit.model import Logistic, RecallModel, Sets, Usual
 from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard
 from tests.unit.memory.cards import CARDS, card
@@ -171,6 +171,14 @@ def test_more_evidence_is_never_less_belief(rows: list[tuple[float, float, float
 
 
 def test_a_model_survives_its_note() -> None:
-    confidence = Logistic(weights=(1.0, 2.0, 0.0, 0.5, 3.0), bias=-1.0)
-    model = RecallModel(digest="d", confidence=confidence, names={"a": "b"}, flows=frozenset("b"), caveat="")
+    model = RecallModel(
+        digest="d",
+        confidence=Logistic(weights=(1.0, 2.0, 0.0, 0.5, 3.0, 0.0, 1.0), bias=-1.0),
+        scope=Logistic(weights=(1.0, 2.0, 0.0, 0.5, 3.0, 7.0), bias=-1.0),
+        sets=Sets(strangeness=(0.1, 0.5, 1e9)),
+        usual=Usual(flows={"b": 0.5}, mean=0.25, low=0.125),
+        names={"a": "b"},
+        flows=frozenset("b"),
+        caveat="",
+    )
     assert RecallModel.from_note(model.as_note()) == model
