@@ -126,6 +126,8 @@ class FlowPoint:
     """None for a flow whose texts hold no token that the embedder knows."""
     sparse: SparseVector
     payload: Mapping[str, Any]
+    second: Sequence[float] | None = None
+    """Of another embedder, where the layout has one; None as for `dense`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,8 @@ class HybridQuery:
     """How many hits each arm returns."""
     rrf_k: int
     exclude: tuple[str, ...] = ()
+    of_second: bool = False
+    """Whether `dense` is compared with the flows' `second` vectors."""
 
     @property
     def arms(self) -> tuple[str, ...]:
