@@ -106,6 +106,21 @@ class Embedder(Protocol):
         ...
 
 
+@runtime_checkable
+class StagedEmbedder(Embedder, Protocol):
+    """Two embedders in one: the second is asked where the first is not sure. Every `Embedder` may be one."""
+
+    @property
+    def stages(self) -> tuple[Embedder, Embedder]:
+        """The fast one, and the better one."""
+        ...
+
+
+def stages_of(embedder: Embedder) -> tuple[Embedder, ...]:
+    """The embedders that a request may be read by, in their order: one, or two."""
+    return embedder.stages if isinstance(embedder, StagedEmbedder) else (embedder,)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseVector:
     """Token ids and their weights, of one length."""

@@ -23,7 +23,8 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = None
     """Key for that server."""
     embedder: str = "auto"
-    """`auto` (the best that is installed), `minilm`, `static`, `fastembed:<model>` or `fastembed:<model>@<folder>`."""
+    """`auto` (the best that is installed), `minilm`, `static`, `cascade` (`static`, where it is not sure `minilm`),
+    `fastembed:<model>` or `fastembed:<model>@<folder>`."""
     language: str = "english"
     """Stop words and stemming of the lexical arm: `english`, `german`, …, or `none`."""
     llm: str | None = None

@@ -155,6 +155,8 @@ class RecallResult(list[dict[str, Any]]):
         in_scope: P(some flow of the catalogue is right), or None where that is not known.
         caveat: Why confidence is not known; empty where it is.
         indexed: The ids of all flows that the index has for this agent, or None where that is not known.
+        stage: The embedder of a cascade whose answer this is; empty where there is one embedder alone.
+        why: Why it was that one; empty likewise.
     """
 
     def __init__(
@@ -171,6 +173,8 @@ class RecallResult(list[dict[str, Any]]):
         self.in_scope = in_scope
         self.caveat = caveat
         self.indexed = indexed
+        self.stage = ""
+        self.why = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +242,8 @@ class Decision:
     """P(the top candidate is the right one), where known."""
     in_scope: float | None = None
     """P(some flow of the catalogue is right), where known."""
+    recalled_by: str = ""
+    """Which embedder of a cascade found the candidates, and why that one; empty where there is one alone."""
     ambiguous: tuple[Candidate, ...] = ()
     """The top candidate and those that are about as likely, where there are any: what an agent may ask about."""
     latency: Latency = Latency()

@@ -306,6 +306,7 @@ class FlowSelector:
             confirmed=verdict.confirmed,
             confidence=narrowed.candidates[0].confidence if narrowed.candidates else None,
             in_scope=narrowed.in_scope,
+            recalled_by=narrowed.recalled_by,
             ambiguous=self._thresholds.ambiguous(narrowed.candidates),
             latency=latency,
             usage=choice.answer.usage,

@@ -17,8 +17,9 @@ from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, ProceduralMemor
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
 PACKAGE = house.PACKAGE
-MOST_MODULES = 151
-"""150, and `agent/view.py`: what every part of a turn sees of a conversation is an idea of its own."""
+MOST_MODULES = 153
+"""150, and `agent/view.py`: what every part of a turn sees of a conversation is an idea of its own. So is a cascade of
+two embedders: `memory/cascade.py` asks them, and `memory/fit/cascade.py` fits the two together."""
 MOST_ENTERED = {"select": 30, "turn": 40}
 """Files of the package that one minimal call may pass through."""
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, cast
 
@@ -50,6 +51,15 @@ def sample(cards: Sequence[FlowCard], limit: int) -> list[FlowCard]:
     return order[:limit]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """A model, and what it was fitted to: requests whose right flow is known, and what both arms found for each."""
+
+    model: RecallModel
+    asked: Sequence[HeldOut] = ()
+    legs: Sequence[Legs] = ()
+
+
 def fit(
     cards: Sequence[FlowCard],
     rows: Mapping[str, Vectors],
@@ -57,7 +67,7 @@ def fit(
     *,
     digest: str = "",
     cases: Sequence[tuple[str, str, Vectors]] = (),
-) -> RecallModel:
+) -> Fitted:
     """The model of this catalogue.
 
     Args:
@@ -78,7 +88,8 @@ def fit(
     known = [card for card in cards if card.id in rows]
     names = _names(cards)
     if not any(len(card.examples) > 1 for card in known):
-        return RecallModel(digest=digest, names=names, caveat="no flow has two examples, so confidence is not known")
+        caveat = "no flow has two examples, so confidence is not known"
+        return Fitted(model=RecallModel(digest=digest, names=names, caveat=caveat))
     catalogue = LeaveOneOut(known, rows, lexical)
     transforms = [_transform(catalogue.residuals(without_fold=fold)) for fold in range(FOLDS)]
     transform = _transform(catalogue.residuals())
@@ -92,8 +103,9 @@ def fit(
         caveat = (
             f"{len(asked)} examples of {flows} flows are too few to calibrate ({MIN_ASKED} of {MIN_FLOWS} are needed)"
         )
-        return RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
-    return RecallModel(
+        model = RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
+        return Fitted(model=model, asked=asked, legs=legs)
+    model = RecallModel(
         digest=digest,
         scales=scales,
         transform=transform,
@@ -102,6 +114,7 @@ def fit(
         names=names,
         caveat="",
     )
+    return Fitted(model=model, asked=asked, legs=legs)
 
 
 def _names(cards: Sequence[FlowCard]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import logging
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from itertools import islice
 from math import exp, fsum, isfinite
@@ -152,6 +152,8 @@ class RecallModel:
         names: Folded names and aliases that stand for one flow alone, to its id.
         flows: The ids of all flows that were written for the agent; None where that is not known.
         caveat: Why confidence is not known, for people; empty where it is.
+        second: The model of the second embedder of a cascade; None where there is one embedder alone.
+        sure: The confidence from which on the second embedder is not asked; None where it always is.
     """
 
     digest: str = ""
@@ -162,6 +164,8 @@ class RecallModel:
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     flows: frozenset[str] | None = None
     caveat: str = "the catalogue has not been synced, so confidence is not known"
+    second: "RecallModel | None" = None
+    sure: float | None = None
 
     def aim(self, vector: Vectors) -> list[float]:
         """The request's vector as this catalogue wants it asked; unit length."""
@@ -173,7 +177,8 @@ class RecallModel:
 
     def as_note(self) -> dict[str, Any]:
         """As JSON."""
-        return {
+        own = {} if self.second is None else {"second": self._second_alone().as_note(), "sure": self.sure}
+        return own | {
             "version": _VERSION,
             "digest": self.digest,
             "scales": {arm: [scale.width, scale.weight] for arm, scale in self.scales.items()},
@@ -185,22 +190,26 @@ class RecallModel:
             "caveat": self.caveat,
         }
 
+    def _second_alone(self) -> "RecallModel":
+        """Without what stands in the first one already."""
+        return replace(self.second or RecallModel(), digest="", names={}, flows=None)
+
     @classmethod
-    def from_note(cls, note: Mapping[str, Any] | None, *, dim: int | None = None) -> "RecallModel":
+    def from_note(cls, note: Mapping[str, Any] | None, *, dims: Sequence[int] = ()) -> "RecallModel":
         """Read it back; what another version wrote, or anything that is no such note, is as good as none.
 
-        `dim` is the length of the vectors that it is to aim, where that is known.
+        `dims` are the lengths of the vectors that it and its `second` are to aim, where they are known.
         """
         if note is None:
             return cls()
         try:
-            return cls._read(note, dim)
+            return cls._read(note, *dims)
         except Exception as error:  # noqa: BLE001 - an index that others write to may hold anything
             _log.warning("error=<%r> | the note of a sync cannot be read", error)
             return cls(caveat=UNREAD)
 
     @classmethod
-    def _read(cls, note: Mapping[str, Any], dim: int | None) -> "RecallModel":
+    def _read(cls, note: Mapping[str, Any], dim: int | None = None, second_dim: int | None = None) -> "RecallModel":
         _must(note["version"] == _VERSION, "version")
         for field_, kind in (("digest", str), ("caveat", str), ("names", dict), ("scales", dict)):
             _must(isinstance(note[field_], kind), field_)
@@ -213,6 +222,10 @@ class RecallModel:
         _must(scales.keys() == DEFAULT_SCALES.keys(), "scales")
         flows = cast("list[str] | None", note["flows"])
         _must(flows is None or (type(flows) is list and all(type(each) is str for each in flows)), "flows")
+        known = None if flows is None else frozenset(flows)
+        second = None if note.get("second") is None else cls._read(note["second"], second_dim)
+        sure = note.get("sure")
+        _must(sure is None or 0 <= _finite(sure) <= 1, "sure")
         return cls(
             digest=note["digest"],
             scales=scales,
@@ -220,8 +233,10 @@ class RecallModel:
             confidence=_logistic(note["confidence"], _CANDIDATE),
             scope=_logistic(note["scope"], _SCOPE),
             names=note["names"],
-            flows=None if flows is None else frozenset(flows),
+            flows=known,
             caveat=note["caveat"],
+            second=None if second is None else replace(second, names=note["names"], flows=known),
+            sure=sure,
         )
 
 
