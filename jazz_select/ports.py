@@ -106,6 +106,21 @@ class Embedder(Protocol):
         ...
 
 
+@runtime_checkable
+class StagedEmbedder(Embedder, Protocol):
+    """Two embedders in one: the second is asked where the first is not sure. Every `Embedder` may be one."""
+
+    @property
+    def stages(self) -> tuple[Embedder, Embedder]:
+        """The fast one, and the better one."""
+        ...
+
+
+def stages_of(embedder: Embedder) -> tuple[Embedder, ...]:
+    """The embedders that a request may be read by, in their order: one, or two."""
+    return embedder.stages if isinstance(embedder, StagedEmbedder) else (embedder,)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseVector:
     """Token ids and their weights, of one length."""
@@ -126,6 +141,8 @@ class FlowPoint:
     """None for a flow whose texts hold no token that the embedder knows."""
     sparse: SparseVector
     payload: Mapping[str, Any]
+    second: Sequence[float] | None = None
+    """Of another embedder, where the layout has one; None as for `dense`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +158,8 @@ class HybridQuery:
     """How many hits each arm returns."""
     rrf_k: int
     exclude: tuple[str, ...] = ()
+    of_second: bool = False
+    """Whether `dense` is compared with the flows' `second` vectors."""
 
     @property
     def arms(self) -> tuple[str, ...]:

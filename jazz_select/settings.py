@@ -25,7 +25,8 @@ class Settings(BaseSettings):
     grpc_port: int | None = Field(default=None, ge=0, le=65_535)
     """Where it speaks gRPC; 0 for REST alone, none for 6334 beside a url of port 6333."""
     embedder: str = "auto"
-    """`auto` (the best that is installed), `minilm`, `static`, `fastembed:<model>` or `fastembed:<model>@<folder>`."""
+    """`auto` (the best that is installed), `minilm`, `static`, `cascade` (`static`, where it is not sure `minilm`),
+    `fastembed:<model>` or `fastembed:<model>@<folder>`."""
     language: str = "english"
     """Stop words and stemming of the lexical arm: `english`, `german`, …, or `none`."""
     llm: str | None = None

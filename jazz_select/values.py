@@ -156,6 +156,8 @@ class RecallResult(list[dict[str, Any]]):
         caveat: Why confidence is not known; empty where it is.
         indexed: The ids of all flows that the index has for this agent, or None where that is not known.
         sized: How many candidates were returned and why, where recall was to find that out; else empty.
+        stage: The embedder of a cascade whose answer this is; empty where there is one embedder alone.
+        why: Why it was that one; empty likewise.
     """
 
     def __init__(
@@ -174,6 +176,8 @@ class RecallResult(list[dict[str, Any]]):
         self.caveat = caveat
         self.indexed = indexed
         self.sized = sized
+        self.stage = ""
+        self.why = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +247,8 @@ class Decision:
     """P(some flow of the catalogue is right), where known."""
     sized: str = ""
     """How many candidates there are and why, where their number was left to recall (`top_k="auto"`)."""
+    recalled_by: str = ""
+    """Which embedder of a cascade found the candidates, and why that one; empty where there is one alone."""
     ambiguous: tuple[Candidate, ...] = ()
     """The top candidate and those that are about as likely, where there are any: what an agent may ask about."""
     latency: Latency = Latency()

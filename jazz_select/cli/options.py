@@ -45,7 +45,7 @@ EmbedderOption = Annotated[
     typer.Option(
         "--embedder",
         metavar="NAME",
-        help="auto (the best that is installed), minilm, static, fastembed:MODEL or fastembed:NAME@FOLDER. "
+        help="auto (the best that is installed), minilm, static, cascade, fastembed:MODEL or fastembed:NAME@FOLDER. "
         "(JAZZ_EMBEDDER, default: auto)",
         rich_help_panel=_INDEX,
     ),

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from jazz_select.errors import ConfigError, EmbeddingError
 from jazz_select.memory.engines.points import SYNCED, Layout
-from jazz_select.ports import Embedder, FlowPoint, SparseVector, Vectors
+from jazz_select.ports import Embedder, FlowPoint, SparseVector, Vectors, stages_of
 from jazz_select.values import FlowCard
 
 if TYPE_CHECKING:
@@ -272,15 +272,20 @@ class Encoder:
     def __init__(self, embedder: Embedder, lexical: Lexical) -> None:
         """Join them."""
         self.embedder = embedder
+        self.stages = stages_of(embedder)
+        """The embedders that it is made of: each has a vector of its own in every flow."""
+        self.dims = tuple(stage.dim for stage in self.stages)
         self.lexical = lexical
-        self.layout = Layout(embedder=embedder.identity, dim=embedder.dim, lexical=lexical.identity)
+        self.layout = Layout(
+            embedder=embedder.identity, dim=self.dims[0], lexical=lexical.identity, second_dim=sum(self.dims[1:])
+        )
 
     def fingerprint(self, card: FlowCard) -> str:
         """Changes when the flow, its embedded text, or the layout changes."""
         return fingerprint(card, self.layout.key)
 
     def rows(self, cards: Sequence[FlowCard]) -> dict[str, Vectors]:
-        """Flow id to the vectors of its texts; all texts go through the embedder in one call.
+        """Flow id to the vectors of its texts, those of several stages side by side; each is called once for all.
 
         Raises:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
@@ -304,48 +309,60 @@ class Encoder:
                 agent_id=agent_id,
                 flow_id=card.id,
                 fingerprint=self.fingerprint(card),
-                dense=_prototype(rows[card.id]),
+                dense=_prototype(self.of_stage(0, rows[card.id])),
+                second=_prototype(self.of_stage(1, rows[card.id])) if len(self.stages) > 1 else None,
                 sparse=self.words(card),
                 payload=payload(card) | mark,
             )
             for card in cards
         ]
 
-    def request(self, text: str) -> Vectors | None:
-        """The dense vector of a request, or None where the embedder knows none of its words.
+    def of_stage(self, stage: int, rows: Vectors) -> Vectors:
+        """What of `rows` or `embed` is of this stage."""
+        start = sum(self.dims[:stage])
+        return rows[:, start : start + self.dims[stage]]
+
+    def request(self, text: str, stage: int = 0) -> Vectors | None:
+        """The dense vector of a request, or None where the embedder of this stage knows none of its words.
 
         Raises:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
         """
+        embedder = self.stages[stage]
         try:
-            vector = np.asarray(self.embedder.embed_query(text), dtype=np.float32)
+            vector = np.asarray(embedder.embed_query(text), dtype=np.float32)
         except EmbeddingError:
             raise
         except Exception as error:
-            raise EmbeddingError(self.embedder.identity, repr(error)) from error
-        self._check(vector, (self.embedder.dim,))
+            raise EmbeddingError(embedder.identity, repr(error)) from error
+        _check(embedder, vector, (embedder.dim,))
         return vector if vector.any() else None
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row per text.
+        """One row per text: the vectors of all stages side by side.
 
         Raises:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
         """
-        try:
-            rows = np.asarray(self.embedder.embed(texts), dtype=np.float32)
-        except EmbeddingError:
-            raise
-        except Exception as error:
-            raise EmbeddingError(self.embedder.identity, repr(error)) from error
-        self._check(rows, (len(texts), self.embedder.dim))
-        return rows
+        return np.hstack([_embedded(stage, texts) for stage in self.stages])
 
-    def _check(self, vectors: Vectors, shape: tuple[int, ...]) -> None:
-        if vectors.shape != shape:
-            raise EmbeddingError(self.embedder.identity, f"it returned shape {vectors.shape}, not {shape}")
-        if not np.isfinite(vectors).all():
-            raise EmbeddingError(self.embedder.identity, "it returned numbers that are not finite")
+
+def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    try:
+        rows = np.asarray(embedder.embed(texts), dtype=np.float32)
+    except EmbeddingError:
+        raise
+    except Exception as error:
+        raise EmbeddingError(embedder.identity, repr(error)) from error
+    _check(embedder, rows, (len(texts), embedder.dim))
+    return rows
+
+
+def _check(embedder: Embedder, vectors: Vectors, shape: tuple[int, ...]) -> None:
+    if vectors.shape != shape:
+        raise EmbeddingError(embedder.identity, f"it returned shape {vectors.shape}, not {shape}")
+    if not np.isfinite(vectors).all():
+        raise EmbeddingError(embedder.identity, "it returned numbers that are not finite")
 
 
 def _prototype(rows: Vectors) -> list[float] | None:

@@ -61,7 +61,8 @@ class AgentState:
     @property
     def size(self) -> int:
         """About how many bytes it takes."""
-        arrays = (self.model.transform, self.model.terms)
+        second = None if self.model.second is None else self.model.second.transform
+        arrays = (self.model.transform, second, self.model.terms)
         named = len(self.model.names) + len(self.model.usual.flows)
         return _SMALL + _NAME * named + sum(each.nbytes for each in arrays if each is not None)
 
@@ -69,10 +70,10 @@ class AgentState:
 class Agents:
     """The state of each agent, read when first needed, and kept of those that were asked for last."""
 
-    def __init__(self, store: FlowStore, dim: int) -> None:
-        """Read from this store, of vectors of this length."""
+    def __init__(self, store: FlowStore, *dims: int) -> None:
+        """Read from this store, of vectors of these lengths."""
         self._store = store
-        self._dim = dim
+        self._dims = dims
         self._states: OrderedDict[str, AgentState] = OrderedDict()
         self._looked_through: set[str] = set()
         # A lock belongs to an event loop, and a memory may be used from several. Who holds one or waits keeps it.
@@ -115,8 +116,7 @@ class Agents:
         """The note is the last thing that a sync writes, so without one a move to this layout may be under way."""
         note = await self._store.read_note(agent_id)
         elsewhere = () if note is not None else tuple(await self._store.other_layouts(agent_id))
-        model = RecallModel.from_note(note, dim=self._dim)
-        model = replace(model, usual=model.usual.by_key(lambda flow: self._store.key(agent_id, flow)))
+        model = RecallModel.from_note(note, dims=self._dims).by_key(lambda flow: self._store.key(agent_id, flow))
         flows = await self._store.count(agent_id)
         notes = [UNREAD] if model.caveat == UNREAD else []
         if note is None and flows:
@@ -215,9 +215,9 @@ class ProceduralMemory:
         """Join a store with an encoder of the same layout; most callers want `open`."""
         self._store = store
         self._encoder = encoder
-        self._agents = Agents(store, encoder.embedder.dim)
+        self._agents = Agents(store, *encoder.dims)
         self._writer = IndexWriter(store, encoder)
-        self._recaller = Retriever(store, encoder)
+        self._recaller = _retriever(store, encoder)
 
     @classmethod
     async def open(  # noqa: PLR0913 - all but the first are options with a name
@@ -240,8 +240,9 @@ class ProceduralMemory:
             api_key: Key for that server.
             grpc_port: Where that server speaks gRPC, by which recall asks it; 0 for REST alone. Where None, 6334 beside
                 a url of port 6333, and REST alone elsewhere. What does not answer there is asked over REST.
-            embedder: `auto` (the best that is installed: `minilm`, else `static`), `minilm`, `static`,
-                `fastembed:<model>`, `fastembed:<name>@<folder>`, or an object of your own.
+            embedder: `auto` (the best that is installed: `minilm`, else `static`), `minilm`, `static`, `cascade`
+                (`static`, and `minilm` where that is not sure), `fastembed:<model>`, `fastembed:<name>@<folder>`, or
+                an object of your own.
             language: Stop words and stemming of the lexical arm; `none` for neither.
             shards: Shards of a collection that is made on the server; the server decides where None.
             replicas: Copies of each shard, likewise.
@@ -319,7 +320,8 @@ class ProceduralMemory:
         Returns:
             Metadata dicts, best first: flow_id, flow_name, flow_type, description, condition, desired_effects,
             `score` (fused), `ranks` and `scores` per arm, `confidence`. `.notes` says what was degraded,
-            `.in_scope` is P(some flow is right), `.sized` says how many there are and why where `top_k` is "auto".
+            `.in_scope` is P(some flow is right), `.sized` says how many there are and why where `top_k` is "auto",
+            `.stage` and `.why` say which embedder of a cascade answered.
 
         Raises:
             ConfigError: An argument cannot work.
@@ -481,6 +483,14 @@ class ProceduralMemory:
 
 def _card(flow: Indexable | FlowCard) -> FlowCard:
     return flow if isinstance(flow, FlowCard) else flow.card()
+
+
+def _retriever(store: FlowStore, encoder: Encoder) -> Retriever:
+    if len(encoder.stages) == 1:
+        return Retriever(store, encoder)
+    from jazz_select.memory.cascade import StagedRetriever
+
+    return StagedRetriever(store, encoder)
 
 
 def _open_encoder(embedder: str | Embedder, language: str) -> Encoder:

@@ -384,18 +384,35 @@ class Retriever:
         said = list(zip(queries, focuses, strict=True))
         found: list[RecallResult] = []
         for start in range(0, len(said), _BATCH):
-            found += await self._some(said[start : start + _BATCH], scope, model)
+            found += await self._batch(said[start : start + _BATCH], scope, model)
         return found
 
-    async def _some(
+    async def _batch(
         self, said: Sequence[tuple[str, str]], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
-        """All texts of all requests read in one go, in a thread where that takes long, and one call to the store."""
+        return await self._some(said, scope, model)
+
+    async def _some(
+        self,
+        said: Sequence[tuple[str, str]],
+        scope: RecallScope,
+        model: RecallModel,
+        *,
+        stage: int = 0,
+        strict: bool = False,
+    ) -> list[RecallResult]:
+        """All texts of all requests read in one go, in a thread where that takes long, and one call to the store.
+
+        Raises:
+            EmbeddingError: The embedder failed, and `strict` asks for no words alone.
+        """
+        if not said:
+            return []
         long = sum(min(len(query) + len(focus), MAX_QUERY_CHARS) for query, focus in said) > _AT_ONCE
-        if long or self._encoder.embedder.offload:
-            asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model)
+        if long or self._encoder.stages[stage].offload:
+            asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model, stage, strict=strict)
         else:
-            asked, queries, degraded = self._read(said, scope, model)
+            asked, queries, degraded = self._read(said, scope, model, stage, strict=strict)
         flat = [query for group in queries for query in group if any(each.arms for each in group)]
         legs = iter(await self._store.search(flat) if flat else ())
         results: list[RecallResult] = []
@@ -428,16 +445,18 @@ class Retriever:
         return results
 
     def _read(
-        self, said: Sequence[tuple[str, str]], scope: RecallScope, model: RecallModel
+        self, said: Sequence[tuple[str, str]], scope: RecallScope, model: RecallModel, stage: int, *, strict: bool
     ) -> tuple[list[EncodedRequest], list[list[HybridQuery]], tuple[str, ...]]:
         """What is asked, what is looked up for it, and a note where the embedder failed."""
         asked = [EncodedRequest.of(query, focus, lexical=self._encoder.lexical) for query, focus in said]
-        vectors, degraded = self._dense([text for each in asked for text in each.texts])
+        vectors, degraded = self._dense([text for each in asked for text in each.texts], stage, strict=strict)
         pending = iter(vectors)
-        queries = [[self._query(text, next(pending), scope, model) for text in each.texts] for each in asked]
+        queries = [[self._query(text, next(pending), scope, model, stage) for text in each.texts] for each in asked]
         return asked, queries, degraded
 
-    def _query(self, text: str, vector: Vectors | None, scope: RecallScope, model: RecallModel) -> HybridQuery:
+    def _query(
+        self, text: str, vector: Vectors | None, scope: RecallScope, model: RecallModel, stage: int
+    ) -> HybridQuery:
         words = self._encoder.lexical.query(text)
         return HybridQuery(
             agent_id=scope.agent_id,
@@ -447,12 +466,15 @@ class Retriever:
             depth=max(ARM_DEPTH, 2 * scope.top_k),
             rrf_k=scope.rrf_k,
             exclude=scope.exclude,
+            of_second=stage > 0,
         )
 
-    def _dense(self, texts: Sequence[str]) -> tuple[list[Vectors | None], tuple[str, ...]]:
+    def _dense(self, texts: Sequence[str], stage: int, *, strict: bool) -> tuple[list[Vectors | None], tuple[str, ...]]:
         """The vectors, and a note where the embedder failed."""
         try:
-            return [self._encoder.request(text) for text in texts], ()
+            return [self._encoder.request(text, stage) for text in texts], ()
         except EmbeddingError as error:
+            if strict:
+                raise
             _log.warning("embedder=<%s>, error=<%s> | recall goes on by BM25 alone", error.embedder, error.problem)
             return [None for _ in texts], (f"recall by BM25 alone: {error}",)

@@ -260,7 +260,7 @@ class IndexWriter:
         cards: Mapping[str, FlowCard],
     ) -> None:
         note = await self._store.read_note(agent_id)
-        noted = RecallModel.from_note(note, dim=self._encoder.embedder.dim)
+        noted = RecallModel.from_note(note, dims=self._encoder.dims)
         flows = frozenset(cards)
         if note is not None and noted.terms is not None and (noted.digest, noted.flows) == (digest, flows):
             return
@@ -280,10 +280,30 @@ class IndexWriter:
     ) -> RecallModel:
         rows = {**made, **self._encoder.rows([card for card in chosen if card.id not in made])}
         vectors = self._encoder.embed([printable(text) for text, _ in cases])
-        labelled = [(text, flow, vector) for (text, flow), vector in zip(cases, vectors, strict=True)]
         # On a busy machine BLAS threads that wait for each other make small matrices take a hundred times longer.
         with threadpool_limits(1, user_api="blas"):
-            return fit(chosen, rows, self._encoder.lexical, digest=digest, cases=labelled, terms=terms)
+            if len(self._encoder.stages) > 1:
+                return self._fitted_cascade(chosen, rows, vectors, digest, cases, terms)
+            labelled = [(text, flow, vector) for (text, flow), vector in zip(cases, vectors, strict=True)]
+            return fit(chosen, rows, self._encoder.lexical, digest=digest, cases=labelled, terms=terms).model
+
+    def _fitted_cascade(
+        self,
+        chosen: Sequence[FlowCard],
+        rows: Mapping[str, Vectors],
+        vectors: Vectors,
+        digest: str,
+        cases: Cases,
+        terms: TermCounts,
+    ) -> RecallModel:
+        from jazz_select.memory.fit.cascade import fit_cascade
+
+        first, second = (
+            {flow: self._encoder.of_stage(stage, each) for flow, each in rows.items()} for stage in range(2)
+        )
+        apart = zip(*(self._encoder.of_stage(stage, vectors) for stage in range(2)), strict=True)
+        labelled = [(text, flow, both) for (text, flow), both in zip(cases, apart, strict=True)]
+        return fit_cascade(chosen, (first, second), self._encoder.lexical, digest=digest, cases=labelled, terms=terms)
 
 
 def _check(cards: Iterable[FlowCard], agent_id: str) -> None:

@@ -74,6 +74,7 @@ class FlowSelectionResult:
         lines += [f"candidates: {decision.sized}"] if decision.sized else []
         lines += [f"cannot be run: {flow_id}" for flow_id in self.unresolved_ids]
         lines += [f"the model failed: {decision.error}"] if decision.error else []
+        lines += [f"recalled by {decision.recalled_by}"] if decision.recalled_by else []
         lines += [f"note: {note}" for note in decision.notes]
         took = decision.latency
         lines.append(
@@ -112,8 +113,10 @@ def note_selection(span: Span, request: str, result: FlowSelectionResult) -> Non
         span.hold({"problem": decision.error})
 
 
-def note_recall(span: Span, found: list[Mapping[str, Any]]) -> None:
-    """What came back, best first, with its fused scores."""
+def note_recall(span: Span, found: list[Mapping[str, Any]], reader: str = "") -> None:
+    """What came back, best first, with its fused scores, and which embedder of a cascade it came from."""
+    if reader:
+        span.note({"recalled_by": reader})
     span.note({"candidates": {str(each.get("flow_name")): round(each.get("score") or 0.0, 4) for each in found}})
 
 

@@ -85,6 +85,8 @@ class CandidateSet:
     """Why recall does not know how sure it is."""
     sized: str = ""
     """How many they are and why, where that was left to recall."""
+    recalled_by: str = ""
+    """Which embedder of a cascade answered, and why that one."""
 
     def joined_by(self, flows: Iterable[BaseFlow]) -> "CandidateSet":
         """With these flows behind the others, where they are not among them."""
@@ -126,7 +128,14 @@ def usable_candidates(
         in_scope=getattr(found, "in_scope", None),
         caveat=getattr(found, "caveat", ""),
         sized=getattr(found, "sized", ""),
+        recalled_by=reader_of(found),
     )
+
+
+def reader_of(found: object) -> str:
+    """Which embedder of a cascade found these candidates, and why; empty where there is one alone."""
+    stage, why = getattr(found, "stage", ""), getattr(found, "why", "")
+    return f"{stage}: {why}" if stage and why else stage
 
 
 def _candidate(metadata: object) -> Candidate | None:
@@ -189,7 +198,7 @@ class CandidateSource:
             with span("recall", "recall") as traced:
                 found = await self._ask(self.memory, requests, closed)
                 if traced is not None and len(found) == 1:
-                    note_recall(traced, list(found[0]))
+                    note_recall(traced, list(found[0]), reader_of(found[0]))
         except (StoreError, EmbeddingError) as error:
             if not self.fallback:
                 raise

@@ -325,6 +325,7 @@ class FlowSelector:
             confidence=narrowed.candidates[0].confidence if narrowed.candidates else None,
             in_scope=narrowed.in_scope,
             sized=narrowed.sized,
+            recalled_by=narrowed.recalled_by,
             ambiguous=self._thresholds.ambiguous(narrowed.candidates),
             latency=latency,
             usage=choice.answer.usage,

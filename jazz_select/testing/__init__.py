@@ -14,6 +14,7 @@
 | `check_embedder` | the contract of `jazz_select.ports.Embedder`, to run on your own adapter |
 | `check_flow_store` | the contract of `jazz_select.ports.FlowStore`, to run on your own adapter |
 | `check_layouts` | that a store keeps vectors of different embedders apart |
+| `check_second_vectors` | that a store of two vectors a flow asks each by itself |
 | `PROVIDER_CASES` | what a model's provider may do over HTTP, each a `ProviderCase` |
 | `check_provider_case` | that an adapter makes the right thing of such a case |
 | `check_cancelling` | that an adapter that is cancelled passes it on and closes its connection |

@@ -11,6 +11,7 @@ from jazz_select.testing.embedders import FailingEmbedder as FailingEmbedder
 from jazz_select.testing.embedders import HashEmbedder as HashEmbedder
 from jazz_select.testing.flow_store import check_flow_store as check_flow_store
 from jazz_select.testing.flow_store import check_layouts as check_layouts
+from jazz_select.testing.flow_store import check_second_vectors as check_second_vectors
 from jazz_select.testing.provider_cases import PROVIDER_CASES as PROVIDER_CASES
 from jazz_select.testing.provider_cases import ProviderCase as ProviderCase
 from jazz_select.testing.provider_cases import check_cancelling as check_cancelling

@@ -1,6 +1,7 @@
 """The contract of `FlowStore`, for every engine adapter."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 from jazz_select.ports import FlowPoint, FlowStore, HybridQuery, Legs, SparseVector
 
@@ -144,6 +145,23 @@ async def _check_changes(store: FlowStore) -> None:
     assert abs(moved.dense[store.key("a", "north")] - 1.0) < 1e-5
     await store.delete("a", ["north", "never there"])
     assert store.key("a", "north") not in (await _ask(store, _query(_EAST, _RED))).dense
+
+
+async def check_second_vectors(store: FlowStore) -> None:
+    """Raise `AssertionError` where an empty store of two and, as second vectors, three dimensions mixes them up."""
+    await store.upsert(
+        [
+            replace(_point("east", _EAST, _RED), second=(0.0, 0.0, 1.0)),
+            replace(_point("north", _NORTH, _RED), second=(0.6, 0.0, 0.8)),
+            _point("first only", _BETWEEN, _RED),
+        ]
+    )
+    asked = replace(_query(None, _RED), dense=(1.0, 0.0, 0.0), of_second=True)
+    second, first = await store.search([asked, _query(_EAST, _RED)])
+    assert await _names(store, second.dense) == ["north", "east"], "a flow without a second vector is not found by one"
+    assert abs(second.dense[store.key("a", "north")] - 0.6) < 1e-5, "the raw score is the cosine of the second vectors"
+    assert await _names(store, first.dense) == ["east", "first only", "north"], "the first vectors are as they were"
+    assert second.bm25 == first.bm25, "words are the same beside either"
 
 
 async def check_layouts(open_store: Callable[[str], Awaitable[FlowStore]]) -> None:

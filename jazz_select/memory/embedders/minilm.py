@@ -43,8 +43,10 @@ class MiniLmEmbedder:
     offload = True
     dim = 384
 
-    def __init__(self) -> None:
+    def __init__(self, asked: str = "minilm") -> None:
         """Load the weights and the tokenizer, once both are found to be the ones this was written for.
+
+        `asked` is what the caller calls the embedder, for the message where a package is missing.
 
         Raises:
             MissingExtraError: A package that it is made of is not installed.
@@ -52,7 +54,7 @@ class MiniLmEmbedder:
         """
         for part in PARTS:
             if find_spec(part) is None:
-                raise MissingExtraError(part, extra="minilm", purpose="the embedder 'minilm'")
+                raise MissingExtraError(part, extra="minilm", purpose=f"the embedder {asked!r}")
         weights, vocabulary = _checked(*_MODEL), _checked(*_TOKENIZER)
         try:
             self._session, self._tokenizer = _load(weights, vocabulary)

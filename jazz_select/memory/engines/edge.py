@@ -159,7 +159,7 @@ class EdgeStore:
         self._write(operation, agents={point.agent_id for point in points}, size=sum(map(self._size_of, points)))
 
     def _size_of(self, point: FlowPoint) -> int:
-        return 4 * self._layout.dim + 8 * len(point.sparse.indices) + 2 * len(repr(point.payload))
+        return 4 * sum(self._layout.dense.values()) + 8 * len(point.sparse.indices) + 2 * len(repr(point.payload))
 
     def _load(self, home: Path) -> Shard:
         self._folder.require_room(ROOM_TO_OPEN)
@@ -171,7 +171,7 @@ class EdgeStore:
             with self._making:
                 if self._shard is None:
                     home = self._folder.layout(self._layout.key)
-                    create_shard(home, self._layout.dim)
+                    create_shard(home, self._layout.dense)
                     self._shard = Shard(home)
             try:
                 self._shard.write(operation, agents=agents)

@@ -7,12 +7,13 @@ from time import monotonic
 from typing import Any, Protocol, cast
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from jazz_select.ports import FlowStore, Key
+from jazz_select.ports import FlowPoint, FlowStore, Key
 
 _FORMAT = 3
 """1 built keys from names with a mark between them, so that one name could imitate another; in 2 the engine counted how
 rare a word is, each shard and each engine by itself."""
 DENSE = "flow"
+SECOND = "flow2"
 SPARSE = "bm25"
 AGENT = "agent_id"
 FINGERPRINT = "fingerprint"
@@ -81,16 +82,25 @@ class Layout:
     embedder: str
     dim: int
     lexical: str
+    second_dim: int = 0
+    """Of a second vector beside the first; 0 where flows have one alone."""
 
     @property
     def key(self) -> str:
         """Short, stable, safe in file and collection names."""
-        text = f"{_FORMAT}|{self.embedder}|{self.dim}|{self.lexical}"
+        dims = f"{self.dim}+{self.second_dim}" if self.second_dim else f"{self.dim}"
+        text = f"{_FORMAT}|{self.embedder}|{dims}|{self.lexical}"
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def __str__(self) -> str:
         """As a person reads it in an error message."""
-        return f"embedder {self.embedder} ({self.dim} dimensions) and {self.lexical}"
+        dims = f"{self.dim} and {self.second_dim}" if self.second_dim else f"{self.dim}"
+        return f"embedder {self.embedder} ({dims} dimensions) and {self.lexical}"
+
+    @property
+    def dense(self) -> dict[str, int]:
+        """The dense vectors of a flow by name, with their lengths."""
+        return {DENSE: self.dim} | ({SECOND: self.second_dim} if self.second_dim else {})
 
 
 class Scored(Protocol):
@@ -207,6 +217,12 @@ def _fault_in_text(text: object) -> str:
 def _is_priority(given: object) -> bool:
     numbers = cast("Sequence[Any]", given) if isinstance(given, Sequence) else ()
     return len(numbers) == _PRIORITY and all(type(each) is int for each in numbers)
+
+
+def dense_vectors(point: FlowPoint) -> dict[str, list[float]]:
+    """The dense vectors that a flow has, by name."""
+    both = ((DENSE, point.dense), (SECOND, point.second))
+    return {name: list(vector) for name, vector in both if vector is not None}
 
 
 def leg(found: Iterable[Scored]) -> dict[Key, float]:

@@ -21,9 +21,11 @@ from jazz_select.memory.engines.points import (
     LAYOUT,
     NOTE,
     NOTE_OF,
+    SECOND,
     SPARSE,
     Layout,
     Payloads,
+    dense_vectors,
     fault_at,
     key_of,
     note_in,
@@ -50,10 +52,10 @@ _FRESH_S = 60.0
 _T = TypeVar("_T")
 
 
-def collection_options(dim: int, *, shards: int | None, replicas: int | None) -> dict[str, Any]:
+def collection_options(dense: Mapping[str, int], *, shards: int | None, replicas: int | None) -> dict[str, Any]:
     """How a collection is made."""
     return {
-        "vectors_config": {DENSE: qm.VectorParams(size=dim, distance=qm.Distance.COSINE)},
+        "vectors_config": {name: qm.VectorParams(size=dim, distance=qm.Distance.COSINE) for name, dim in dense.items()},
         "sparse_vectors_config": {SPARSE: qm.SparseVectorParams()},
         # No graph over all agents but one within each: requests never cross tenants.
         "hnsw_config": qm.HnswConfigDiff(payload_m=16, m=0),
@@ -63,10 +65,8 @@ def collection_options(dim: int, *, shards: int | None, replicas: int | None) ->
 
 
 def to_struct(point: FlowPoint, layout: str) -> qm.PointStruct:
-    """A flow with both vectors and all that comes back with a hit."""
-    vectors: dict[str, Any] = {SPARSE: _to_sparse(point.sparse)}
-    if point.dense is not None:
-        vectors[DENSE] = list(point.dense)
+    """A flow with its vectors and all that comes back with a hit."""
+    vectors: dict[str, Any] = {SPARSE: _to_sparse(point.sparse), **dense_vectors(point)}
     payload = {**point.payload, AGENT: point.agent_id, FINGERPRINT: point.fingerprint, LAYOUT: layout}
     return qm.PointStruct(id=point_key(point.agent_id, point.flow_id), vector=vectors, payload=payload)
 
@@ -76,7 +76,8 @@ def to_requests(query: HybridQuery, *, payloads: bool) -> list[qm.QueryRequest]:
     mine = agent_filter(query.agent_id, query.exclude)
     arms: list[dict[str, Any]] = []
     if query.dense is not None:
-        arms.append({"query": list(query.dense), "using": DENSE, "filter": mine, "limit": query.depth})
+        using = SECOND if query.of_second else DENSE
+        arms.append({"query": list(query.dense), "using": using, "filter": mine, "limit": query.depth})
     if query.sparse is not None:
         sparse = _to_sparse(query.sparse)
         arms.append({"query": sparse, "using": SPARSE, "filter": mine, "limit": query.depth})
@@ -154,7 +155,7 @@ class RemoteStore:
         self._where = where
         self._layout = layout
         self._collection = _PREFIX + layout.key
-        self._options = collection_options(layout.dim, shards=shards, replicas=replicas)
+        self._options = collection_options(layout.dense, shards=shards, replicas=replicas)
         self._wire = wire
         self._payloads = Payloads(_FRESH_S)
         self._exists = False

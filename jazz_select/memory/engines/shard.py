@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Condition, Lock
@@ -13,7 +13,17 @@ import qdrant_edge as qe
 
 from jazz_select.errors import IndexUnusableError, JazzSelectError
 from jazz_select.memory.engines.folder import ROOM_TO_WRITE, disk_full
-from jazz_select.memory.engines.points import AGENT, DENSE, FINGERPRINT, LAYOUT, SPARSE, leg, point_key
+from jazz_select.memory.engines.points import (
+    AGENT,
+    DENSE,
+    FINGERPRINT,
+    LAYOUT,
+    SECOND,
+    SPARSE,
+    dense_vectors,
+    leg,
+    point_key,
+)
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
 
 _PAGE = 1_000
@@ -86,19 +96,17 @@ class Door:
             return first
 
 
-def shard_config(dim: int) -> qe.EdgeConfig:
-    """One dense vector and one sparse one per flow."""
+def shard_config(dense: Mapping[str, int]) -> qe.EdgeConfig:
+    """These dense vectors, by name and length, and one sparse one per flow."""
     return qe.EdgeConfig(
-        vectors={DENSE: qe.EdgeVectorParams(size=dim, distance=qe.Distance.Cosine)},
+        vectors={name: qe.EdgeVectorParams(size=dim, distance=qe.Distance.Cosine) for name, dim in dense.items()},
         sparse_vectors={SPARSE: qe.EdgeSparseVectorParams()},
     )
 
 
 def to_point(point: FlowPoint, layout: str) -> qe.Point:
-    """A flow with both vectors and all that comes back with a hit."""
-    vectors: dict[str, Any] = {SPARSE: _to_sparse(point.sparse)}
-    if point.dense is not None:
-        vectors[DENSE] = list(point.dense)
+    """A flow with its vectors and all that comes back with a hit."""
+    vectors: dict[str, Any] = {SPARSE: _to_sparse(point.sparse), **dense_vectors(point)}
     payload = {**point.payload, AGENT: point.agent_id, FINGERPRINT: point.fingerprint, LAYOUT: layout}
     return qe.Point(point_key(point.agent_id, point.flow_id), vectors, payload)
 
@@ -107,7 +115,7 @@ def to_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryReque
     """One request per arm that has something to ask."""
     mine = _filter(query) if filtered or query.exclude else None
     if query.dense is not None:
-        nearest = qe.Query.Nearest(list(query.dense), using=DENSE)
+        nearest = qe.Query.Nearest(list(query.dense), using=SECOND if query.of_second else DENSE)
         yield qe.QueryRequest(limit=query.depth, query=nearest, filter=mine)
     if query.sparse is not None:
         nearest = qe.Query.Nearest(_to_sparse(query.sparse), using=SPARSE)
@@ -246,11 +254,11 @@ class Shard:
         self._only_agent: str | None = str(agents[0].value) if len(agents) == 1 else None
 
 
-def create_shard(path: Path, dim: int) -> None:
+def create_shard(path: Path, dense: Mapping[str, int]) -> None:
     """Make an empty shard beside its place and move it there whole, so that no crash leaves half a shard."""
     draft = path.with_name(f"{path.name}.{uuid4().hex[:8]}")
     with engine_errors(path):
-        shard = qe.EdgeShard.create(str(draft), shard_config(dim))
+        shard = qe.EdgeShard.create(str(draft), shard_config(dense))
         shard.update(qe.UpdateOperation.create_field_index(AGENT, qe.PayloadSchemaType.Keyword))
         shard.flush()
         shard.close()

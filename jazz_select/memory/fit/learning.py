@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, cast
 
@@ -44,6 +45,15 @@ def sample(cards: Sequence[FlowCard], limit: int) -> list[FlowCard]:
     return order[:limit]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """A model, and what it was fitted to: requests whose right flow is known, and what both arms found for each."""
+
+    model: RecallModel
+    asked: Sequence[HeldOut] = ()
+    legs: Sequence[Legs] = ()
+
+
 def fit(
     cards: Sequence[FlowCard],
     rows: Mapping[str, Vectors],
@@ -52,7 +62,7 @@ def fit(
     digest: str = "",
     cases: Sequence[tuple[str, str, Vectors]] = (),
     terms: TermCounts | None = None,
-) -> RecallModel:
+) -> Fitted:
     """The model of this catalogue.
 
     Args:
@@ -74,7 +84,8 @@ def fit(
     known = [card for card in cards if card.id in rows]
     names = _names(cards)
     if not any(len(card.examples) > 1 for card in known):
-        return RecallModel(digest=digest, names=names, caveat="no flow has two examples, so confidence is not known")
+        caveat = "no flow has two examples, so confidence is not known"
+        return Fitted(model=RecallModel(digest=digest, names=names, caveat=caveat))
     catalogue = LeaveOneOut(known, rows, lexical, terms=terms)
     transforms = [_transform(catalogue.residuals(without_fold=fold)) for fold in range(FOLDS)]
     transform = _transform(catalogue.residuals())
@@ -90,9 +101,10 @@ def fit(
         caveat = (
             f"{len(asked)} examples of {flows} flows are too few to calibrate ({MIN_ASKED} of {MIN_FLOWS} are needed)"
         )
-        return RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
+        model = RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
+        return Fitted(model=model, asked=asked, legs=legs)
     sure = fit_sureness(catalogue, asked, scales, cases=labelled)
-    return RecallModel(
+    model = RecallModel(
         digest=digest,
         scales=scales,
         transform=transform,
@@ -103,6 +115,7 @@ def fit(
         names=names,
         caveat="",
     )
+    return Fitted(model=model, asked=asked, legs=legs)
 
 
 def _names(cards: Sequence[FlowCard]) -> dict[str, str]:

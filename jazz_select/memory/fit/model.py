@@ -197,6 +197,8 @@ class RecallModel:
         flows: The ids of all flows that were written for the agent; None where that is not known.
         terms: How many flows have each term; None where a flow has been written or deleted since they were counted.
         caveat: Why confidence is not known, for people; empty where it is.
+        second: The model of the second embedder of a cascade; None where there is one embedder alone.
+        sure: The confidence from which on the second embedder is not asked; None where it always is.
     """
 
     digest: str = ""
@@ -210,6 +212,8 @@ class RecallModel:
     flows: frozenset[str] | None = None
     terms: TermCounts | None = None
     caveat: str = "the catalogue has not been synced, so confidence is not known"
+    second: "RecallModel | None" = None
+    sure: float | None = None
 
     def aim(self, vector: Vectors) -> list[float]:
         """The request's vector as this catalogue wants it asked; unit length."""
@@ -219,9 +223,15 @@ class RecallModel:
         length = float(np.sqrt(aimed @ aimed))
         return (aimed / length).tolist() if length > 0 else vector.tolist()
 
+    def by_key(self, key: Callable[[str], Key]) -> "RecallModel":
+        """With what is usual for each flow under the key that a store has for it."""
+        second = None if self.second is None else self.second.by_key(key)
+        return replace(self, usual=self.usual.by_key(key), second=second)
+
     def as_note(self) -> dict[str, Any]:
         """As JSON."""
-        return {
+        own = {} if self.second is None else {"second": self._second_alone().as_note(), "sure": self.sure}
+        return own | {
             "version": _VERSION,
             "digest": self.digest,
             "scales": {arm: [scale.width, scale.weight] for arm, scale in self.scales.items()},
@@ -236,22 +246,26 @@ class RecallModel:
             "caveat": self.caveat,
         }
 
+    def _second_alone(self) -> "RecallModel":
+        """Without what stands in the first one already."""
+        return replace(self.second or RecallModel(), digest="", names={}, flows=None)
+
     @classmethod
-    def from_note(cls, note: Mapping[str, Any] | None, *, dim: int | None = None) -> "RecallModel":
+    def from_note(cls, note: Mapping[str, Any] | None, *, dims: Sequence[int] = ()) -> "RecallModel":
         """Read it back; what another version wrote, or anything that is no such note, is as good as none.
 
-        `dim` is the length of the vectors that it is to aim, where that is known.
+        `dims` are the lengths of the vectors that it and its `second` are to aim, where they are known.
         """
         if note is None:
             return cls()
         try:
-            return cls._read(note, dim)
+            return cls._read(note, *dims)
         except Exception as error:  # noqa: BLE001 - an index that others write to may hold anything
             _log.warning("error=<%r> | the note of a sync cannot be read", error)
             return cls(caveat=UNREAD)
 
     @classmethod
-    def _read(cls, note: Mapping[str, Any], dim: int | None) -> "RecallModel":
+    def _read(cls, note: Mapping[str, Any], dim: int | None = None, second_dim: int | None = None) -> "RecallModel":
         _must(note["version"] == _VERSION, "version")
         for field_, kind in (("digest", str), ("caveat", str), ("names", dict), ("scales", dict)):
             _must(isinstance(note[field_], kind), field_)
@@ -264,6 +278,10 @@ class RecallModel:
         _must(scales.keys() == DEFAULT_SCALES.keys(), "scales")
         flows = cast("list[str] | None", note["flows"])
         _must(flows is None or (type(flows) is list and all(type(each) is str for each in flows)), "flows")
+        known = None if flows is None else frozenset(flows)
+        second = None if note.get("second") is None else cls._read(note["second"], second_dim)
+        sure = note.get("sure")
+        _must(sure is None or 0 <= _finite(sure) <= 1, "sure")
         return cls(
             digest=note["digest"],
             scales=scales,
@@ -273,9 +291,11 @@ class RecallModel:
             sets=_sets(note["sets"]),
             usual=_usual(note["usual"]),
             names=note["names"],
-            flows=None if flows is None else frozenset(flows),
+            flows=known,
             terms=None if note["terms"] is None else TermCounts.from_note(note["terms"]),
             caveat=note["caveat"],
+            second=None if second is None else replace(second, names=note["names"], flows=known),
+            sure=sure,
         )
 
 
