@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 from qdrant_client import grpc as qg
 
-from jazz_select.memory.engines.points import AGENT, DENSE, SPARSE, key_of, point_id, point_key
+from jazz_select.memory.engines.points import AGENT, DENSE, SECOND, SPARSE, key_of, point_id, point_key
 from jazz_select.ports import HybridQuery, Key, Legs
 
 _log = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ def to_protobuf(collection: str, query: HybridQuery, *, payloads: bool) -> Itera
         yield qg.QueryPoints(
             collection_name=collection,
             query=qg.Query(nearest=vector),
-            using=DENSE,
+            using=SECOND if query.of_second else DENSE,
             filter=mine,
             limit=query.depth,
             with_payload=along,

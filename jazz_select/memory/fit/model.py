@@ -248,7 +248,7 @@ class RecallModel:
 
     def _second_alone(self) -> "RecallModel":
         """Without what stands in the first one already."""
-        return replace(self.second or RecallModel(), digest="", names={}, flows=None)
+        return replace(self.second or RecallModel(), digest="", names={}, flows=None, terms=None)
 
     @classmethod
     def from_note(cls, note: Mapping[str, Any] | None, *, dims: Sequence[int] = ()) -> "RecallModel":
@@ -282,6 +282,7 @@ class RecallModel:
         second = None if note.get("second") is None else cls._read(note["second"], second_dim)
         sure = note.get("sure")
         _must(sure is None or 0 <= _finite(sure) <= 1, "sure")
+        terms = None if note["terms"] is None else TermCounts.from_note(note["terms"])
         return cls(
             digest=note["digest"],
             scales=scales,
@@ -292,9 +293,9 @@ class RecallModel:
             usual=_usual(note["usual"]),
             names=note["names"],
             flows=known,
-            terms=None if note["terms"] is None else TermCounts.from_note(note["terms"]),
+            terms=terms,
             caveat=note["caveat"],
-            second=None if second is None else replace(second, names=note["names"], flows=known),
+            second=None if second is None else replace(second, names=note["names"], flows=known, terms=terms),
             sure=sure,
         )
 
