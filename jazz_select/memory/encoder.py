@@ -5,10 +5,11 @@ import re
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, pairwise
-from math import log
+from math import isfinite, log
+from operator import mul
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -36,6 +37,7 @@ _CACHED_WORDS, _LONGEST_CACHED = 1 << 14, 40
 """So many words are remembered, and no longer ones: where nobody writes blanks, a whole request is one word."""
 _MIX = 0x9E3779B1
 _TOKENS = 1 << 32
+_CACHED_TERMS, _BYTES_A_TERM = 1 << 12, 120
 _NOTED_TERMS = 1 << 16
 """Terms whose counts are kept, those of most flows first: some 700 kB in a note. A thousand flows of five examples have
 five thousand terms that are in two of them or more; what is left out where there are far more is nearly as rare."""
@@ -129,6 +131,8 @@ class TermCounts:
     """In ascending order, each once."""
     counts: npt.NDArray[np.uint32]
     """Of each of `terms`."""
+    _looked_up: dict[int, float] = field(default_factory=dict[int, float])
+    """What terms that were asked for weigh: most requests are made of the same words."""
 
     @classmethod
     def of(cls, documents: Iterable[Iterable[int]]) -> Self:
@@ -143,23 +147,26 @@ class TermCounts:
     @property
     def nbytes(self) -> int:
         """What it takes of memory."""
-        return self.terms.nbytes + self.counts.nbytes
+        return self.terms.nbytes + self.counts.nbytes + _BYTES_A_TERM * len(self._looked_up)
 
-    def rarities(self, terms: Sequence[int]) -> list[float]:
-        """What each of these terms weighs."""
-        if not len(self.terms):
-            return [rarity(self.flows, 1)] * len(terms)
-        asked = np.array(terms, dtype=np.uint32)
-        places = np.minimum(np.searchsorted(self.terms, asked), len(self.terms) - 1)
-        holding = np.where(self.terms[places] == asked, self.counts[places], 1).tolist()
-        return [rarity(self.flows, each) for each in holding]
+    def rarity(self, term: int) -> float:
+        """What this term weighs."""
+        known = self._looked_up.get(term)
+        if known is not None:
+            return known
+        place = int(np.searchsorted(self.terms, np.uint32(term)))
+        is_listed = place < len(self.terms) and int(self.terms[place]) == term
+        if len(self._looked_up) >= _CACHED_TERMS:
+            self._looked_up.clear()
+        found = self._looked_up[term] = rarity(self.flows, int(self.counts[place]) if is_listed else 1)
+        return found
 
     def weighed(self, query: SparseVector | None) -> SparseVector | None:
         """The terms of a request, each weighing as much as it is rare."""
         if query is None:
             return None
-        rarities = self.rarities(query.indices)
-        return SparseVector(indices=query.indices, values=tuple(map(float.__mul__, query.values, rarities)))
+        weights = map(self.rarity, query.indices)
+        return SparseVector(indices=query.indices, values=tuple(map(mul, query.values, weights)))
 
     def as_note(self) -> dict[str, Any]:
         """As JSON: the numbers as base64 of little-endian 32-bit ones."""
@@ -335,6 +342,8 @@ class Encoder:
             raise
         except Exception as error:
             raise EmbeddingError(embedder.identity, repr(error)) from error
+        if vector.shape == (embedder.dim,) and isfinite(squared := float(vector.dot(vector))) and squared > 0.0:
+            return vector  # one look at the numbers, where four would cost as much as embedding them
         _check(embedder, vector, (embedder.dim,))
         return vector if vector.any() else None
 

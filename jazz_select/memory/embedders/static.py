@@ -1,9 +1,10 @@
 """Static word vectors that come inside the wordllama wheel. No download, tens of microseconds."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.metadata import version
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ class StaticEmbedder:
         self._tokenizer = model.tokenizer
         self._tokenizer.no_padding()
         self._vectors: Vectors = np.asarray(model.embedding, dtype=np.float32)
+        self._rows_of: Callable[[list[int], int], Vectors] = self._vectors.take
         self.dim = int(self._vectors.shape[1])
         self.identity = f"static:wordllama-{version('wordllama')}/{self.dim}"
 
@@ -53,9 +55,9 @@ class StaticEmbedder:
         ids = self._tokenizer.encode(text, add_special_tokens=False).ids
         if not ids:
             return np.zeros(self.dim, dtype=np.float32)
-        total: Vectors = self._vectors[ids].sum(axis=0)
-        length = float(np.sqrt(total @ total))
-        return total / np.float32(length) if length > 0 else total
+        total: Vectors = np.add.reduce(self._rows_of(ids, 0))
+        length = sqrt(total.dot(total))
+        return np.divide(total, np.float32(length), out=total) if length > 0 else total
 
     def _pool(self, texts: list[str], rows: Vectors) -> None:
         """Sums, not means: what is scaled to unit length afterwards needs no division."""

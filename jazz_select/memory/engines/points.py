@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from time import monotonic
 from typing import Any, Protocol, cast
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -146,6 +147,7 @@ def note_keys(agent_id: str) -> tuple[Key, ...]:
     return note_key(agent_id), uuid5(NAMESPACE_URL, f"note\x1f{agent_id}").int >> 65
 
 
+@lru_cache(_MOST_KEPT)
 def _key(*parts: str) -> Key:
     """Each part with its length before it, so that no parts can be written as others."""
     digest = hashlib.sha256()
@@ -181,7 +183,10 @@ def fault_in(payload: object, agent_id: str) -> str:
     if stored.get(AGENT, agent_id) != agent_id:
         return "it is another agent's"
     for field in _TEXTS:
-        if problem := _fault_in_text(stored.get(field, "")):
+        text = stored.get(field, "")
+        if type(text) is str and len(text) <= _LONGEST and text.isascii():
+            continue  # as nearly all are, of each candidate of each recall
+        if problem := _fault_in_text(text):
             return f"its {field} {problem}"
     effects = stored.get("desired_effects", ())
     if not isinstance(effects, Sequence) or isinstance(effects, str):

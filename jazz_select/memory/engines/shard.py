@@ -85,7 +85,8 @@ class Door:
     def __exit__(self, *_: object) -> None:
         with self._changed:
             self._inside -= 1
-            self._changed.notify_all()
+            if self._shut:
+                self._changed.notify_all()
 
     def shut(self) -> bool:
         """Let nobody in any more and wait until all are out; False where it was shut before."""

@@ -119,7 +119,7 @@ class Postings:
                 numbers, weights = found.setdefault(token, ([], []))
                 numbers.append(number)
                 weights.append(weight)
-        self._rarity = dict(zip(found, counts.rarities(tuple(found)), strict=True))
+        self._rarity = {token: counts.rarity(token) for token in found}
         self._lists: dict[int, tuple[Any, Any]] = {
             token: (np.array(numbers), np.array(weights, dtype=np.float32) * self._rarity[token])
             for token, (numbers, weights) in found.items()
