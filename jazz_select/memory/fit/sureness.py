@@ -29,7 +29,7 @@ _DRAWN = 5
 _JUDGED = 3
 """Candidates of each asked example that confidence learns from."""
 _LOW, _STEEP = 0.1, 2.0
-_TINY = 1e-9
+_TINY, _SMALL_STEP = 1e-9, 1e-7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,17 +184,28 @@ def fit_logistic(
     return Logistic(weights=tuple(weights.tolist()), bias=float(solution[-1] - weights @ mean))
 
 
-def _newton(features: Matrix, labels: Matrix, counts: Matrix, expected: Matrix, *, steps: int = 30) -> Matrix:
+def _newton(features: Matrix, labels: Matrix, counts: Matrix, expected: Matrix, *, steps: int = 50) -> Matrix:
+    """The weights, and the bias; no step that would make things worse is taken whole."""
     design = np.column_stack([features, np.ones(len(features))])
-    solution: Matrix = np.append(expected, 0.0)
-    prior = solution.copy()
+    prior = np.append(expected, 0.0)
     penalty = np.append(np.full(len(expected), _PRECISION), 1e-6)  # keeps the bias finite where all labels are alike
+
+    def loss(solution: Matrix) -> float:
+        logits = design @ solution
+        surprise = counts * (np.logaddexp(0.0, logits) - labels * logits)
+        return float(surprise.sum() + 0.5 * (penalty * (solution - prior) ** 2).sum())
+
+    share = float(np.clip((counts * labels).sum() / counts.sum(), 1e-3, 1 - 1e-3))
+    solution: Matrix = np.append(expected, np.log(share / (1.0 - share)))
+    before = loss(solution)
     for _ in range(steps):
-        chance = 1.0 / (1.0 + np.exp(-np.clip(design @ solution, -30, 30)))
+        chance = 1.0 / (1.0 + np.exp(-np.clip(design @ solution, -500, 500)))
         gradient = design.T @ (counts * (chance - labels)) + penalty * (solution - prior)
         curvature = (design * (counts * chance * (1 - chance) + 1e-9)[:, None]).T @ design + np.diag(penalty)
         step = np.linalg.solve(curvature, gradient)
-        solution = np.asarray(solution - step, dtype=np.float64)
-        if float(np.abs(step).max()) < _TINY:
+        while (after := loss(np.asarray(solution - step, dtype=np.float64))) > before + _TINY:
+            step = step / 2
+        solution, before = np.asarray(solution - step, dtype=np.float64), after
+        if float(np.abs(step).max()) < _SMALL_STEP:
             break
     return solution
