@@ -12,7 +12,7 @@ from jazz_select.ports import Legs
 
 FIT_DEPTH = 30
 """Hits that each arm brings to the fusion. Deeper ones hardly ever reach the top ten."""
-CASE = 4.0
+CASE = 8
 """As many examples as a labelled request counts: it is what users really ask."""
 CANDIDATE_PRIOR = (1.9, 0.05, 0.6, 0.65, 0.1, 0.05, 1.35)
 SCOPE_PRIOR = (0.05, 1.45, 0.7, 0.15, 0.25)
@@ -47,7 +47,7 @@ def fit_sureness(
 ) -> Sureness:
     """Learn from the answers to requests whose right flow is known; the last `cases` of them are no examples."""
     examples = len(asked) - cases
-    weights = np.array([1.0] * examples + [CASE] * cases)
+    weights = np.array([1.0] * examples + [float(CASE)] * cases)
     usual, without_itself = _usual(catalogue, asked[:examples])
     requests = [
         _Request(one, replace(usual, keyed={**usual.keyed, one.flow: without_itself[number]}))
@@ -60,7 +60,7 @@ def fit_sureness(
     return Sureness(
         confidence=confidence,
         scope=_fit_scope(catalogue, requests, inside, scales, weights, usual),
-        sets=_fit_sets(requests, inside, confidence),
+        sets=_fit_sets(requests, inside, confidence, examples),
         usual=usual,
     )
 
@@ -139,17 +139,16 @@ def _fit_scope(
     return Logistic(weights=(*learned.weights, slope), bias=learned.bias - slope * usual.low)
 
 
-def _fit_sets(requests: Sequence[_Request], inside: Sequence[_Answer], confidence: Logistic) -> Sets:
-    """How far down the right flow lies, in doubt (see `Sets`)."""
+def _fit_sets(requests: Sequence[_Request], inside: Sequence[_Answer], confidence: Logistic, examples: int) -> Sets:
+    """How far down the right flow lies, in doubt (see `Sets`); a labelled request counts as elsewhere."""
     strangeness: list[float] = []
-    for request, answer in zip(requests, inside, strict=True):
-        flow = request.held_out.flow
+    for number, (request, answer) in enumerate(zip(requests, inside, strict=True)):
+        flow, doubt = request.held_out.flow, NOT_FOUND
         if flow in answer.best:
             before = answer.best[: answer.best.index(flow) + 1]
-            strangeness.append(Sets.doubts([confidence(answer.evidence.candidate(key)) for key in before])[-1])
-        else:
-            strangeness.append(NOT_FOUND)
-    return Sets(strangeness=tuple(round(each, 6) for each in sorted(strangeness)))
+            doubt = round(Sets.doubts([confidence(answer.evidence.candidate(key)) for key in before])[-1], 6)
+        strangeness += [doubt] * (1 if number < examples else CASE)
+    return Sets(strangeness=tuple(sorted(strangeness)))
 
 
 def fit_logistic(
