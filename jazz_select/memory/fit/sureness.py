@@ -12,7 +12,7 @@ from jazz_select.ports import Legs
 
 FIT_DEPTH = 30
 """Hits that each arm brings to the fusion. Deeper ones hardly ever reach the top ten."""
-CASE = 4.0
+CASE = 8
 """As many examples as a labelled request counts: it is what users really ask."""
 CANDIDATE_PRIOR = (1.9, 0.05, 0.6, 0.65, 0.1, 0.05, 1.35)
 SCOPE_PRIOR = (0.05, 1.45, 0.7, 0.15, 0.25)
@@ -29,7 +29,7 @@ _DRAWN = 5
 _JUDGED = 3
 """Candidates of each asked example that confidence learns from."""
 _LOW, _STEEP = 0.1, 2.0
-_TINY = 1e-9
+_TINY, _SMALL_STEP = 1e-9, 1e-7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ def fit_sureness(
 ) -> Sureness:
     """Learn from the answers to requests whose right flow is known; the last `cases` of them are no examples."""
     examples = len(asked) - cases
-    weights = np.array([1.0] * examples + [CASE] * cases)
+    weights = np.array([1.0] * examples + [float(CASE)] * cases)
     usual, without_itself = _usual(catalogue, asked[:examples])
     requests = [
         _Request(one, replace(usual, keyed={**usual.keyed, one.flow: without_itself[number]}))
@@ -60,7 +60,7 @@ def fit_sureness(
     return Sureness(
         confidence=confidence,
         scope=_fit_scope(catalogue, requests, inside, scales, weights, usual),
-        sets=_fit_sets(requests, inside, confidence),
+        sets=_fit_sets(requests, inside, confidence, examples),
         usual=usual,
     )
 
@@ -139,17 +139,16 @@ def _fit_scope(
     return Logistic(weights=(*learned.weights, slope), bias=learned.bias - slope * usual.low)
 
 
-def _fit_sets(requests: Sequence[_Request], inside: Sequence[_Answer], confidence: Logistic) -> Sets:
-    """How far down the right flow lies, in doubt (see `Sets`)."""
+def _fit_sets(requests: Sequence[_Request], inside: Sequence[_Answer], confidence: Logistic, examples: int) -> Sets:
+    """How far down the right flow lies, in doubt (see `Sets`); a labelled request counts as elsewhere."""
     strangeness: list[float] = []
-    for request, answer in zip(requests, inside, strict=True):
-        flow = request.held_out.flow
+    for number, (request, answer) in enumerate(zip(requests, inside, strict=True)):
+        flow, doubt = request.held_out.flow, NOT_FOUND
         if flow in answer.best:
             before = answer.best[: answer.best.index(flow) + 1]
-            strangeness.append(Sets.doubts([confidence(answer.evidence.candidate(key)) for key in before])[-1])
-        else:
-            strangeness.append(NOT_FOUND)
-    return Sets(strangeness=tuple(round(each, 6) for each in sorted(strangeness)))
+            doubt = round(Sets.doubts([confidence(answer.evidence.candidate(key)) for key in before])[-1], 6)
+        strangeness += [doubt] * (1 if number < examples else CASE)
+    return Sets(strangeness=tuple(sorted(strangeness)))
 
 
 def fit_logistic(
@@ -184,17 +183,28 @@ def fit_logistic(
     return Logistic(weights=tuple(weights.tolist()), bias=float(solution[-1] - weights @ mean))
 
 
-def _newton(features: Matrix, labels: Matrix, counts: Matrix, expected: Matrix, *, steps: int = 30) -> Matrix:
+def _newton(features: Matrix, labels: Matrix, counts: Matrix, expected: Matrix, *, steps: int = 50) -> Matrix:
+    """The weights, and the bias; no step that would make things worse is taken whole."""
     design = np.column_stack([features, np.ones(len(features))])
-    solution: Matrix = np.append(expected, 0.0)
-    prior = solution.copy()
+    prior = np.append(expected, 0.0)
     penalty = np.append(np.full(len(expected), _PRECISION), 1e-6)  # keeps the bias finite where all labels are alike
+
+    def loss(solution: Matrix) -> float:
+        logits = design @ solution
+        surprise = counts * (np.logaddexp(0.0, logits) - labels * logits)
+        return float(surprise.sum() + 0.5 * (penalty * (solution - prior) ** 2).sum())
+
+    share = float(np.clip((counts * labels).sum() / counts.sum(), 1e-3, 1 - 1e-3))
+    solution: Matrix = np.append(expected, np.log(share / (1.0 - share)))
+    before = loss(solution)
     for _ in range(steps):
-        chance = 1.0 / (1.0 + np.exp(-np.clip(design @ solution, -30, 30)))
+        chance = 1.0 / (1.0 + np.exp(-np.clip(design @ solution, -500, 500)))
         gradient = design.T @ (counts * (chance - labels)) + penalty * (solution - prior)
         curvature = (design * (counts * chance * (1 - chance) + 1e-9)[:, None]).T @ design + np.diag(penalty)
         step = np.linalg.solve(curvature, gradient)
-        solution = np.asarray(solution - step, dtype=np.float64)
-        if float(np.abs(step).max()) < _TINY:
+        while (after := loss(np.asarray(solution - step, dtype=np.float64))) > before + _TINY:
+            step = step / 2
+        solution, before = np.asarray(solution - step, dtype=np.float64), after
+        if float(np.abs(step).max()) < _SMALL_STEP:
             break
     return solution

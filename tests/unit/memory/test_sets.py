@@ -1,12 +1,16 @@
 """As few candidates as hold the right one: `recall(…, top_k="auto", coverage=…)`."""
 
 from collections.abc import AsyncIterator
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jazz_select import ProceduralMemory
 from jazz_select.errors import ConfigError
+from jazz_select.memory.fit.model import Sets
 from jazz_select.testing import HashEmbedder
 from tests.unit.memory.cards import CARDS, card
 
@@ -73,8 +77,35 @@ async def test_a_catalogue_that_cannot_be_calibrated_gives_eight_and_says_why() 
         assert await memory.recall("anything", "never", "auto") == []
 
 
+CHANCES = st.lists(st.floats(0, 1), min_size=1, max_size=12)
+
+
+@given(
+    st.lists(st.floats(0, 30), min_size=1, max_size=60),
+    CHANCES,
+    st.tuples(st.floats(0.5, 0.999), st.floats(0.5, 0.999)),
+)
+def test_sizes_grow_with_the_coverage(
+    strangeness: list[float], chances: list[float], coverages: tuple[float, float]
+) -> None:
+    sets = Sets(strangeness=tuple(sorted(strangeness)))
+    fewer, more = (sets.size(chances, coverage) for coverage in sorted(coverages))
+    assert 1 <= fewer <= more <= min(10, len(chances))
+
+
+@given(st.lists(CHANCES, min_size=20, max_size=60), st.floats(0.5, 0.9), st.randoms(use_true_random=False))
+def test_the_wished_share_of_the_requests_it_learned_from_is_held(
+    requests: list[list[float]], coverage: float, random: Random
+) -> None:
+    places = [random.randrange(min(len(chances), 10)) for chances in requests]
+    doubts = [Sets.doubts(chances)[place] for chances, place in zip(requests, places, strict=True)]
+    sets = Sets(strangeness=tuple(sorted(doubts)))
+    held = [place < sets.size(chances, coverage) for chances, place in zip(requests, places, strict=True)]
+    assert sum(held) >= coverage * len(held)
+
+
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("options", "said"),
     [
         pytest.param({"top_k": "some"}, "top_k", id="another word"),
         pytest.param({"top_k": 0}, "top_k", id="none"),
@@ -86,6 +117,6 @@ async def test_a_catalogue_that_cannot_be_calibrated_gives_eight_and_says_why() 
         pytest.param({"top_k": "auto", "coverage": True}, "coverage", id="a truth"),
     ],
 )
-async def test_what_cannot_work_is_refused(memory: ProceduralMemory, given: dict[str, Any], said: str) -> None:
+async def test_what_cannot_work_is_refused(memory: ProceduralMemory, options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=f"{said} must be"):
-        await memory.recall("invoice", "a", **given)
+        await memory.recall("invoice", "a", **options)
