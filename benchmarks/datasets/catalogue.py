@@ -20,6 +20,10 @@ DATASETS: Mapping[str, Loader] = {
     "metatool-single": lambda data, seed: tools.metatool_single(data, seed=seed),
     "metatool-single-all": lambda data, seed: tools.metatool_single(data, seed=seed, limit=None),
     "metatool-multi": lambda data, seed: tools.metatool_multi(data, seed=seed),
+    "metatool-single-3": lambda data, seed: tools.metatool_single(data, seed=seed, examples=3),
+    "metatool-single-6": lambda data, seed: tools.metatool_single(data, seed=seed, examples=6),
+    "metatool-multi-3": lambda data, seed: tools.metatool_multi(data, seed=seed, examples=3),
+    "metatool-multi-6": lambda data, seed: tools.metatool_multi(data, seed=seed, examples=6),
     "bfcl-live": lambda data, seed: tools.bfcl_live(data, seed=seed),
     "sealtools": lambda data, seed: tools.sealtools(data, seed=seed),
     "sealtools-dev": lambda data, seed: tools.sealtools(data, seed=seed, split="dev"),
@@ -32,7 +36,11 @@ RECALL: tuple[str, ...] = (
     "banking77-5",
     "banking77-10",
     "metatool-single",
+    "metatool-single-3",
+    "metatool-single-6",
     "metatool-multi",
+    "metatool-multi-3",
+    "metatool-multi-6",
     "bfcl-live",
 )
 """What the recall benchmark measures unless it is told otherwise."""

@@ -1,5 +1,6 @@
-"""Tool catalogues: MetaTool, BFCL and Seal-Tools. An entry is a tool, without examples."""
+"""Tool catalogues: MetaTool, BFCL and Seal-Tools. An entry is a tool, without examples but where they are asked for."""
 
+import random
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,38 +12,38 @@ METATOOL_SAMPLE = 2_000
 """Single-tool requests used by default, of 20,614."""
 
 
-def metatool_single(data: Path, *, seed: int, limit: int | None = METATOOL_SAMPLE) -> Dataset:
-    """One tool per request.
+def metatool_single(data: Path, *, seed: int, limit: int | None = METATOOL_SAMPLE, examples: int = 0) -> Dataset:
+    """One tool per request; each tool with so many of the requests that a model wrote for it.
 
     The requests already carry the names of plugin_des.json, for plain plugins and for the
     47 aggregated tools (such as FinanceTool) alike: the texts of the latter are the ones of
     big_tool_des.json. So names map one to one, and no other file is needed.
     """
     files = Files(data, "metatool")
-    flows = _plugins(files, seed)
+    flows, written = _plugins(data, files, seed, examples)
     rows = files.csv("all_clean_data.csv")
     kept = sampled(rows, limit, seed)
     return Dataset(
-        name="metatool-single",
+        name="metatool-single" + (f"-{examples}" if examples else ""),
         flows=flows,
         requests=tuple(Request(text=row["Query"], gold=frozenset({row["Tool"]})) for row in kept),
         seed=seed,
-        sha256=files.sha256,
+        sha256=files.sha256 + written,
         notes={"requests left out by sampling": len(rows) - len(kept)},
     )
 
 
-def metatool_multi(data: Path, *, seed: int) -> Dataset:
-    """Two tools per request."""
+def metatool_multi(data: Path, *, seed: int, examples: int = 0) -> Dataset:
+    """Two tools per request; each tool with so many of the requests that a model wrote for it."""
     files = Files(data, "metatool")
-    flows = _plugins(files, seed)
+    flows, written = _plugins(data, files, seed, examples)
     rows = cast("list[dict[str, Any]]", files.json("multi_tool_query_golden.json"))
     return Dataset(
-        name="metatool-multi",
+        name="metatool-multi" + (f"-{examples}" if examples else ""),
         flows=flows,
         requests=tuple(Request(text=row["query"], gold=frozenset(row["tool"])) for row in rows),
         seed=seed,
-        sha256=files.sha256,
+        sha256=files.sha256 + written,
     )
 
 
@@ -114,9 +115,19 @@ def sealtools(data: Path, *, seed: int, split: Literal["dev", "test_in_domain"] 
     )
 
 
-def _plugins(files: Files, seed: int) -> tuple[Entry, ...]:
+def _plugins(data: Path, files: Files, seed: int, examples: int) -> tuple[tuple[Entry, ...], str]:
+    """The tools, each with `examples` of its written requests as the seed draws them; and their file's fingerprint."""
     descriptions = cast("dict[str, str]", files.json("plugin_des.json"))
-    return shuffled((Entry(name=name, description=text) for name, text in descriptions.items()), seed)
+    requests: Mapping[str, list[str]] = {}
+    fingerprint = ""
+    if examples:
+        written = Files(data, "metatool_examples")
+        requests = cast("dict[str, list[str]]", written.json("examples.json"))
+        fingerprint = written.sha256
+    rng = random.Random(seed)
+    drawn = {name: tuple(rng.sample(texts, min(examples, len(texts)))) for name, texts in sorted(requests.items())}
+    entries = (Entry(name=name, description=text, examples=drawn.get(name, ())) for name, text in descriptions.items())
+    return shuffled(entries, seed), fingerprint
 
 
 def _properties(parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

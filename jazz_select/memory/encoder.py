@@ -30,6 +30,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？])\s*(?=\S)")
 _NAME_WEIGHT = 3
+_SHORT_WORD, _HALF_OF_TEXT, _MOST_OF_TEXT = 3, 12.0, 4.0
 _WORD = re.compile(r"\w+")
 _K, _B, _AVERAGE = 1.2, 0.75, 64.0
 """Qdrant's defaults: saturation of frequency, weight of length, and the length that counts as average."""
@@ -59,33 +60,84 @@ def folded_alias(text: str) -> str:
 
 
 def dense_texts(card: FlowCard) -> tuple[str, ...]:
-    """The texts whose mean vector stands for the flow.
+    """The texts that stand for the flow: those of its own first, then each example.
 
-    With examples: "name: description. condition" and each example, so that the
-    prototype lies where requests lie. Without, as for bare tools: everything there is,
-    name and description, the first sentence, and the name. Details such as parameters
-    are kept, and do not drown what the tool is.
+    Of its own are the name with description and condition, the first sentence, and the name; details such as
+    parameters are kept, and do not drown what the flow is. Without examples, as for bare tools, everything else that
+    is said of it comes first.
     """
-    name = spoken_name(card.name)
-    if card.examples:
-        return tuple(printable(text) for text in (f"{name}: {card.description} {card.condition}", *card.examples))
-    first = _SENTENCE_END.split(printable(card.description), maxsplit=1)[0]
-    texts = (lexical_text(card), f"{name}: {printable(card.description)}", first, name)
-    return tuple(text for text in texts if text) or (card.name,)
+    name, description = spoken_name(card.name), printable(card.description)
+    first = _SENTENCE_END.split(description, maxsplit=1)[0]
+    said = f"{name}: {description} {printable(card.condition)}".strip() if card.examples else f"{name}: {description}"
+    texts = (said if card.examples else lexical_text(card), said, first, name)
+    own = tuple(text for text in texts if text) or (card.name,)
+    return (*own, *(printable(text) for text in card.examples))
+
+
+def own_worth(card: FlowCard) -> float:
+    """How many examples the flow's own texts are worth in its prototype, from 1 to 5.
+
+    A name says about as much of what requests look like as one example does, a description of some sentences as much
+    as four more: words count that the name does not have. Whoever adds examples to a described flow must not lose
+    the description by it, since users ask for some of what it tells in ways that no example shows.
+    """
+    named = set(_words(card.name))
+    told: set[str] = {word for text in (card.description, card.condition) for word in _words(text)} - named
+    letters = sum(len(word) for word in told if len(word) > _SHORT_WORD or not word.isascii())
+    return 1.0 + _MOST_OF_TEXT * letters / (letters + _HALF_OF_TEXT)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(spoken_name(printable(text)).casefold())
+
+
+def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None) -> Vectors:
+    """Where the flow's requests are expected to lie, at length 1: its own texts and its examples, each by its worth.
+
+    Args:
+        card: The flow.
+        rows: The vectors of its `dense_texts`.
+        without: The example that is left out, by number; the flow has another one.
+    """
+    own, examples = rows[: len(rows) - len(card.examples)], rows[len(rows) - len(card.examples) :]
+    if without is not None:
+        examples = np.delete(examples, without, axis=0)
+    told = unit(_mean(own))
+    if not len(examples):
+        return told
+    own_share = np.float32(own_worth(card) / (own_worth(card) + len(examples)))
+    return unit((own_share * told + (1 - own_share) * unit(_mean(examples))).astype(np.float32))
+
+
+def _mean(rows: Vectors) -> Vectors:
+    return rows.mean(axis=0, dtype=np.float32)
+
+
+def unit(vector: Vectors) -> Vectors:
+    """At length 1; a zero vector stays one."""
+    length = float(np.linalg.norm(vector))
+    return vector / np.float32(length) if length > 0 else vector
 
 
 def lexical_parts(card: FlowCard) -> tuple[str, ...]:
     """The texts whose words the lexical arm indexes; word pairs do not reach from one into the next.
 
-    The name of a flow without examples counts more than its other words: there is little else
-    that a request would share with it.
+    The name counts more than other words: it is what the flow is, in the fewest of them.
     """
     name = spoken_name(card.name)
     if card.examples:
-        parts = (name, card.description, card.condition, *card.desired_effects, *card.aliases, *card.examples)
+        rest = (card.description, card.condition, *card.desired_effects, *card.aliases, *card.examples)
     else:
-        parts = (*[name] * (_NAME_WEIGHT - 1), lexical_text(card))
-    return tuple(printable(part) for part in parts)
+        rest = (_without_name(card),)
+    return tuple(printable(part) for part in (*[name] * _NAME_WEIGHT, *rest))
+
+
+def _without_name(card: FlowCard) -> str:
+    """The flow's text less the line that names it: as it is written in code, a name is no word that users say."""
+    first, _, rest = card.text.partition("\n")
+    if first.startswith(card.name):
+        return rest
+    return card.text or card.description
 
 
 def lexical_text(card: FlowCard) -> str:
@@ -292,15 +344,19 @@ class Encoder:
         return fingerprint(card, self.layout.key)
 
     def rows(self, cards: Sequence[FlowCard]) -> dict[str, Vectors]:
-        """Flow id to the vectors of its texts, those of several stages side by side; each is called once for all.
+        """Flow id to the vectors of its texts, those of several stages side by side.
+
+        Each stage is called once for all distinct texts.
 
         Raises:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
         """
         texts = {card.id: dense_texts(card) for card in cards}
-        vectors = self.embed([text for group in texts.values() for text in group])
-        ends = np.cumsum([len(group) for group in texts.values()]).tolist()
-        return {flow: vectors[end - len(group) : end] for (flow, group), end in zip(texts.items(), ends, strict=True)}
+        places = {
+            text: place for place, text in enumerate(dict.fromkeys(each for all_ in texts.values() for each in all_))
+        }
+        vectors = self.embed(list(places))
+        return {flow: vectors[[places[text] for text in group]] for flow, group in texts.items()}
 
     def words(self, card: FlowCard) -> SparseVector:
         """The flow's terms, as the lexical arm indexes them."""
@@ -316,8 +372,8 @@ class Encoder:
                 agent_id=agent_id,
                 flow_id=card.id,
                 fingerprint=self.fingerprint(card),
-                dense=_prototype(self.of_stage(0, rows[card.id])),
-                second=_prototype(self.of_stage(1, rows[card.id])) if len(self.stages) > 1 else None,
+                dense=_said(prototype(card, self.of_stage(0, rows[card.id]))),
+                second=_said(prototype(card, self.of_stage(1, rows[card.id]))) if len(self.stages) > 1 else None,
                 sparse=self.words(card),
                 payload=payload(card) | mark,
             )
@@ -374,8 +430,5 @@ def _check(embedder: Embedder, vectors: Vectors, shape: tuple[int, ...]) -> None
         raise EmbeddingError(embedder.identity, "it returned numbers that are not finite")
 
 
-def _prototype(rows: Vectors) -> list[float] | None:
-    """The normalised mean of a flow's text vectors: where its requests are expected to lie."""
-    mean = rows.mean(axis=0)
-    norm = float(np.linalg.norm(mean))
-    return (mean / norm).tolist() if norm > 0 else None
+def _said(vector: Vectors) -> list[float] | None:
+    return vector.tolist() if vector.any() else None

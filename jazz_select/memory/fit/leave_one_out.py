@@ -2,18 +2,29 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
+from statistics import fmean
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from jazz_select.memory.encoder import Lexical, TermCounts, lexical_parts, printable
+from jazz_select.memory.encoder import (
+    Lexical,
+    TermCounts,
+    lexical_parts,
+    own_worth,
+    printable,
+    prototype,
+    unit,
+)
 from jazz_select.ports import Legs, SparseVector, Vectors
 from jazz_select.values import FlowCard
 
 FOLDS = 5
 """Examples are asked with a transform fitted without their fold, so that none has shaped what it is asked with."""
+_FEWEST_TO_TELL = 2
 NEIGHBOURS = 0.1
 """The share of a catalogue that is about the same things as one flow of it."""
 
@@ -40,6 +51,34 @@ class HeldOut:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lessons:
+    """Requests whose right flow is known, with the prototypes that they have to be told apart by."""
+
+    requests: Vectors
+    right: Vectors
+    """The prototype of each request's flow, as if it did not have the request."""
+    wrong: Vectors
+    """Those of its rivals, shape (requests, rivals, dim)."""
+    allowed: npt.NDArray[np.bool_]
+    """Which of them are rivals; shape (requests, rivals)."""
+    folds: npt.NDArray[np.int_]
+    own_worth: float
+    """Of the flows, on average."""
+
+    def without(self, fold: int) -> "Lessons":
+        """Those of the other folds."""
+        kept = self.folds != fold
+        return replace(
+            self,
+            requests=self.requests[kept],
+            right=self.right[kept],
+            wrong=self.wrong[kept],
+            allowed=self.allowed[kept],
+            folds=self.folds[kept],
+        )
+
+
 class LeaveOneOut:
     """A catalogue's flows with the vectors of their texts, as they would be indexed."""
 
@@ -55,7 +94,7 @@ class LeaveOneOut:
         self.cards = cards
         self._rows = [rows[card.id] for card in cards]
         self._lexical = lexical
-        self._prototypes = np.stack([unit(each.sum(axis=0)) for each in self._rows])
+        self._prototypes = np.stack([prototype(card, rows[card.id]) for card in cards])
         self._words = Postings([_document(card, lexical) for card in cards], terms)
 
     def residuals(self, *, without_fold: int | None = None) -> Vectors:
@@ -63,21 +102,47 @@ class LeaveOneOut:
         parts: list[Vectors] = []
         for card, rows in zip(self.cards, self._rows, strict=True):
             if len(card.examples) > 1:
-                examples = rows[1:]
+                examples = rows[-len(card.examples) :]
                 if without_fold is not None:
                     examples = examples[np.arange(len(examples)) % FOLDS != without_fold]
                 if len(examples) > 1:
                     parts.append(examples - examples.mean(axis=0))
         return np.vstack(parts) if parts else np.zeros((0, self._prototypes.shape[1]), dtype=np.float32)
 
+    def lessons(self, limit: int, rivals: int) -> "Lessons | None":
+        """At most `limit` examples, each with the flow it asks for and the `rivals` flows that lie nearest beside it.
+
+        A flow that has the same example is no rival; None where there is nothing to tell apart.
+        """
+        spread = self._spread(limit)
+        if not spread or len(self.cards) < _FEWEST_TO_TELL:
+            return None
+        vectors = np.stack([self._example(flow, example) for flow, example in spread])
+        nearness = vectors @ self._prototypes.T
+        having: dict[str, list[int]] = {}
+        for number, card in enumerate(self.cards):
+            for text in card.examples:
+                having.setdefault(text, []).append(number)
+        for row, (flow, example) in enumerate(spread):
+            nearness[row, having[self.cards[flow].examples[example]]] = -np.inf
+        count = min(rivals, len(self.cards) - 1)
+        nearest = np.argpartition(-nearness, count - 1, axis=1)[:, :count]
+        return Lessons(
+            requests=vectors,
+            right=np.stack([self._without(flow, example) for flow, example in spread]),
+            wrong=self._prototypes[nearest],
+            allowed=np.isfinite(np.take_along_axis(nearness, nearest, axis=1)),
+            folds=np.array([example % FOLDS for _, example in spread]),
+            own_worth=fmean(own_worth(self.cards[flow]) for flow in {flow for flow, _ in spread}),
+        )
+
     def ask_examples(self, transforms: Sequence[Vectors | None], limit: int) -> Iterator[HeldOut]:
         """Ask at most `limit` examples, spread evenly over the flows, each with its flow's other texts alone."""
         for flow, example in self._spread(limit):
-            card, rows = self.cards[flow], self._rows[flow]
-            vector = rows[1 + example]
-            aimed = _aimed(vector, transforms[example % FOLDS])
+            card = self.cards[flow]
+            aimed = _aimed(self._example(flow, example), transforms[example % FOLDS])
             dense = self._prototypes @ aimed
-            dense[flow] = unit(rows.sum(axis=0) - vector) @ aimed
+            dense[flow] = self._without(flow, example) @ aimed
             query = self._lexical.query(printable(card.examples[example]))
             bm25 = self._words.scores(query)
             rest = tuple(text for number, text in enumerate(card.examples) if number != example)
@@ -93,6 +158,13 @@ class LeaveOneOut:
     def neighbourhood(self, flow: int) -> list[int]:
         """The flow itself and those most like it: `NEIGHBOURS` of the catalogue, and at least one other."""
         return _top(self._prototypes @ self._prototypes[flow], max(2, round(NEIGHBOURS * len(self.cards))))
+
+    def _example(self, flow: int, example: int) -> Vectors:
+        return self._rows[flow][example - len(self.cards[flow].examples)]
+
+    def _without(self, flow: int, example: int) -> Vectors:
+        """The flow's prototype as if it did not have this example."""
+        return prototype(self.cards[flow], self._rows[flow], without=example)
 
     def _spread(self, limit: int) -> list[tuple[int, int]]:
         """First one example of every flow, then a second of each, and so on."""
@@ -142,12 +214,6 @@ class Postings:
             for token in (query.indices if query else ())
             if token in weights and token in self._rarity
         )
-
-
-def unit(vector: Vectors) -> Vectors:
-    """At length 1; a zero vector stays one."""
-    length = float(np.linalg.norm(vector))
-    return vector / np.float32(length) if length > 0 else vector
 
 
 def _aimed(vector: Vectors, transform: Vectors | None) -> Vectors:
