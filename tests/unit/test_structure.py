@@ -17,9 +17,10 @@ from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, ProceduralMemor
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
 PACKAGE = house.PACKAGE
-MOST_MODULES = 153
+MOST_MODULES = 154
 """150, and `agent/view.py`: what every part of a turn sees of a conversation is an idea of its own. So is a cascade of
-two embedders: `memory/cascade.py` asks them, and `memory/fit/cascade.py` fits the two together."""
+two embedders: `memory/cascade.py` asks them, and `memory/fit/cascade.py` fits both. `memory/embedders/int8.py` rewrites
+a model, which its embedder need not know of."""
 MOST_ENTERED = {"select": 30, "turn": 40}
 """Files of the package that one minimal call may pass through."""
 
