@@ -85,6 +85,10 @@ class MiniLmEmbedder:
         """The vector of a request; requests and documents are embedded alike."""
         return self.embed([text])[0]
 
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Those of requests, on all cores."""
+        return self.embed(texts)
+
     def _mean(self, tokens: Sequence[int]) -> Vectors:
         ids = np.array([tokens], dtype=np.int64)
         feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids)}

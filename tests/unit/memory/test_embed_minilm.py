@@ -16,6 +16,7 @@ from jazz_select.memory.embedders import minilm as embed_minilm
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.memory.embedders.minilm import PARTS, MiniLmEmbedder
 from jazz_select.ports import Embedder
+from jazz_select.testing import check_embedder
 from tests.vectors import NEEDS_STATIC
 
 ASKED = [
@@ -61,6 +62,10 @@ def test_its_vectors_are_those_of_the_model_as_it_was_published(minilm: Embedder
 
 def test_many_texts_are_what_each_is_by_itself(minilm: Embedder) -> None:
     np.testing.assert_array_equal(minilm.embed(ASKED), [minilm.embed_query(text) for text in ASKED])
+
+
+def test_it_keeps_the_contract(minilm: Embedder) -> None:
+    check_embedder(minilm)
 
 
 def test_a_text_without_a_token_is_a_zero_row(minilm: Embedder) -> None:
