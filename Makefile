@@ -28,7 +28,7 @@ help: ## Show this list
 # --- to try it ---------------------------------------------------------------
 
 .PHONY: demo
-demo: $(VENV)/.base.done ## Index flows/ and route a dozen requests (no key, no Docker, no model download)
+demo: $(VENV)/.minilm.done ## Index flows/ and route a dozen requests (no key, no Docker, no model download)
 	@$(BIN)/jazz-select demo
 
 .PHONY: test
@@ -137,10 +137,6 @@ $(BIN)/python:
 	echo "Creating $(VENV) with $$("$$found" --version), $$("$$found" -c 'import sys; print(sys.executable)')"; \
 	"$$found" -m venv --clear $(VENV) || { rm -rf $(VENV); \
 	  echo "$$found could not create a virtual environment; on Debian and Ubuntu its package is python3-venv."; exit 1; }
-
-$(VENV)/.base.done: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing jazz-select (about a minute, once)"
-	@$(PIP) --editable . && touch $@
 
 $(VENV)/.%.done: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing jazz-select[$*] (a minute or two, once)"

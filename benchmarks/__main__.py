@@ -6,6 +6,7 @@ import typer
 
 from benchmarks import (
     bounds,
+    cascade,
     confidence,
     episodes,
     intents,
@@ -48,6 +49,7 @@ def main(
     for question in (confidence, scope, sets, intents, episodes):
         question.main(data, models, seeds=seeds, unclean=unclean)
     position.main(data, seeds=seeds, unclean=unclean)
+    cascade.main(data, seeds=seeds, unclean=unclean)
     if not unclean:
         report.main(check=False)
 

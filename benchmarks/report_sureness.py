@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from benchmarks import rows
+from benchmarks.metrics import mean
 from benchmarks.tables import by, markdown, mean_of, percent
 
 
@@ -41,6 +42,30 @@ def confidence_table(found: Sequence[rows.Row]) -> str:
         for (dataset, embedder), runs in by(found, "dataset", "embedder")
     ]
     return markdown(header, body, words=(0, 1))
+
+
+def cascade_table(found: Sequence[rows.Row]) -> str:
+    """Static vectors, the transformer, and both as a cascade; what it loses, and what it saves."""
+    ways = ("static", "minilm", "cascade")
+    header = (
+        "data set",
+        "seeds",
+        "enough",
+        "answered by static",
+        *(f"{measure}: {', '.join(ways)}" for measure in ("R@1", "R@5", "mean ms", "p50 ms", "p99 ms")),
+    )
+    body = [
+        (
+            dataset,
+            str(len(runs)),
+            " ".join("–" if run["sure"] is None else f"{run['sure']:.2f}" for run in runs),
+            percent(mean([run["by_static"] for run in runs])),
+            *(", ".join(percent(mean_of(runs, way, f"R@{k}")) for way in ways) for k in (1, 5)),
+            *(", ".join(f"{mean_of(runs, way, f'{part}_ms'):.2f}" for way in ways) for part in ("mean", "p50", "p99")),
+        )
+        for (dataset,), runs in by(found, "dataset")
+    ]
+    return markdown(header, body, words=(0,))
 
 
 def scope_table(found: Sequence[rows.Row]) -> str:

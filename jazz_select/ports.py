@@ -107,6 +107,15 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
+class BatchEmbedder(Embedder, Protocol):
+    """An embedder that reads many requests sooner than one after the other. Every `Embedder` may be one."""
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """One row per request, each as `embed_query` gives it."""
+        ...
+
+
+@runtime_checkable
 class StagedEmbedder(Embedder, Protocol):
     """Two embedders in one: the second is asked where the first is not sure. Every `Embedder` may be one."""
 

@@ -4,9 +4,9 @@ import hashlib
 import re
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, pairwise
 from math import isfinite, log
 from operator import mul
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from jazz_select.errors import ConfigError, EmbeddingError
 from jazz_select.memory.engines.points import SYNCED, Layout
-from jazz_select.ports import Embedder, FlowPoint, SparseVector, Vectors, stages_of
+from jazz_select.ports import BatchEmbedder, Embedder, FlowPoint, SparseVector, Vectors, stages_of
 from jazz_select.values import FlowCard
 
 if TYPE_CHECKING:
@@ -392,16 +392,20 @@ class Encoder:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
         """
         embedder = self.stages[stage]
-        try:
-            vector = np.asarray(embedder.embed_query(text), dtype=np.float32)
-        except EmbeddingError:
-            raise
-        except Exception as error:
-            raise EmbeddingError(embedder.identity, repr(error)) from error
-        if vector.shape == (embedder.dim,) and isfinite(squared := float(vector.dot(vector))) and squared > 0.0:
-            return vector  # one look at the numbers, where four would cost as much as embedding them
-        _check(embedder, vector, (embedder.dim,))
+        vector = _called(embedder, lambda: embedder.embed_query(text), (embedder.dim,))
         return vector if vector.any() else None
+
+    def requests(self, texts: Sequence[str], stage: int = 0) -> list[Vectors | None]:
+        """`request` of each, together where the embedder reads many sooner so.
+
+        Raises:
+            EmbeddingError: As for `request`.
+        """
+        embedder = self.stages[stage]
+        if len(texts) < 2 or not isinstance(embedder, BatchEmbedder):  # noqa: PLR2004 - many
+            return [self.request(text, stage) for text in texts]
+        rows = _called(embedder, lambda: embedder.embed_queries(texts), (len(texts), embedder.dim))
+        return [row if row.any() else None for row in rows]
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row per text: the vectors of all stages side by side.
@@ -409,25 +413,22 @@ class Encoder:
         Raises:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
         """
-        return np.hstack([_embedded(stage, texts) for stage in self.stages])
+        return np.hstack([_called(each, partial(each.embed, texts), (len(texts), each.dim)) for each in self.stages])
 
 
-def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+def _called(embedder: Embedder, embed: Callable[[], Vectors], shape: tuple[int, ...]) -> Vectors:
     try:
-        rows = np.asarray(embedder.embed(texts), dtype=np.float32)
+        vectors = np.asarray(embed(), dtype=np.float32)
     except EmbeddingError:
         raise
     except Exception as error:
         raise EmbeddingError(embedder.identity, repr(error)) from error
-    _check(embedder, rows, (len(texts), embedder.dim))
-    return rows
-
-
-def _check(embedder: Embedder, vectors: Vectors, shape: tuple[int, ...]) -> None:
     if vectors.shape != shape:
         raise EmbeddingError(embedder.identity, f"it returned shape {vectors.shape}, not {shape}")
-    if not np.isfinite(vectors).all():
+    # One look at the numbers, where a closer one would cost as much as embedding them.
+    if not isfinite(float(np.vdot(vectors, vectors))) and not np.isfinite(vectors).all():
         raise EmbeddingError(embedder.identity, "it returned numbers that are not finite")
+    return vectors
 
 
 def _said(vector: Vectors) -> list[float] | None:

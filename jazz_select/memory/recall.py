@@ -472,7 +472,7 @@ class Retriever:
     def _dense(self, texts: Sequence[str], stage: int, *, strict: bool) -> tuple[list[Vectors | None], tuple[str, ...]]:
         """The vectors, and a note where the embedder failed."""
         try:
-            return [self._encoder.request(text, stage) for text in texts], ()
+            return self._encoder.requests(texts, stage), ()
         except EmbeddingError as error:
             if strict:
                 raise

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from jazz_select.ports import ChatModel, ClaimStore, Embedder, StructuredChatModel, Vectors, takes_schema
+from jazz_select.ports import BatchEmbedder, ChatModel, ClaimStore, Embedder, StructuredChatModel, Vectors, takes_schema
 from jazz_select.values import Claim, Message, Reply, Usage
 
 _CONVERSATION = (
@@ -119,6 +119,9 @@ def check_embedder(embedder: Embedder) -> None:
     require(_near(rows, alone), "a text's vector must not depend on the texts beside it, nor on their order")
     for text in _TEXTS:
         _check_rows(embedder.embed_query(text)[np.newaxis], (1, dim), f"embed_query({text[:20]!r})")
+    if isinstance(embedder, BatchEmbedder):
+        asked = np.stack([embedder.embed_query(text) for text in _TEXTS])
+        require(_near(embedder.embed_queries(_TEXTS), asked), "embed_queries() must give what embed_query() gives")
 
     query = embedder.embed_query(_TEXTS[0])
     require(

@@ -20,8 +20,9 @@ PACKAGE = house.PACKAGE
 MOST_MODULES = 160
 """150, and what recall has come to know: `agent/view.py`, what every part of a turn sees of a conversation;
 `memory/fit/sureness.py`, how sure an answer is, learned apart from ranking; `memory/engines/wire.py`, a server asked
-over gRPC; a cascade of two embedders, which `memory/cascade.py` asks and `memory/fit/cascade.py` fits together; and
-readings of a request, each an idea of its own."""
+over gRPC; `memory/embedders/int8.py`, a model rewritten, which its embedder need not know of; a cascade of two
+embedders, which `memory/cascade.py` asks and `memory/fit/cascade.py` fits together; and readings of a request, each an
+idea of its own."""
 MOST_ENTERED = {"select": 30, "turn": 40}
 """Files of the package that one minimal call may pass through."""
 

@@ -2,13 +2,16 @@
 
 import hashlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from os import cpu_count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from jazz_select.errors import EmbeddingError, MissingExtraError
+from jazz_select.memory.embedders.int8 import BLOCK, multiplied_as_int8
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.ports import Vectors
 
@@ -29,15 +32,14 @@ _MARKS = 2
 """Tokens that every text has: where it begins and where it ends."""
 _MAX_TOKENS = 256
 """As the model was published; what a text has beyond them is not read."""
-_BATCH = 16
-"""Texts of one length that go through the model together."""
 
 
 class MiniLmEmbedder:
-    """Mean of the token vectors of all-MiniLM-L6-v2, unit length; several milliseconds a text.
+    """Mean of the token vectors of all-MiniLM-L6-v2, unit length; a few milliseconds a text.
 
-    The weights are int8, the arithmetic is float32, so the vector of a text does not depend on
-    the texts beside it. Texts of one length in tokens share a run; nothing is ever padded.
+    The weights are int8, and what they are multiplied with is rounded: sums that differ in their last
+    digit, as they do by the length of a batch, would round apart. So each text runs alone, on one core,
+    and many texts take all cores; the vector of a text never depends on those beside it.
     """
 
     offload = True
@@ -61,26 +63,34 @@ class MiniLmEmbedder:
         except Exception as error:
             raise EmbeddingError("minilm", f"it could not be loaded ({error})") from error
         self._takes_types = any(given.name == "token_type_ids" for given in self._session.get_inputs())
-        self.identity = f"minilm:{_MODEL[2][:12]}-{_TOKENIZER[2][:12]}/{self.dim}"
+        self.identity = f"minilm:{_MODEL[2][:12]}-{_TOKENIZER[2][:12]}/int8x{BLOCK}/{self.dim}"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One unit row per text; a text without a token is a zero row."""
         rows = np.zeros((len(texts), self.dim), dtype=np.float32)
-        by_length: dict[int, list[tuple[int, list[int]]]] = {}
-        for place, encoded in enumerate(self._tokenizer.encode_batch_fast(list(texts))):
-            if len(encoded.ids) > _MARKS:
-                by_length.setdefault(len(encoded.ids), []).append((place, encoded.ids))
-        for same in by_length.values():
-            for start in range(0, len(same), _BATCH):
-                places, ids = zip(*same[start : start + _BATCH], strict=True)
-                rows[list(places)] = self._means(np.asarray(ids, dtype=np.int64))
+        read = [encoded.ids for encoded in self._tokenizer.encode_batch_fast(list(texts))]
+        places = [place for place, ids in enumerate(read) if len(ids) > _MARKS]
+
+        def fill(place: int) -> None:
+            rows[place] = self._mean(read[place])
+
+        if len(places) == 1:
+            fill(places[0])
+        elif places:
+            with ThreadPoolExecutor(min(len(places), cpu_count() or 1)) as pool:
+                list(pool.map(fill, places))
         return unit_rows(rows)
 
     def embed_query(self, text: str) -> Vectors:
         """The vector of a request; requests and documents are embedded alike."""
         return self.embed([text])[0]
 
-    def _means(self, ids: Any) -> Vectors:
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Those of requests, on all cores."""
+        return self.embed(texts)
+
+    def _mean(self, tokens: Sequence[int]) -> Vectors:
+        ids = np.array([tokens], dtype=np.int64)
         feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
         if self._takes_types:
             feeds["token_type_ids"] = np.zeros_like(ids)
@@ -88,7 +98,7 @@ class MiniLmEmbedder:
             hidden = np.asarray(self._session.run(None, feeds)[0], dtype=np.float32)
         except Exception as error:
             raise EmbeddingError("minilm", str(error)) from error
-        return hidden.mean(axis=1)
+        return hidden[0].mean(axis=0)
 
 
 def _load(weights: bytes, vocabulary: bytes) -> tuple[Any, Any]:
@@ -98,8 +108,10 @@ def _load(weights: bytes, vocabulary: bytes) -> tuple[Any, Any]:
     runtime: Any = onnxruntime  # its types are not published
     options = runtime.SessionOptions()
     options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads leave the cores to others
-    session = runtime.InferenceSession(weights, sess_options=options, providers=["CPUExecutionProvider"])
+    options.intra_op_num_threads = 1  # two take longer for a request, and more where the cores are busy
+    session = runtime.InferenceSession(
+        multiplied_as_int8(weights), sess_options=options, providers=["CPUExecutionProvider"]
+    )
     tokenizer: Any = Tokenizer.from_str(vocabulary.decode())
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length=_MAX_TOKENS)

@@ -101,6 +101,28 @@ async def test_the_second_reads_what_the_first_is_not_sure_of_and_nothing_else(
         assert each.why.endswith("is enough" if each.stage == "hash48" else "is wanted"), each.why
 
 
+class Together(Listening):
+    """One that reads many requests at once."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.batches: list[list[str]] = []
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        self.batches.append([*texts])
+        return self.embed(texts)
+
+
+@pytest.mark.spec("006.2")
+async def test_what_many_requests_leave_unsure_is_read_together(catalogue: FlowRegistry, tmp_path: Path) -> None:
+    one, many = Listening(512), Together(512)
+    apart = await answers(tmp_path / "apart", Pair(second=one).both, catalogue, ASKED[:40])
+    found = await answers(tmp_path / "together", Pair(second=many).both, catalogue, ASKED[:40])
+    assert [told(each) for each in found] == [told(each) for each in apart]
+    assert many.batches == [one.read]
+    assert not many.read
+
+
 @pytest.mark.spec("006.2")
 async def test_no_more_is_lost_than_the_fit_allows(catalogue: FlowRegistry, tmp_path: Path) -> None:
     labelled = yaml.safe_load((ROOT / "examples" / "eval.yaml").read_text("utf-8"))

