@@ -11,6 +11,7 @@ from jazz_select.errors import ConfigError, EmbeddingError
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, folded_alias, printable
 from jazz_select.memory.engines.points import fault_at
 from jazz_select.memory.fit.model import REFERENCE_K, Evidence, RecallModel
+from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.values import Candidate, RecallResult
@@ -29,9 +30,6 @@ MAX_CLAUSES = 6
 ARM_DEPTH = 30
 CLAUSE_WEIGHT = 0.25
 """What a clause's score adds to that of the whole request. With more, requests for one thing begin to suffer."""
-ENOUGH_SAID = 1.5
-"""Words of content, each counted by how near the request lies to a flow compared with its context, that make it as
-likely clear as vague."""
 EVEN = 0.5
 """Clarity from which on a request is judged by itself, and below which by its context."""
 _log = logging.getLogger(__name__)
@@ -77,6 +75,8 @@ class EncodedRequest:
     """The request with its context, where there is any."""
     clauses: tuple[str, ...] = ()
     content_words: int = 0
+    hollow: float = 0.0
+    """How near a request that has a context lies to what means nothing without one."""
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -134,9 +134,10 @@ async def fused_candidates(
         scores = merged(scores, said, CLAUSE_WEIGHT)
     if asked.widened:
         widened = soft_scores(found[-1], model.scales, query.rrf_k)
-        clarity = clarity_of(asked.content_words, whole.dense, found[-1].dense)
-        scores = mixed(scores, widened, clarity)
-        if clarity < EVEN:
+        nearest = max(whole.dense.values(), default=0.0)
+        clear = clarity(nearest=nearest, hollow=asked.hollow, content_words=asked.content_words)
+        scores = mixed(scores, widened, clear)
+        if clear < EVEN:
             query, whole = queries[-1], found[-1]
             evidence = _evidence(model, query, whole, widened)
     named = _named(store, model, query, asked.request)
@@ -183,20 +184,6 @@ async def _readable(
 def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mapping[Key, float]) -> Evidence:
     at_reference = scores if query.rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
     return Evidence(legs, at_reference, len(query.sparse.indices) if query.sparse else 0)
-
-
-def clarity_of(content_words: int, alone: Mapping[Key, float], widened: Mapping[Key, float]) -> float:
-    """How far a request speaks for itself, from 0 to 1.
-
-    It does where it says enough (words that are more than stop words) and lies about as near to a flow by itself
-    as with its context. A request that the dense arm knows nothing of is left to its context.
-    """
-    nearest, with_context = max(alone.values(), default=0.0), max(widened.values(), default=0.0)
-    if nearest <= 0.0:
-        return 0.0
-    said = content_words * nearest / max(with_context, 1e-9)
-    steep = (said / ENOUGH_SAID) ** 4
-    return steep / (1.0 + steep)
 
 
 def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: str) -> Key | None:
@@ -308,6 +295,7 @@ class Retriever:
         """Join them."""
         self._store = store
         self._encoder = encoder
+        self._hollow = HollowTexts(encoder)
 
     async def recall(
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
@@ -361,7 +349,19 @@ class Retriever:
         vectors, degraded = self._dense([text for each in asked for text in each.texts])
         pending = iter(vectors)
         queries = [[self._query(text, next(pending), scope, model) for text in each.texts] for each in asked]
+        asked = [
+            replace(each, hollow=self._hollowness(group[0])) if each.widened else each
+            for each, group in zip(asked, queries, strict=True)
+        ]
         return asked, queries, degraded
+
+    def _hollowness(self, query: HybridQuery) -> float:
+        """How near a request lies to what means nothing by itself; 0 where that cannot be told."""
+        try:
+            return 0.0 if query.dense is None else self._hollow.nearness(query.dense)
+        except EmbeddingError as error:
+            _log.warning("error=<%s> | how much a request says by itself is not known", error)
+            return 0.0
 
     def _query(self, text: str, vector: Vectors | None, scope: RecallScope, model: RecallModel) -> HybridQuery:
         return HybridQuery(
