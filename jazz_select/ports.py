@@ -80,7 +80,11 @@ class FlowMemory(Protocol):
 
 
 class Embedder(Protocol):
-    """Text to unit vectors."""
+    """Text to unit vectors.
+
+    One that has a true attribute `alike` embeds requests and documents alike: several requests are then handed to
+    `embed` together, which a transformer does in about half the time.
+    """
 
     @property
     def identity(self) -> str:

@@ -238,6 +238,16 @@ class Encoder:
         self._check(vector, (self.embedder.dim,))
         return vector if vector.any() else None
 
+    def requests(self, texts: Sequence[str]) -> list[Vectors | None]:
+        """`request` of each; together where the embedder says that it embeds requests and documents alike.
+
+        Raises:
+            EmbeddingError: The embedder failed, or returned something that cannot be used.
+        """
+        if len(texts) < 2 or not getattr(self.embedder, "alike", False):  # noqa: PLR2004 - one is asked by itself
+            return [self.request(text) for text in texts]
+        return [row if row.any() else None for row in self.embed(texts)]
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row per text.
 

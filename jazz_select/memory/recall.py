@@ -13,6 +13,7 @@ from jazz_select.memory.engines.points import fault_at
 from jazz_select.memory.fit.model import REFERENCE_K, Evidence, RecallModel
 from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores
+from jazz_select.memory.long_requests import LONG, Said, SentenceReader
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.values import Candidate, RecallResult
 
@@ -80,14 +81,11 @@ class EncodedRequest:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, query: str, focus: str = "", *, lexical: Lexical) -> "EncodedRequest":
-        """Cleaned, cut where it is endless, taken apart where it asks for several things.
-
-        `focus` is the part of the query that the user has just said, where the rest is context.
-        """
-        notes: tuple[str, ...] = ()
+    def of(cls, said: Said, *, lexical: Lexical) -> "EncodedRequest":
+        """Cleaned, cut where it is endless, taken apart where it asks for several things."""
+        query, focus, notes = said.query, said.focus, said.notes
         if len(query) > MAX_QUERY_CHARS:
-            notes = (f"recall read the first {MAX_QUERY_CHARS} of {len(query)} characters",)
+            notes = (*notes, f"recall read the first {MAX_QUERY_CHARS} of {len(query)} characters")
         widened = printable(query[:MAX_QUERY_CHARS])
         request = printable(focus[:MAX_QUERY_CHARS]) or widened
         return cls(
@@ -296,22 +294,27 @@ class Retriever:
         self._store = store
         self._encoder = encoder
         self._hollow = HollowTexts(encoder)
+        self._sentences = SentenceReader(store, encoder.lexical)
 
     async def recall(
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
         """One result per query; `focuses` are the parts of them that were said last, or empty."""
-        said = list(zip(queries, focuses, strict=True))
+        said = [Said(query=query, focus=focus) for query, focus in zip(queries, focuses, strict=True)]
         found: list[RecallResult] = []
         for start in range(0, len(said), _BATCH):
             found += await self._some(said[start : start + _BATCH], scope, model)
         return found
 
-    async def _some(
-        self, said: Sequence[tuple[str, str]], scope: RecallScope, model: RecallModel
-    ) -> list[RecallResult]:
+    async def _some(self, said: Sequence[Said], scope: RecallScope, model: RecallModel) -> list[RecallResult]:
         """All texts of all requests read in one go, in a thread where that takes long, and one call to the store."""
-        long = sum(min(len(query) + len(focus), MAX_QUERY_CHARS) for query, focus in said) > _AT_ONCE
+        said = [
+            each
+            if len(each.focus or each.query) < LONG
+            else await self._sentences.shortened(each, scope.agent_id, scope.exclude)
+            for each in said
+        ]
+        long = sum(min(len(each.query) + len(each.focus), MAX_QUERY_CHARS) for each in said) > _AT_ONCE
         if long or self._encoder.embedder.offload:
             asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model)
         else:
@@ -342,10 +345,10 @@ class Retriever:
         return results
 
     def _read(
-        self, said: Sequence[tuple[str, str]], scope: RecallScope, model: RecallModel
+        self, said: Sequence[Said], scope: RecallScope, model: RecallModel
     ) -> tuple[list[EncodedRequest], list[list[HybridQuery]], tuple[str, ...]]:
         """What is asked, what is looked up for it, and a note where the embedder failed."""
-        asked = [EncodedRequest.of(query, focus, lexical=self._encoder.lexical) for query, focus in said]
+        asked = [EncodedRequest.of(each, lexical=self._encoder.lexical) for each in said]
         vectors, degraded = self._dense([text for each in asked for text in each.texts])
         pending = iter(vectors)
         queries = [[self._query(text, next(pending), scope, model) for text in each.texts] for each in asked]
@@ -377,7 +380,7 @@ class Retriever:
     def _dense(self, texts: Sequence[str]) -> tuple[list[Vectors | None], tuple[str, ...]]:
         """The vectors, and a note where the embedder failed."""
         try:
-            return [self._encoder.request(text) for text in texts], ()
+            return self._encoder.requests(texts), ()
         except EmbeddingError as error:
             _log.warning("embedder=<%s>, error=<%s> | recall goes on by BM25 alone", error.embedder, error.problem)
             return [None for _ in texts], (f"recall by BM25 alone: {error}",)

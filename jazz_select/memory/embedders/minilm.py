@@ -41,6 +41,8 @@ class MiniLmEmbedder:
     """
 
     offload = True
+    alike = True
+    """Requests and documents are embedded alike, so that several requests may share a run."""
     dim = 384
 
     def __init__(self) -> None:
