@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jazz_select.errors import ConfigError, EmbeddingError
+from jazz_select.memory.denials import DENYING, MEANT_WEIGHT, meant
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, folded_alias, printable
 from jazz_select.memory.engines.points import fault_at
 from jazz_select.memory.fit.model import REFERENCE_K, Evidence, RecallModel
@@ -75,6 +76,8 @@ class EncodedRequest:
     widened: str = ""
     """The request with its context, where there is any."""
     clauses: tuple[str, ...] = ()
+    meant: str = ""
+    """What is wanted of a request that also says what is not."""
     content_words: int = 0
     hollow: float = 0.0
     """How near a request that has a context lies to what means nothing without one."""
@@ -92,16 +95,17 @@ class EncodedRequest:
             request=request,
             widened=widened if widened != request else "",
             clauses=clauses(request) if request else (),
+            meant=meant(request) if DENYING.search(request) else "",
             content_words=lexical.content_words(request) if widened != request else 0,
             notes=notes,
         )
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that is looked up: the request, then its clauses, then the widened request."""
+        """All that is looked up: the request, its clauses, what is meant of it, and last the widened request."""
         if not self.request:
             return ()
-        return (self.request, *self.clauses, *([self.widened] if self.widened else []))
+        return (self.request, *self.clauses, *(each for each in (self.meant, self.widened) if each))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +134,9 @@ async def fused_candidates(
     if asked.clauses:
         said = [soft_scores(part, model.scales, query.rrf_k) for part in found[1 : 1 + len(asked.clauses)]]
         scores = merged(scores, said, CLAUSE_WEIGHT)
+    if asked.meant:
+        wanted = soft_scores(found[1 + len(asked.clauses)], model.scales, query.rrf_k)
+        scores = mixed(wanted, scores, MEANT_WEIGHT)
     if asked.widened:
         widened = soft_scores(found[-1], model.scales, query.rrf_k)
         nearest = max(whole.dense.values(), default=0.0)

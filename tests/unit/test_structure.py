@@ -17,10 +17,11 @@ from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, ProceduralMemor
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
 PACKAGE = house.PACKAGE
-MOST_MODULES = 153
+MOST_MODULES = 155
 """150, and ideas of their own: what every part of a turn sees of a conversation (`agent/view.py`), how far a request
-speaks for itself (`memory/followups.py`), and which sentences of a mail ask for something
-(`memory/long_requests.py`)."""
+speaks for itself (`memory/followups.py`), which sentences of a mail ask for something
+(`memory/long_requests.py`), what is wanted of a request that denies something (`memory/denials.py`), and an embedder of
+many languages (`memory/embedders/multilingual.py`)."""
 MOST_ENTERED = {"select": 30, "turn": 40}
 """Files of the package that one minimal call may pass through."""
 
