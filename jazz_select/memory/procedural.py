@@ -227,7 +227,7 @@ class ProceduralMemory:
             path_or_memory: A folder for the embedded engine, or ":memory:" for one that is gone on close.
             url: A Qdrant server instead; nothing is sent to it before the first use.
             api_key: Key for that server.
-            embedder: `auto` (the best that is installed: `minilm`, else `static`), `minilm`, `static`,
+            embedder: `auto` (the best that is installed: `minilm`, else `static`), `minilm`, `static`, `multilingual`,
                 `fastembed:<model>`, `fastembed:<name>@<folder>`, or an object of your own.
             language: Stop words and stemming of the lexical arm; `none` for neither.
             shards: Shards of a collection that is made on the server; the server decides where None.

@@ -6,7 +6,7 @@ from jazz_select.errors import ConfigError, MissingExtraError
 from jazz_select.ports import Embedder
 
 _KNOWN = (
-    "auto (the best that is installed), minilm, static, fastembed:<model> (for example "
+    "auto (the best that is installed), minilm, multilingual, static, fastembed:<model> (for example "
     "fastembed:BAAI/bge-small-en-v1.5) or fastembed:<name>@<folder>"
 )
 
@@ -33,6 +33,10 @@ def open_embedder(spec: str | Embedder) -> Embedder:
         from jazz_select.memory.embedders.minilm import MiniLmEmbedder
 
         return MiniLmEmbedder()
+    if kind == "multilingual" and not model:
+        from jazz_select.memory.embedders.multilingual import MultilingualEmbedder
+
+        return MultilingualEmbedder()
     if kind == "fastembed" and model:
         if find_spec("fastembed") is None:
             raise MissingExtraError("fastembed", extra="fastembed", purpose=f"the embedder {spec!r}")
