@@ -8,7 +8,9 @@ from benchmarks import (
     bounds,
     confidence,
     episodes,
+    followups,
     intents,
+    languages,
     latency,
     load,
     names,
@@ -44,8 +46,9 @@ def main(
     scale.main(data, large=everything, unclean=unclean)
     recall.main(data, models, seeds=seeds, everything=everything, unclean=unclean)
     peers.main(data, models, seeds=seeds, unclean=unclean)
-    for question in (confidence, scope, intents, episodes):
+    for question in (confidence, scope, intents, episodes, followups):
         question.main(data, models, seeds=seeds, unclean=unclean)
+    languages.main(unclean=unclean)
     position.main(data, seeds=seeds, unclean=unclean)
     if not unclean:
         report.main(check=False)
