@@ -9,7 +9,9 @@ from benchmarks import (
     cascade,
     confidence,
     episodes,
+    followups,
     intents,
+    languages,
     latency,
     load,
     names,
@@ -46,8 +48,9 @@ def main(
     scale.main(data, large=everything, unclean=unclean)
     recall.main(data, models, seeds=seeds, everything=everything, unclean=unclean)
     peers.main(data, models, seeds=seeds, unclean=unclean)
-    for question in (confidence, scope, sets, intents, episodes):
+    for question in (confidence, scope, sets, intents, episodes, followups):
         question.main(data, models, seeds=seeds, unclean=unclean)
+    languages.main(unclean=unclean)
     position.main(data, seeds=seeds, unclean=unclean)
     cascade.main(data, seeds=seeds, unclean=unclean)
     if not unclean:

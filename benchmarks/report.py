@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import report_bounds, report_names, report_routing, report_sureness, report_turn, rows
+from benchmarks import report_bounds, report_names, report_people, report_routing, report_sureness, report_turn, rows
 from benchmarks.metrics import mean
 from benchmarks.tables import by, markdown, mean_of, percent
 
@@ -194,6 +194,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "sets": ("sets", report_sureness.sets_table),
     "intents": ("intents", report_sureness.intents_table),
     "episodes": ("episodes", report_sureness.episodes_table),
+    "followups": ("followups", report_people.followups_table),
+    "followups-provenance": ("followups", provenance),
+    "languages": ("languages", report_people.languages_table),
+    "languages-provenance": ("languages", provenance),
     "scale": ("scale", report_sureness.scale_table),
     "load": ("load", load_table),
     "stage": ("load", stage_table),

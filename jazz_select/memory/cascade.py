@@ -8,6 +8,7 @@ import numpy as np
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.fit.model import RecallModel
+from jazz_select.memory.long_requests import Said
 from jazz_select.memory.recall import RecallScope, Retriever
 from jazz_select.ports import Embedder, Vectors
 from jazz_select.values import RecallResult
@@ -42,9 +43,7 @@ class CascadeEmbedder:
 class StagedRetriever(Retriever):
     """A `Retriever` that asks the embedders of its encoder one after the other."""
 
-    async def _batch(
-        self, said: Sequence[tuple[str, str]], scope: RecallScope, model: RecallModel
-    ) -> list[RecallResult]:
+    async def _batch(self, said: Sequence[Said], scope: RecallScope, model: RecallModel) -> list[RecallResult]:
         """What the first embedder is sure of, and for the rest what the second finds, as if it were there alone.
 
         Where the second fails, what the first found stands, with a note.

@@ -241,8 +241,8 @@ class ProceduralMemory:
             grpc_port: Where that server speaks gRPC, by which recall asks it; 0 for REST alone. Where None, 6334 beside
                 a url of port 6333, and REST alone elsewhere. What does not answer there is asked over REST.
             embedder: `auto` (the best that is installed: `minilm`, else `static`), `minilm`, `static`, `cascade`
-                (`static`, and `minilm` where that is not sure), `fastembed:<model>`, `fastembed:<name>@<folder>`, or
-                an object of your own.
+                (`static`, and `minilm` where that is not sure), `multilingual`, `fastembed:<model>`,
+                `fastembed:<name>@<folder>`, or an object of your own.
             language: Stop words and stemming of the lexical arm; `none` for neither.
             shards: Shards of a collection that is made on the server; the server decides where None.
             replicas: Copies of each shard, likewise.

@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeGuard
 
 from jazz_select.errors import ConfigError, EmbeddingError
+from jazz_select.memory.denials import DENYING, MEANT_WEIGHT, meant
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, folded_alias, printable
 from jazz_select.memory.engines.points import fault_at
 from jazz_select.memory.fit.model import MOST_SIZED, REFERENCE_K, UNSIZED, Evidence, RecallModel
+from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores
+from jazz_select.memory.long_requests import LONG, Said, SentenceReader
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.values import Candidate, RecallResult
 
@@ -29,9 +32,6 @@ MAX_CLAUSES = 6
 ARM_DEPTH = 30
 CLAUSE_WEIGHT = 0.25
 """What a clause's score adds to that of the whole request. With more, requests for one thing begin to suffer."""
-ENOUGH_SAID = 1.5
-"""Words of content, each counted by how near the request lies to a flow compared with its context, that make it as
-likely clear as vague."""
 EVEN = 0.5
 """Clarity from which on a request is judged by itself, and below which by its context."""
 _log = logging.getLogger(__name__)
@@ -81,34 +81,36 @@ class EncodedRequest:
     widened: str = ""
     """The request with its context, where there is any."""
     clauses: tuple[str, ...] = ()
+    meant: str = ""
+    """What is wanted of a request that also says what is not."""
     content_words: int = 0
+    hollow: float = 0.0
+    """How near a request that has a context lies to what means nothing without one."""
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, query: str, focus: str = "", *, lexical: Lexical) -> "EncodedRequest":
-        """Cleaned, cut where it is endless, taken apart where it asks for several things.
-
-        `focus` is the part of the query that the user has just said, where the rest is context.
-        """
-        notes: tuple[str, ...] = ()
+    def of(cls, said: Said, *, lexical: Lexical) -> "EncodedRequest":
+        """Cleaned, cut where it is endless, taken apart where it asks for several things."""
+        query, focus, notes = said.query, said.focus, said.notes
         if len(query) > MAX_QUERY_CHARS:
-            notes = (f"recall read the first {MAX_QUERY_CHARS} of {len(query)} characters",)
+            notes = (*notes, f"recall read the first {MAX_QUERY_CHARS} of {len(query)} characters")
         widened = printable(query[:MAX_QUERY_CHARS])
         request = printable(focus[:MAX_QUERY_CHARS]) or widened
         return cls(
             request=request,
             widened=widened if widened != request else "",
             clauses=clauses(request) if request else (),
+            meant=meant(request) if DENYING.search(request) else "",
             content_words=lexical.content_words(request) if widened != request else 0,
             notes=notes,
         )
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that is looked up: the request, then its clauses, then the widened request."""
+        """All that is looked up: the request, its clauses, what is meant of it, and last the widened request."""
         if not self.request:
             return ()
-        return (self.request, *self.clauses, *([self.widened] if self.widened else []))
+        return (self.request, *self.clauses, *(each for each in (self.meant, self.widened) if each))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,18 +141,16 @@ async def fused_candidates(
 ) -> FusedCandidates:
     """What the store found for each of `asked.texts`, fused, and read by the model."""
     query, whole = queries[0], found[0]
-    scores = soft_scores(whole, model.scales, query.rrf_k)
-    evidence = _evidence(model, query, whole, scores)
-    if asked.clauses:
-        said = [soft_scores(part, model.scales, query.rrf_k) for part in found[1 : 1 + len(asked.clauses)]]
-        scores = merged(scores, said, CLAUSE_WEIGHT)
+    each_scored = [soft_scores(legs, model.scales, query.rrf_k) for legs in found]
+    scores = _said(each_scored, asked)
+    evidence = _evidence(model, query, whole, each_scored[0])
     if asked.widened:
-        widened = soft_scores(found[-1], model.scales, query.rrf_k)
-        clarity = clarity_of(asked.content_words, whole.dense, found[-1].dense)
-        scores = mixed(scores, widened, clarity)
-        if clarity < EVEN:
+        nearest = max(whole.dense.values(), default=0.0)
+        clear = clarity(nearest=nearest, hollow=asked.hollow, content_words=asked.content_words)
+        scores = mixed(scores, each_scored[-1], clear)
+        if clear < EVEN:
             query, whole = queries[-1], found[-1]
-            evidence = _evidence(model, query, whole, widened)
+            evidence = _evidence(model, query, whole, each_scored[-1])
     named = _named(store, model, query, asked.request)
     fused, read = await _readable(store, query.agent_id, scores, whole, named, scope.top_k)
     candidates = [
@@ -169,6 +169,15 @@ async def fused_candidates(
         return found_all.first(1, "the request is the name of a flow, word for word")
     parts = list(zip(queries, found, strict=True))[1 : 1 + len(asked.clauses)]
     return found_all.first(*_sized(model, [(query, whole), *parts], scope.coverage))
+
+
+def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> Mapping[Key, float]:
+    """The scores of a request by itself: as a whole, with its clauses, and with what it does not deny."""
+    ends = 1 + len(asked.clauses)
+    scores = each_scored[0]
+    if asked.clauses:
+        scores = merged(scores, each_scored[1:ends], CLAUSE_WEIGHT)
+    return mixed(each_scored[ends], scores, MEANT_WEIGHT) if asked.meant else scores
 
 
 def _sized(model: RecallModel, parts: Sequence[tuple[HybridQuery, Legs]], coverage: float) -> tuple[int, str]:
@@ -223,20 +232,6 @@ async def _readable(
 def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mapping[Key, float]) -> Evidence:
     at_reference = scores if query.rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
     return Evidence(legs, at_reference, len(query.sparse.indices) if query.sparse else 0, model.usual)
-
-
-def clarity_of(content_words: int, alone: Mapping[Key, float], widened: Mapping[Key, float]) -> float:
-    """How far a request speaks for itself, from 0 to 1.
-
-    It does where it says enough (words that are more than stop words) and lies about as near to a flow by itself
-    as with its context. A request that the dense arm knows nothing of is left to its context.
-    """
-    nearest, with_context = max(alone.values(), default=0.0), max(widened.values(), default=0.0)
-    if nearest <= 0.0:
-        return 0.0
-    said = content_words * nearest / max(with_context, 1e-9)
-    steep = (said / ENOUGH_SAID) ** 4
-    return steep / (1.0 + steep)
 
 
 def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: str) -> Key | None:
@@ -376,25 +371,33 @@ class Retriever:
         """Join them."""
         self._store = store
         self._encoder = encoder
+        self._hollow = [HollowTexts(encoder, stage) for stage in range(len(encoder.stages))]
+        self._sentences = SentenceReader(store, encoder.lexical)
 
     async def recall(
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
         """One result per query; `focuses` are the parts of them that were said last, or empty."""
-        said = list(zip(queries, focuses, strict=True))
+        said = [
+            await self._short(Said(query=query, focus=focus), scope, model)
+            for query, focus in zip(queries, focuses, strict=True)
+        ]
         found: list[RecallResult] = []
         for start in range(0, len(said), _BATCH):
             found += await self._batch(said[start : start + _BATCH], scope, model)
         return found
 
-    async def _batch(
-        self, said: Sequence[tuple[str, str]], scope: RecallScope, model: RecallModel
-    ) -> list[RecallResult]:
+    async def _short(self, said: Said, scope: RecallScope, model: RecallModel) -> Said:
+        if len(said.own) < LONG:
+            return said
+        return await self._sentences.shortened(said, scope.agent_id, scope.exclude, terms=model.terms)
+
+    async def _batch(self, said: Sequence[Said], scope: RecallScope, model: RecallModel) -> list[RecallResult]:
         return await self._some(said, scope, model)
 
     async def _some(
         self,
-        said: Sequence[tuple[str, str]],
+        said: Sequence[Said],
         scope: RecallScope,
         model: RecallModel,
         *,
@@ -408,7 +411,7 @@ class Retriever:
         """
         if not said:
             return []
-        long = sum(min(len(query) + len(focus), MAX_QUERY_CHARS) for query, focus in said) > _AT_ONCE
+        long = sum(min(len(each.query) + len(each.focus), MAX_QUERY_CHARS) for each in said) > _AT_ONCE
         if long or self._encoder.stages[stage].offload:
             asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model, stage, strict=strict)
         else:
@@ -445,14 +448,26 @@ class Retriever:
         return results
 
     def _read(
-        self, said: Sequence[tuple[str, str]], scope: RecallScope, model: RecallModel, stage: int, *, strict: bool
+        self, said: Sequence[Said], scope: RecallScope, model: RecallModel, stage: int, *, strict: bool
     ) -> tuple[list[EncodedRequest], list[list[HybridQuery]], tuple[str, ...]]:
         """What is asked, what is looked up for it, and a note where the embedder failed."""
-        asked = [EncodedRequest.of(query, focus, lexical=self._encoder.lexical) for query, focus in said]
+        asked = [EncodedRequest.of(each, lexical=self._encoder.lexical) for each in said]
         vectors, degraded = self._dense([text for each in asked for text in each.texts], stage, strict=strict)
         pending = iter(vectors)
         queries = [[self._query(text, next(pending), scope, model, stage) for text in each.texts] for each in asked]
+        asked = [
+            replace(each, hollow=self._hollowness(group[0], stage)) if each.widened else each
+            for each, group in zip(asked, queries, strict=True)
+        ]
         return asked, queries, degraded
+
+    def _hollowness(self, query: HybridQuery, stage: int) -> float:
+        """How near a request lies to what means nothing by itself; 0 where that cannot be told."""
+        try:
+            return 0.0 if query.dense is None else self._hollow[stage].nearness(query.dense)
+        except EmbeddingError as error:
+            _log.warning("error=<%s> | how much a request says by itself is not known", error)
+            return 0.0
 
     def _query(
         self, text: str, vector: Vectors | None, scope: RecallScope, model: RecallModel, stage: int

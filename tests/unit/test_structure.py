@@ -18,11 +18,13 @@ from jazz_select.testing import HashEmbedder, ScriptedModel
 
 PACKAGE = house.PACKAGE
 MOST_MODULES = 160
-"""150, and what recall has come to know: `agent/view.py`, what every part of a turn sees of a conversation;
-`memory/fit/sureness.py`, how sure an answer is, learned apart from ranking; `memory/engines/wire.py`, a server asked
-over gRPC; `memory/embedders/int8.py`, a model rewritten, which its embedder need not know of; a cascade of two
-embedders, which `memory/cascade.py` asks and `memory/fit/cascade.py` fits together; and readings of a request, each an
-idea of its own."""
+"""150, and ideas of their own: what every part of a turn sees of a conversation (`agent/view.py`); how sure an answer
+is, learned apart from ranking (`memory/fit/sureness.py`); a server asked over gRPC (`memory/engines/wire.py`); a
+cascade of two embedders, asked (`memory/cascade.py`) and fitted (`memory/fit/cascade.py`); a model rewritten, which
+its embedder need not know of (`memory/embedders/int8.py`), and an embedder of many languages
+(`memory/embedders/multilingual.py`); how far a request speaks for itself (`memory/followups.py`), which sentences of a
+mail ask for something (`memory/long_requests.py`), and what is wanted of a request that denies something
+(`memory/denials.py`)."""
 MOST_ENTERED = {"select": 30, "turn": 40}
 """Files of the package that one minimal call may pass through."""
 

@@ -1,13 +1,15 @@
 """From an embedder's name to the embedder."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 
 from jazz_select.errors import ConfigError, MissingExtraError
 from jazz_select.ports import Embedder
 
 _KNOWN = (
-    "auto (the best that is installed), cascade (static, and minilm where that is not sure), minilm, static, "
-    "fastembed:<model> (for example fastembed:BAAI/bge-small-en-v1.5) or fastembed:<name>@<folder>"
+    "auto (the best that is installed), cascade (static, and minilm where that is not sure), minilm, multilingual, "
+    "static, fastembed:<model> (for example fastembed:BAAI/bge-small-en-v1.5) or fastembed:<name>@<folder>"
 )
 
 
@@ -25,19 +27,8 @@ def open_embedder(spec: str | Embedder) -> Embedder:
     if not isinstance(spec, str):
         return spec
     kind, _, model = spec.partition(":")
-    if kind == "auto" and not model:
-        return _open_best()
-    if kind == "static" and not model:
-        return _open_static(kind)
-    if kind == "minilm" and not model:
-        from jazz_select.memory.embedders.minilm import MiniLmEmbedder
-
-        return MiniLmEmbedder()
-    if kind == "cascade" and not model:
-        from jazz_select.memory.cascade import CascadeEmbedder
-        from jazz_select.memory.embedders.minilm import MiniLmEmbedder
-
-        return CascadeEmbedder(_open_static("cascade"), MiniLmEmbedder("cascade"))
+    if not model and (known := _OPENERS.get(kind)):
+        return known()
     if kind == "fastembed" and model:
         if find_spec("fastembed") is None:
             raise MissingExtraError("fastembed", extra="fastembed", purpose=f"the embedder {spec!r}")
@@ -78,3 +69,31 @@ def _open_static(asked: str) -> Embedder:
     from jazz_select.memory.embedders.static import StaticEmbedder
 
     return StaticEmbedder()
+
+
+def _open_minilm() -> Embedder:
+    from jazz_select.memory.embedders.minilm import MiniLmEmbedder
+
+    return MiniLmEmbedder()
+
+
+def _open_cascade() -> Embedder:
+    from jazz_select.memory.cascade import CascadeEmbedder
+    from jazz_select.memory.embedders.minilm import MiniLmEmbedder
+
+    return CascadeEmbedder(_open_static("cascade"), MiniLmEmbedder("cascade"))
+
+
+def _open_multilingual() -> Embedder:
+    from jazz_select.memory.embedders.multilingual import MultilingualEmbedder
+
+    return MultilingualEmbedder()
+
+
+_OPENERS: Mapping[str, Callable[[], Embedder]] = {
+    "auto": _open_best,
+    "cascade": _open_cascade,
+    "minilm": _open_minilm,
+    "multilingual": _open_multilingual,
+    "static": partial(_open_static, "static"),
+}

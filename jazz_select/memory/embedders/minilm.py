@@ -57,7 +57,7 @@ class MiniLmEmbedder:
         for part in PARTS:
             if find_spec(part) is None:
                 raise MissingExtraError(part, extra="minilm", purpose=f"the embedder {asked!r}")
-        weights, vocabulary = _checked(*_MODEL), _checked(*_TOKENIZER)
+        weights, vocabulary = (checked_file("minilm", *each)[1] for each in (_MODEL, _TOKENIZER))
         try:
             self._session, self._tokenizer = _load(weights, vocabulary)
         except Exception as error:
@@ -118,23 +118,23 @@ def _load(weights: bytes, vocabulary: bytes) -> tuple[Any, Any]:
     return session, tokenizer
 
 
-def _checked(package: str, file: str, sha256: str) -> bytes:
-    """What a file of an installed package holds, without importing the package: its code is not needed.
+def checked_file(embedder: str, package: str, file: str, sha256: str) -> tuple[Path, bytes]:
+    """A file of an installed package and what it holds, without importing the package: its code is not needed.
 
     What is read is what is checked: a file that is exchanged meanwhile changes nothing.
 
     Raises:
-        EmbeddingError: It is not there, or it is not the file this embedder was written for.
+        EmbeddingError: It is not there, or it is not the file that this embedder was written for.
     """
     spec = find_spec(package)
     folders = list(spec.submodule_search_locations or ()) if spec else []
     path = next((Path(folder, file) for folder in folders if Path(folder, file).is_file()), None)
     if path is None:
-        raise EmbeddingError("minilm", f"the package {package} holds no {file}; {_ELSE.format(package)}")
+        raise EmbeddingError(embedder, f"the package {package} holds no {file}; {_ELSE.format(package)}")
     try:
         held = path.read_bytes()
     except OSError as error:
-        raise EmbeddingError("minilm", f"{path} cannot be read ({error}); {_ELSE.format(package)}") from error
+        raise EmbeddingError(embedder, f"{path} cannot be read ({error}); {_ELSE.format(package)}") from error
     if (found := hashlib.sha256(held).hexdigest()) != sha256:
-        raise EmbeddingError("minilm", f"{path} has SHA-256 {found}, not {sha256}; {_ELSE.format(package)}")
-    return held
+        raise EmbeddingError(embedder, f"{path} has SHA-256 {found}, not {sha256}; {_ELSE.format(package)}")
+    return path, held
