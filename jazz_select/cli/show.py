@@ -105,6 +105,8 @@ def _reasons(result: "FlowSelectionResult", settings: "Settings") -> Table:
         facts.add_row("unresolved", styled(_unresolved(flow_id, names, settings), "yellow"))
     if decision.sized:
         facts.add_row("candidates", styled(decision.sized))
+    if decision.recalled_by:
+        facts.add_row("recalled by", styled(decision.recalled_by))
     for note in decision.notes:
         facts.add_row("note", styled(note, "yellow"))
     parts = f"recall {milliseconds(took.recall_s)}, choice {milliseconds(took.choose_s)}"

@@ -48,7 +48,7 @@ class StagedRetriever(Retriever):
 
         Where the second fails, what the first found stands, with a note.
         """
-        first, second = (stage.identity.partition(":")[0] for stage in self._encoder.stages)
+        first, second = _names([stage.identity for stage in self._encoder.stages])
         results, why = [RecallResult() for _ in said], f"{first} is not calibrated"
         if model.sure is not None:
             try:
@@ -75,6 +75,12 @@ class StagedRetriever(Retriever):
             result.stage, result.why = second, results[place].why
             results[place] = result
         return results
+
+
+def _names(identities: Sequence[str]) -> list[str]:
+    """The embedders by kind, such as "static"; in full where they are of one kind."""
+    kinds = [identity.partition(":")[0] for identity in identities]
+    return kinds if len({*kinds}) == len(kinds) else [*identities]
 
 
 def _passes(result: RecallResult, sure: float | None) -> bool:

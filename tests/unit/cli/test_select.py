@@ -10,6 +10,7 @@ from jazz_select.cli.options import context_of
 from tests.unit.chat.loopback import Provider
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
 from tests.unit.cli.shop import INVOICE, TRACK, write_flows
+from tests.vectors import NEEDS_STATIC
 
 
 def chosen(selection: dict[str, Any]) -> list[str]:
@@ -106,6 +107,14 @@ def test_flows_that_changed_since_the_last_sync_are_counted(jazz: Jazz) -> None:
         assert (note in result.stdout) is (option == "--json")
     jazz("sync")
     assert "last sync" not in jazz("select", "where is my parcel", "--json").output
+
+
+@NEEDS_STATIC
+@pytest.mark.spec("006.2")
+def test_a_cascade_says_which_embedder_found_the_candidates(jazz: Jazz) -> None:
+    jazz("sync", "--embedder", "cascade")
+    shown = jazz("select", "where is my parcel", "--embedder", "cascade", COLUMNS="500").stdout
+    assert "recalled by minilm: static is not calibrated" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ async def test_where_the_first_fails_the_second_answers_and_where_both_do_words_
         await memory.sync("a", list(catalogue.values()))
         first.failing = True
         found = await memory.recall("where is my parcel", "a")
-        assert (found.why, found.notes) == ("hash failed", ())
+        assert (found.stage, found.why, found.notes) == ("hash:512", "hash:48 failed", ())
         second.failing = True
         found = await memory.recall("where is my parcel", "a")
         assert found
