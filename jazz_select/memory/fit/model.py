@@ -190,8 +190,8 @@ class RecallModel:
         digest: Of the catalogue it was fitted to.
         scales: How each arm's scores count in the fusion.
         transform: Request vectors are multiplied by it, symmetric, shape (dim, dim); None leaves them as they are.
-        confidence: P(a candidate is right) from `features.candidate_features`; None where that is not known.
-        scope: P(some flow is right) from `features.scope_features`; None where that is not known.
+        confidence: P(a candidate is right) from `Evidence.candidate`; None where that is not known.
+        scope: P(some flow is right) from `Evidence.scope`; None where that is not known.
         sets: How many candidates hold the right one; None where that is not known.
         usual: How near requests usually lie to their flows.
         names: Folded names and aliases that stand for one flow alone, to its id.
