@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 _SCALE = 100.0
 Matrix = npt.NDArray[np.float64]
 _TINY = 1e-9
+_LONGEST_COSINE = 1.1
+"""With what rounding may add."""
 DEFAULT_SCALES: Mapping[str, ArmScale] = {
     "dense": ArmScale(width=0.035, weight=1.0),
     "bm25": ArmScale(width=0.135, weight=0.6),
@@ -189,8 +191,8 @@ class RecallModel:
         digest: Of the catalogue it was fitted to.
         scales: How each arm's scores count in the fusion.
         transform: Request vectors are multiplied by it, shape (dim, dim); None leaves them as they are.
-        confidence: P(a candidate is right) from `features.candidate_features`; None where that is not known.
-        scope: P(some flow is right) from `features.scope_features`; None where that is not known.
+        confidence: P(a candidate is right) from `Evidence.candidate`; None where that is not known.
+        scope: P(some flow is right) from `Evidence.scope`; None where that is not known.
         sets: How many candidates hold the right one; None where that is not known.
         usual: How near requests usually lie to their flows.
         names: Folded names and aliases that stand for one flow alone, to its id.
@@ -350,5 +352,12 @@ def _sets(strangeness: list[float] | None) -> Sets | None:
 def _usual(numbers: list[Any]) -> Usual:
     mean, low, flows = numbers
     _must(isinstance(flows, dict), "usual")
-    read = {flow: _finite(cosine) for flow, cosine in cast("dict[str, Any]", flows).items()}
-    return Usual(flows=read, mean=_finite(mean), low=_finite(low))
+    named = cast("dict[object, Any]", flows)
+    _must(all(isinstance(flow, str) for flow in named), "usual")
+    read = {str(flow): _cosine(cosine) for flow, cosine in named.items()}
+    return Usual(flows=read, mean=_cosine(mean), low=_cosine(low))
+
+
+def _cosine(number: Any) -> float:
+    _must(abs(_finite(number)) <= _LONGEST_COSINE, "a cosine")
+    return float(number)
