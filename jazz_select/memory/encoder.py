@@ -37,7 +37,7 @@ _CACHED_WORDS, _LONGEST_CACHED = 1 << 14, 40
 """So many words are remembered, and no longer ones: where nobody writes blanks, a whole request is one word."""
 _MIX = 0x9E3779B1
 _TOKENS = 1 << 32
-_CACHED_TERMS, _BYTES_A_TERM = 1 << 12, 120
+_CACHED_TERMS, _BYTES_A_TERM = 1 << 10, 120
 _NOTED_TERMS = 1 << 16
 """Terms whose counts are kept, those of most flows first: some 700 kB in a note. A thousand flows of five examples have
 five thousand terms that are in two of them or more; what is left out where there are far more is nearly as rare."""
