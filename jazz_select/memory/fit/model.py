@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import islice
-from math import exp, fsum, isfinite
+from math import exp, fsum, isfinite, sqrt
 from typing import Any, cast
 
 import numpy as np
@@ -171,8 +171,8 @@ class RecallModel:
         if self.transform is None:
             return vector.tolist()
         aimed: Vectors = vector @ self.transform
-        length = float(np.sqrt(aimed @ aimed))
-        return (aimed / length).tolist() if length > 0 else vector.tolist()
+        length = sqrt(aimed.dot(aimed))
+        return np.divide(aimed, np.float32(length), out=aimed).tolist() if length > 0 else vector.tolist()
 
     def as_note(self) -> dict[str, Any]:
         """As JSON."""
