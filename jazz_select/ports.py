@@ -173,7 +173,9 @@ class HybridQuery:
     @property
     def arms(self) -> tuple[str, ...]:
         """The arms that have something to ask, dense first."""
-        return tuple(name for name, vector in (("dense", self.dense), ("bm25", self.sparse)) if vector is not None)
+        if self.dense is not None:
+            return ("dense", "bm25") if self.sparse is not None else ("dense",)
+        return ("bm25",) if self.sparse is not None else ()
 
 
 Key = int

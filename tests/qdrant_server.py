@@ -1,6 +1,7 @@
 """A Qdrant server on loopback: REST and gRPC as the clients speak them, over qdrant-client's engine in memory."""
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -206,3 +207,15 @@ class _Points(_Grpc, qg.PointsServicer):
             "Get", context, lambda client: client.retrieve(request.collection_name, ids, with_payload=True)
         )
         return qg.GetResponse(result=[RestToGrpc.convert_record(each) for each in found])
+
+
+def main() -> None:
+    """Listen until this process is ended; prints where."""
+    with LoopbackQdrant() as server:
+        sys.stdout.write(f"{server.url} {server.grpc_port}\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -36,7 +36,7 @@ UrlOption = Annotated[
     typer.Option(
         "--url",
         metavar="URL",
-        help="A Qdrant server instead; its key comes from JAZZ_API_KEY. (JAZZ_URL)",
+        help="A Qdrant server instead; its key comes from JAZZ_API_KEY, its gRPC port from JAZZ_GRPC_PORT. (JAZZ_URL)",
         rich_help_panel=_INDEX,
     ),
 ]

@@ -5,8 +5,8 @@ import re
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from itertools import chain, pairwise
 from math import isfinite, log
 from operator import mul
@@ -38,7 +38,7 @@ _CACHED_WORDS, _LONGEST_CACHED = 1 << 14, 40
 """So many words are remembered, and no longer ones: where nobody writes blanks, a whole request is one word."""
 _MIX = 0x9E3779B1
 _TOKENS = 1 << 32
-_CACHED_TERMS, _BYTES_A_TERM = 1 << 12, 120
+_BYTES_A_TERM = 110
 _NOTED_TERMS = 1 << 16
 """Terms whose counts are kept, those of most flows first: some 700 kB in a note. A thousand flows of five examples have
 five thousand terms that are in two of them or more; what is left out where there are far more is nearly as rare."""
@@ -169,7 +169,7 @@ def rarity(flows: int, holding: int) -> float:
     return log(1.0 + max(flows - holding + 0.5, 0.0) / (holding + 0.5))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class TermCounts:
     """How many flows of a catalogue have each term: what makes a word rare there.
 
@@ -183,8 +183,6 @@ class TermCounts:
     """In ascending order, each once."""
     counts: npt.NDArray[np.uint32]
     """Of each of `terms`."""
-    _looked_up: dict[int, float] = field(default_factory=dict[int, float])
-    """What terms that were asked for weigh: most requests are made of the same words."""
 
     @classmethod
     def of(cls, documents: Iterable[Iterable[int]]) -> Self:
@@ -198,26 +196,28 @@ class TermCounts:
 
     @property
     def nbytes(self) -> int:
-        """What it takes of memory."""
-        return self.terms.nbytes + self.counts.nbytes + _BYTES_A_TERM * len(self._looked_up)
+        """About what it takes of memory once it was used."""
+        return (_BYTES_A_TERM + 8) * len(self.terms)
+
+    @cached_property
+    def _rarities(self) -> dict[int, float]:
+        """What each term weighs: a look into a dict costs a tenth of one into an array."""
+        return {
+            term: rarity(self.flows, count)
+            for term, count in zip(self.terms.tolist(), self.counts.tolist(), strict=True)
+        }
 
     def rarity(self, term: int) -> float:
         """What this term weighs."""
-        known = self._looked_up.get(term)
-        if known is not None:
-            return known
-        place = int(np.searchsorted(self.terms, np.uint32(term)))
-        is_listed = place < len(self.terms) and int(self.terms[place]) == term
-        if len(self._looked_up) >= _CACHED_TERMS:
-            self._looked_up.clear()
-        found = self._looked_up[term] = rarity(self.flows, int(self.counts[place]) if is_listed else 1)
-        return found
+        found = self._rarities.get(term)
+        return rarity(self.flows, 1) if found is None else found
 
     def weighed(self, query: SparseVector | None) -> SparseVector | None:
         """The terms of a request, each weighing as much as it is rare."""
         if query is None:
             return None
-        weights = map(self.rarity, query.indices)
+        found, rarest = self._rarities, rarity(self.flows, 1)
+        weights = [found.get(term, rarest) for term in query.indices]
         return SparseVector(indices=query.indices, values=tuple(map(mul, query.values, weights)))
 
     def as_note(self) -> dict[str, Any]:

@@ -416,7 +416,7 @@ class Retriever:
             asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model, stage, strict=strict)
         else:
             asked, queries, degraded = self._read(said, scope, model, stage, strict=strict)
-        flat = [query for group in queries for query in group if any(each.arms for each in group)]
+        flat = [query for group in queries if any(each.arms for each in group) for query in group]
         legs = iter(await self._store.search(flat) if flat else ())
         results: list[RecallResult] = []
         for each, group in zip(asked, queries, strict=True):

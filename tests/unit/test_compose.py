@@ -78,7 +78,8 @@ def test_every_service_is_pinned_keyed_watched_and_private(name: str) -> None:
     assert tag.removeprefix("v").replace(".", "").isdigit(), "a moving tag is no pin"
     assert service["environment"]["QDRANT__SERVICE__API_KEY"].startswith("${JAZZ_API_KEY:?"), "no server without a key"
     assert service["healthcheck"]["test"][0] == "CMD"
-    assert all(port.startswith("127.0.0.1:") and port.endswith(":6333") for port in service["ports"])
+    assert [port.rpartition(":")[2] for port in service["ports"]] == ["6333", "6334"], "REST and gRPC, nothing else"
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
     assert service["volumes"] == [f"{name}:/qdrant/storage"]
     assert name in COMPOSE["volumes"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from itertools import accumulate, islice, pairwise
-from math import ceil, exp, fsum, isfinite, log, log1p
+from math import ceil, exp, fsum, isfinite, log, log1p, sqrt
 from typing import Any, cast
 
 import numpy as np
@@ -222,8 +222,8 @@ class RecallModel:
         if self.transform is None:
             return vector.tolist()
         aimed: Vectors = vector @ self.transform
-        length = float(np.sqrt(aimed @ aimed))
-        return (aimed / length).tolist() if length > 0 else vector.tolist()
+        length = sqrt(aimed.dot(aimed))
+        return np.divide(aimed, np.float32(length), out=aimed).tolist() if length > 0 else vector.tolist()
 
     def by_key(self, key: Callable[[str], Key]) -> "RecallModel":
         """With what is usual for each flow under the key that a store has for it."""

@@ -1,0 +1,176 @@
+"""What a recall from a server costs over gRPC and REST, beside the bare embedder and the bare batch query, in one run.
+
+`python -m benchmarks.wire --data DIR [--url http://127.0.0.1:6333]`; without a url, a server on loopback that is
+started for it: qdrant-client's engine in memory, in a process of its own.
+"""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import grpc.aio
+import typer
+from qdrant_client import grpc as qg
+from rich.console import Console
+
+from benchmarks import machine, rows
+from benchmarks.engine import BareEmbedder
+from benchmarks.index import AGENT, registry_of
+from benchmarks.metrics import percentile
+from benchmarks.options import DataFolder, Unclean, data_folder, opened_book
+from benchmarks.scale import catalogue
+from jazz_select import ProceduralMemory, sync_registry
+from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.encoder import Encoder, Lexical
+from jazz_select.memory.recall import ARM_DEPTH
+from jazz_select.ports import SparseVector
+
+KEY = ("flows", "server")
+SIZES = (100, 1_000)
+LOOPBACK = "loopback"
+_WARM_UP = 100
+Way = Callable[[str], Awaitable[float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """Where it listens."""
+
+    url: str
+    grpc_port: int
+
+
+@contextmanager
+def loopback() -> Generator[Server]:
+    """A server in a process of its own."""
+    command = [sys.executable, "-m", "tests.qdrant_server"]
+    with subprocess.Popen(  # noqa: S603 - fixed arguments
+        command, cwd=machine.ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+    ) as process:
+        url, port = process.stdout.readline().split() if process.stdout else ("", "")
+        try:
+            yield Server(url=url, grpc_port=int(port))
+        finally:
+            process.terminate()
+
+
+class BareServer:
+    """Both arms in one batch over gRPC, and nothing done with the answer."""
+
+    def __init__(self, server: Server, collection: str) -> None:
+        host = server.url.removeprefix("http://").rpartition(":")[0]
+        self._channel = grpc.aio.insecure_channel(f"{host}:{server.grpc_port}")
+        self._ask: Any = qg.PointsStub(self._channel)
+        self._collection = collection
+        own = qg.FieldCondition(key="agent_id", match=qg.Match(keyword=AGENT))
+        self._mine = qg.Filter(must=[qg.Condition(field=own)])
+
+    async def ask(self, dense: list[float], words: SparseVector) -> Any:
+        """As recall asks, at least."""
+        sparse = qg.SparseVector(values=words.values, indices=words.indices)
+        arms = (("flow", qg.VectorInput(dense=qg.DenseVector(data=dense))), ("bm25", qg.VectorInput(sparse=sparse)))
+        queries = [
+            qg.QueryPoints(
+                collection_name=self._collection,
+                query=qg.Query(nearest=vector),
+                using=name,
+                filter=self._mine,
+                limit=ARM_DEPTH,
+            )
+            for name, vector in arms
+        ]
+        return await self._ask.QueryBatch(qg.QueryBatchPoints(collection_name=self._collection, query_points=queries))
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._channel.close()
+
+
+@asynccontextmanager
+async def ways(server: Server, entries: Sequence[Any]) -> AsyncGenerator[dict[str, Way]]:
+    """Each way of asking, which gives its own seconds."""
+    encoder = Encoder(open_embedder("static"), Lexical())
+    embedder = BareEmbedder()
+    async with AsyncExitStack() as stack:
+        memories = {
+            name: await stack.enter_async_context(
+                await ProceduralMemory.open(url=server.url, grpc_port=port, embedder="static")
+            )
+            for name, port in (("grpc", server.grpc_port), ("rest", 0))
+        }
+        await sync_registry(memories["grpc"], AGENT, registry_of(entries))
+        bare = BareServer(server, f"jazz_flows_{encoder.layout.key}")
+        stack.push_async_callback(bare.close)
+
+        def recall(memory: ProceduralMemory) -> Way:
+            async def timed(text: str) -> float:
+                start = perf_counter()
+                await memory.recall(text, AGENT)
+                return perf_counter() - start
+
+            return timed
+
+        async def sum_of_parts(text: str) -> float:
+            words = encoder.lexical.query(text) or SparseVector(indices=(), values=())
+            start = perf_counter()
+            await bare.ask(embedder.embed(text), words)
+            return perf_counter() - start
+
+        yield {**{name: recall(memory) for name, memory in memories.items()}, "bare": sum_of_parts}
+
+
+async def measured(server: Server, name: str, data: Path, size: int) -> rows.Row:
+    """Each request in each way; who goes first changes with each."""
+    entries, requests, sha256 = catalogue(data, size)
+    times: dict[str, list[float]] = {"grpc": [], "rest": [], "bare": []}
+    async with ways(server, entries) as asked:
+        order = list(asked)
+        for number, text in enumerate(requests):
+            for way in order[number % 3 :] + order[: number % 3]:
+                times[way].append(await asked[way](text))
+    warm = {way: seconds[_WARM_UP:] for way, seconds in times.items()}
+    middle = {way: percentile(seconds, 0.5) for way, seconds in warm.items()}
+    return {
+        "flows": size,
+        "server": name,
+        "embedder": "static",
+        "data": sha256,
+        "requests": len(warm["grpc"]),
+        **{
+            f"{way}_ms": rows.rounded({f"p{share}": 1e3 * percentile(each, share / 100) for share in (50, 99)}, 3)
+            for way, each in warm.items()
+        },
+        "ratio": round(middle["grpc"] / middle["bare"], 3),
+    }
+
+
+def main(
+    data: DataFolder = None,
+    url: Annotated[
+        str | None, typer.Option(help="A Qdrant server without a key; its agent 'bench' is written.")
+    ] = None,
+    grpc_port: Annotated[int, typer.Option(help="Where it speaks gRPC.")] = 6334,
+    *,
+    unclean: Unclean = False,
+) -> None:
+    """Measure each size, and store the rows."""
+    folder = data_folder(data)
+    console, book = Console(), opened_book("wire", KEY, look=unclean)
+    for size in SIZES:
+        if url:
+            row = asyncio.run(measured(Server(url=url, grpc_port=grpc_port), "qdrant", folder, size))
+        else:
+            with loopback() as server:
+                row = asyncio.run(measured(server, LOOPBACK, folder, size))
+        book.store(row)
+        console.print(row)
+
+
+if __name__ == "__main__":
+    typer.run(main)
