@@ -150,6 +150,7 @@ async def test_an_example_that_two_flows_share_is_held_against_neither(tmp_path:
         name="money_back_form",
         description="The form for money back.",
         condition="The customer wants the form.",
+        desired_effects=("The form is sent",),
         examples=twin.examples,
         registry=flows,
     )
