@@ -27,6 +27,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?;。！？])\s*(?=\S)")
 _NAME_WEIGHT, _BARE_NAME_WEIGHT = 3, 4
 """How often the lexical arm reads a name, and that of a flow without examples."""
 _SHORT_WORD, _HALF_OF_TEXT, _MOST_OF_TEXT = 3, 12.0, 4.0
+"""Letters of a word that says little, letters of new words that make half of what a text can add, and that most."""
 _WORD = re.compile(r"\w+")
 _K, _B, _AVERAGE = 1.2, 0.75, 64.0
 """Qdrant's defaults: saturation of frequency, weight of length, and the length that counts as average."""

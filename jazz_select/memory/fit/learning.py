@@ -29,7 +29,7 @@ MIN_FLOWS, MIN_ASKED = 8, 40
 """Below these a probability would be a guess."""
 SHRINKAGE = 0.8
 """How far the scatter of requests is drawn towards a round one. With five examples a flow much less overfits, and
-much more does nothing; between .7 and .9 hardly anything changes."""
+much more does nothing; between .7 and .9 hardly anything changes. What is left is divided by `own_worth`."""
 _MIN_RESIDUALS = 60
 _RIVALS, _TRUST = 20, 60.0
 """How many flows an example is told apart from, and how many examples the transform before that is worth."""
@@ -85,11 +85,12 @@ def fit(
         return RecallModel(digest=digest, names=names, caveat="no flow has two examples, so confidence is not known")
     catalogue = LeaveOneOut(known, rows, lexical)
     lessons = catalogue.lessons(MAX_ASKED, _RIVALS)
+    worth = lessons.own_worth if lessons else 1.0
     transforms = [
-        _sharpened(_transform(catalogue.residuals(without_fold=fold)), lessons and lessons.without(fold))
+        _sharpened(_transform(catalogue.residuals(without_fold=fold), worth), lessons and lessons.without(fold))
         for fold in range(FOLDS)
     ]
-    transform = _sharpened(_transform(catalogue.residuals()), lessons)
+    transform = _sharpened(_transform(catalogue.residuals(), worth), lessons)
     asked = list(catalogue.ask_examples(transforms, MAX_ASKED))
     places = {card.id: number for number, card in enumerate(known)}
     asked += [catalogue.ask(text, vector, places[flow], transform) for text, flow, vector in cases if flow in places]
@@ -119,13 +120,15 @@ def _names(cards: Sequence[FlowCard]) -> dict[str, str]:
     return {name: flow for name, flow in sorted(pairs) if name and name not in twice}
 
 
-def _transform(residuals: Vectors) -> Vectors | None:
+def _transform(residuals: Vectors, own_worth: float) -> Vectors | None:
+    """The inverse scatter; where flows say more than their examples do, so much less of what the examples scatter."""
     if len(residuals) < _MIN_RESIDUALS:
         return None
     dim = residuals.shape[1]
     scatter: Matrix = residuals.T.astype(np.float64) @ residuals / len(residuals)
     round_one = float(scatter.trace()) / dim * np.eye(dim)
-    mixed: Any = (1 - SHRINKAGE) * scatter + SHRINKAGE * round_one
+    seen = (1 - SHRINKAGE) / own_worth
+    mixed: Any = seen * scatter + (1 - seen) * round_one
     inverse = cast("Matrix", np.linalg.inv(mixed))
     return (inverse * (dim / float(inverse.trace()))).astype(np.float32)
 
