@@ -24,7 +24,8 @@ Embedders = Annotated[
     list[str] | None,
     typer.Option(
         "--embedder",
-        help="static, fastembed:NAME or fastembed:NAME@FOLDER; may be repeated. Default: static and --models.",
+        help="static, minilm, fastembed:NAME or fastembed:NAME@FOLDER; may be repeated. "
+        "Default: static, minilm and those of --models.",
     ),
 ]
 Unclean = Annotated[
@@ -53,11 +54,11 @@ def data_folder(data: Path | None) -> Path:
 
 
 def embedder_specs(embedders: list[str] | None, models: Path | None) -> list[str]:
-    """The embedders asked for; else the default one and every model in the models folder."""
+    """The embedders asked for; else the two that come with the library, and every model in the models folder."""
     if embedders:
         return embedders
     folders = sorted(file.parent for file in models.glob("*/model.onnx")) if models else []
-    return ["static", *(f"fastembed:{folder.name}@{folder}" for folder in folders)]
+    return ["static", "minilm", *(f"fastembed:{folder.name}@{folder}" for folder in folders)]
 
 
 def both_embedders(embedders: list[str] | None, models: Path | None) -> list[str]:

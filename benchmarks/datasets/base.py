@@ -23,7 +23,7 @@ SOURCES: Mapping[str, str] = {
         "github.com/HowieHwong/MetaTool: dataset/plugin_des.json, dataset/data/all_clean_data.csv "
         "and dataset/data/multi_tool_query_golden.json"
     ),
-    "metatool_examples": "the folder that benchmarks/README.md tells of: examples.json",
+    "metatool_examples": "the authors of this benchmark, who had it written: examples.json",
     "bfcl": (
         "github.com/ShishirPatil/gorilla, berkeley-function-call-leaderboard/bfcl_eval/data: "
         "BFCL_v4_live_multiple.json, BFCL_v4_live_irrelevance.json and possible_answer/BFCL_v4_live_multiple.json"

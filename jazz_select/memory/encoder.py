@@ -29,8 +29,10 @@ MAX_QUERY_CHARS = 8_000
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？])\s*(?=\S)")
-_NAME_WEIGHT = 3
+_NAME_WEIGHT, _BARE_NAME_WEIGHT = 3, 4
+"""How often the lexical arm reads a name, and that of a flow without examples."""
 _SHORT_WORD, _HALF_OF_TEXT, _MOST_OF_TEXT = 3, 12.0, 4.0
+"""Letters of a word that says little, letters of new words that make half of what a text can add, and that most."""
 _WORD = re.compile(r"\w+")
 _K, _B, _AVERAGE = 1.2, 0.75, 64.0
 """Qdrant's defaults: saturation of frequency, weight of length, and the length that counts as average."""
@@ -122,14 +124,16 @@ def unit(vector: Vectors) -> Vectors:
 def lexical_parts(card: FlowCard) -> tuple[str, ...]:
     """The texts whose words the lexical arm indexes; word pairs do not reach from one into the next.
 
-    The name counts more than other words: it is what the flow is, in the fewest of them.
+    The name counts more than other words, most of all where there are no examples: it is what the flow is, in the
+    fewest words.
     """
     name = spoken_name(card.name)
     if card.examples:
-        rest = (card.description, card.condition, *card.desired_effects, *card.aliases, *card.examples)
+        told = (card.description, card.condition, *card.desired_effects, *card.aliases, *card.examples)
+        parts = (*[name] * _NAME_WEIGHT, *told)
     else:
-        rest = (_without_name(card),)
-    return tuple(printable(part) for part in (*[name] * _NAME_WEIGHT, *rest))
+        parts = (*[name] * _BARE_NAME_WEIGHT, _without_name(card))
+    return tuple(printable(part) for part in parts)
 
 
 def _without_name(card: FlowCard) -> str:

@@ -26,7 +26,7 @@ MIN_FLOWS, MIN_ASKED = 8, 40
 """Below these a probability would be a guess."""
 SHRINKAGE = 0.8
 """How far the scatter of requests is drawn towards a round one. With five examples a flow much less overfits, and
-much more does nothing; between .7 and .9 hardly anything changes."""
+much more does nothing; between .7 and .9 hardly anything changes. What is left is divided by `own_worth`."""
 _MIN_RESIDUALS = 60
 _RIVALS, _TRUST = 20, 60.0
 """How many flows an example is told apart from, and how many examples the transform before that is worth."""
@@ -131,20 +131,23 @@ def _names(cards: Sequence[FlowCard]) -> dict[str, str]:
 def _transforms(catalogue: LeaveOneOut) -> list[Vectors | None]:
     """That of each fold, which has not seen it, and that of all."""
     lessons = catalogue.lessons(MAX_ASKED, _RIVALS)
+    worth = lessons.own_worth if lessons else 1.0
     folds = [
-        _sharpened(_transform(catalogue.residuals(without_fold=fold)), lessons and lessons.without(fold))
+        _sharpened(_transform(catalogue.residuals(without_fold=fold), worth), lessons and lessons.without(fold))
         for fold in range(FOLDS)
     ]
-    return [*folds, _sharpened(_transform(catalogue.residuals()), lessons)]
+    return [*folds, _sharpened(_transform(catalogue.residuals(), worth), lessons)]
 
 
-def _transform(residuals: Vectors) -> Vectors | None:
+def _transform(residuals: Vectors, own_worth: float) -> Vectors | None:
+    """The inverse scatter; where flows say more than their examples do, so much less of what the examples scatter."""
     if len(residuals) < _MIN_RESIDUALS:
         return None
     dim = residuals.shape[1]
     scatter: Matrix = residuals.T.astype(np.float64) @ residuals / len(residuals)
     round_one = float(scatter.trace()) / dim * np.eye(dim)
-    mixed: Any = (1 - SHRINKAGE) * scatter + SHRINKAGE * round_one
+    seen = (1 - SHRINKAGE) / own_worth
+    mixed: Any = seen * scatter + (1 - seen) * round_one
     inverse = cast("Matrix", np.linalg.inv(mixed))
     return (inverse * (dim / float(inverse.trace()))).astype(np.float32)
 

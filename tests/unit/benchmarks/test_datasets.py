@@ -1,6 +1,7 @@
 """The loaders, on tiny files in the published formats."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,9 @@ def data(tmp_path: Path) -> Path:
             "metatool/plugin_des.json": {f"tool{number}": f"does {number}" for number in range(9)},
             "metatool/all_clean_data.csv": "Query,Tool\n" + "".join(f"do {n},tool{n}\n" for n in range(9)),
             "metatool/multi_tool_query_golden.json": [{"query": "both", "tool": ["tool1", "tool2"]}],
+            "metatool_examples/examples.json": {
+                f"tool{number}": [f"please do {number}, {way}" for way in "abcdef"] for number in range(8)
+            },
             "bfcl/BFCL_v4_live_multiple.json": lines(
                 {
                     "id": "1",
@@ -153,6 +157,22 @@ def test_metatool_sample_is_drawn_with_the_seed(data: Path) -> None:
 
 def test_metatool_multi_has_several_answers(data: Path) -> None:
     assert tools.metatool_multi(data, seed=1).requests == (Request(text="both", gold=frozenset({"tool1", "tool2"})),)
+
+
+@pytest.mark.parametrize("load", [tools.metatool_single, tools.metatool_multi], ids=["single", "multi"])
+def test_metatool_with_written_examples_differs_in_them_alone(data: Path, load: Callable[..., Dataset]) -> None:
+    bare, shown = load(data, seed=1), load(data, seed=1, examples=3)
+    assert shown.name == f"{bare.name}-3"
+    assert shown.requests == bare.requests
+    assert [(entry.name, entry.description) for entry in shown.flows] == [
+        (entry.name, entry.description) for entry in bare.flows
+    ]
+    drawn = {entry.name: entry.examples for entry in shown.flows}
+    assert {len(set(texts)) for name, texts in drawn.items() if name != "tool8"} == {3}
+    assert drawn["tool8"] == ()
+    assert shown.sha256.startswith(bare.sha256)
+    assert shown.sha256 != bare.sha256
+    assert {load(data, seed=seed, examples=3).flows for seed in range(3)} > {shown.flows}
 
 
 def test_bfcl_pools_functions_by_name_and_counts_conflicts(data: Path) -> None:

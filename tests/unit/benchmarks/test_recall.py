@@ -59,12 +59,12 @@ def test_parameters_belong_to_a_tools_description() -> None:
     assert described(PETS.flows[0]) == "feed cat"
 
 
-def test_embedders_are_the_default_and_every_model_folder(tmp_path: Path) -> None:
+def test_embedders_are_those_of_the_library_and_every_model_folder(tmp_path: Path) -> None:
     (tmp_path / "mini").mkdir()
     (tmp_path / "mini/model.onnx").touch()
     (tmp_path / "notes").mkdir()
-    assert options.embedder_specs(None, tmp_path) == ["static", f"fastembed:mini@{tmp_path / 'mini'}"]
-    assert options.embedder_specs(None, None) == ["static"]
+    assert options.embedder_specs(None, tmp_path) == ["static", "minilm", f"fastembed:mini@{tmp_path / 'mini'}"]
+    assert options.embedder_specs(None, None) == ["static", "minilm"]
     assert options.embedder_specs(["fastembed:x"], tmp_path) == ["fastembed:x"]
 
 
