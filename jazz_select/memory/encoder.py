@@ -31,7 +31,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？])\s*(?=\S)")
 _NAME_WEIGHT, _BARE_NAME_WEIGHT = 3, 4
 """How often the lexical arm reads a name, and that of a flow without examples."""
-_SHORT_WORD, _HALF_OF_TEXT, _MOST_OF_TEXT = 3, 12.0, 4.0
+_SHORT_WORD, _HALF_OF_TEXT, _MOST_OF_TEXT = 3, 12.0, 3.0
 """Letters of a word that says little, letters of new words that make half of what a text can add, and that most."""
 _WORD = re.compile(r"\w+")
 _K, _B, _AVERAGE = 1.2, 0.75, 64.0
@@ -77,10 +77,10 @@ def dense_texts(card: FlowCard) -> tuple[str, ...]:
 
 
 def own_worth(card: FlowCard) -> float:
-    """How many examples the flow's own texts are worth in its prototype, from 1 to 5.
+    """How many examples the flow's own texts are worth in its prototype, from 1 to 4.
 
     A name says about as much of what requests look like as one example does, a description of some sentences as much
-    as four more: words count that the name does not have. Whoever adds examples to a described flow must not lose
+    as three more: words count that the name does not have. Whoever adds examples to a described flow must not lose
     the description by it, since users ask for some of what it tells in ways that no example shows.
     """
     named = set(_words(card.name))

@@ -388,7 +388,7 @@ class Retriever:
         return found
 
     async def _short(self, said: Said, scope: RecallScope, model: RecallModel) -> Said:
-        if len(said.own) < LONG:
+        if len(said.focus or said.query) < LONG:
             return said
         return await self._sentences.shortened(said, scope.agent_id, scope.exclude, terms=model.terms)
 

@@ -150,15 +150,13 @@ async def test_sentences_of_any_text_are_few_and_short(text: str, least: int) ->
 class Counting(HashEmbedder):
     """Says how often it is asked, and embeds requests and documents alike."""
 
-    alike = True
-
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[int] = []
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
         self.asked.append(len(texts))
-        return super().embed(texts)
+        return self.embed(texts)
 
 
 async def test_requests_go_to_the_embedder_together_where_it_allows_that() -> None:
