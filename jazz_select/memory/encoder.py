@@ -33,6 +33,10 @@ _NAME_WEIGHT, _BARE_NAME_WEIGHT = 3, 4
 """How often the lexical arm reads a name, and that of a flow without examples."""
 _SHORT_WORD, _HALF_OF_TEXT, _MOST_OF_TEXT = 3, 12.0, 3.0
 """Letters of a word that says little, letters of new words that make half of what a text can add, and that most."""
+_ENOUGH = 5
+"""Examples that show where a flow's requests lie; of fewer each counts for less, since their mean lies anywhere."""
+_FEW = 4
+"""Examples from which on the words between the words count: with fewer they tell how these were written."""
 _WORD = re.compile(r"\w+")
 _K, _B, _AVERAGE = 1.2, 0.75, 64.0
 """Qdrant's defaults: saturation of frequency, weight of length, and the length that counts as average."""
@@ -107,7 +111,8 @@ def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None) -> V
     told = unit(_mean(own))
     if not len(examples):
         return told
-    own_share = np.float32(own_worth(card) / (own_worth(card) + len(examples)))
+    shown = len(examples) * min(1.0, len(examples) / _ENOUGH)
+    own_share = np.float32(own_worth(card) / (own_worth(card) + shown))
     return unit((own_share * told + (1 - own_share) * unit(_mean(examples))).astype(np.float32))
 
 
@@ -364,7 +369,7 @@ class Encoder:
 
     def words(self, card: FlowCard) -> SparseVector:
         """The flow's terms, as the lexical arm indexes them."""
-        return self.lexical.document(lexical_parts(card), stop_words=bool(card.examples))
+        return document(card, self.lexical)
 
     def points(
         self, agent_id: str, cards: Sequence[FlowCard], rows: Mapping[str, Vectors], *, synced: bool = False
@@ -433,6 +438,11 @@ def _called(embedder: Embedder, embed: Callable[[], Vectors], shape: tuple[int, 
     if not isfinite(float(np.vdot(vectors, vectors))) and not np.isfinite(vectors).all():
         raise EmbeddingError(embedder.identity, "it returned numbers that are not finite")
     return vectors
+
+
+def document(card: FlowCard, lexical: "Lexical") -> SparseVector:
+    """The flow's terms, as the lexical arm indexes them."""
+    return lexical.document(lexical_parts(card), stop_words=len(card.examples) >= _FEW)
 
 
 def _said(vector: Vectors) -> list[float] | None:

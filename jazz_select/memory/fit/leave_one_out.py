@@ -13,7 +13,7 @@ import numpy.typing as npt
 from jazz_select.memory.encoder import (
     Lexical,
     TermCounts,
-    lexical_parts,
+    document,
     own_worth,
     printable,
     prototype,
@@ -95,7 +95,7 @@ class LeaveOneOut:
         self._rows = [rows[card.id] for card in cards]
         self._lexical = lexical
         self._prototypes = np.stack([prototype(card, rows[card.id]) for card in cards])
-        self._words = Postings([_document(card, lexical) for card in cards], terms)
+        self._words = Postings([document(card, lexical) for card in cards], terms)
 
     def residuals(self, *, without_fold: int | None = None) -> Vectors:
         """Each example's vector less the mean of its flow's: how requests for one flow differ among themselves."""
@@ -146,7 +146,7 @@ class LeaveOneOut:
             query = self._lexical.query(printable(card.examples[example]))
             bm25 = self._words.scores(query)
             rest = tuple(text for number, text in enumerate(card.examples) if number != example)
-            bm25[flow] = self._words.score(_document(_with_examples(card, rest), self._lexical), query)
+            bm25[flow] = self._words.score(document(_with_examples(card, rest), self._lexical), query)
             yield HeldOut(flow=flow, dense=dense, bm25=bm25, terms=len(query.indices) if query else 0)
 
     def ask(self, text: str, vector: Vectors, flow: int, transform: Vectors | None) -> HeldOut:
@@ -225,10 +225,6 @@ def _top(scores: Vectors, depth: int) -> list[int]:
         found = np.argpartition(-scores, depth)[:depth]
         return [int(key) for key in found[np.argsort(-scores[found], kind="stable")]]
     return [int(key) for key in np.argsort(-scores, kind="stable")]
-
-
-def _document(card: FlowCard, lexical: Lexical) -> SparseVector:
-    return lexical.document(lexical_parts(card), stop_words=bool(card.examples))
 
 
 def _with_examples(card: FlowCard, examples: tuple[str, ...]) -> FlowCard:
