@@ -82,7 +82,7 @@ SHOWN = {
     "Ledgerly": "the invoice for Baker is still missing",
     "Fitwise": "a short workout for the legs",
     "Greenkeep": "how much water does an orchid need",
-    "Codex Lab": "why do I get a null pointer here",
+    "Codex Lab": "the build fails with a null pointer",
     "Palette": "take the background away behind the dog",
     "Minder": "wake me half an hour later tomorrow",
 }
