@@ -4,7 +4,6 @@ import logging
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import nlargest
 from itertools import accumulate, islice, pairwise
 from math import ceil, exp, fsum, isfinite, log, log1p, sqrt
 from typing import Any, cast
@@ -71,7 +70,8 @@ class Evidence:
         self._fused = fused
         self._usual = usual
         self._floor = min(legs.dense.values(), default=0.0)
-        nearness = {key: cosine - usual.at(key) for key, cosine in legs.dense.items()}
+        at, mean = usual.keyed.get, usual.mean
+        nearness = {key: cosine - at(key, mean) for key, cosine in legs.dense.items()}
         self._best = {
             "fused": _two_best(self._fused),
             "dense": _first_two(legs.dense),
@@ -120,7 +120,7 @@ class Evidence:
 
 
 def _two_best(scores: Mapping[Key, float]) -> tuple[float, float]:
-    best, second = (*nlargest(2, scores.values()), 0.0, 0.0)[:2]
+    best, second = (*sorted(scores.values(), reverse=True)[:2], 0.0, 0.0)[:2]
     return best, second
 
 
