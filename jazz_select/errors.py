@@ -186,8 +186,9 @@ class EmbedderMismatchError(StoreError):
         super().__init__(
             f"the flows of agent {agent_id!r} were indexed with {' and '.join(indexed)}, "
             f"but this memory uses {current}. "
-            "Open it with the same embedder (embedder='static' or 'minilm', or JAZZ_EMBEDDER; 'auto' takes what is "
-            "installed), or run sync_registry (jazz-select sync) to index them again."
+            "Open it with the same embedder and language (embedder='static', 'minilm', 'cascade' and so on, or "
+            "JAZZ_EMBEDDER, where 'auto' takes what is installed; language=…, or JAZZ_LANGUAGE), or run sync_registry "
+            "(jazz-select sync) to index them again."
         )
 
 

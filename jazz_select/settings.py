@@ -26,7 +26,7 @@ class Settings(BaseSettings):
     """Where it speaks gRPC; 0 for REST alone, none for 6334 beside a url of port 6333."""
     embedder: str = "auto"
     """`auto` (the best that is installed), `minilm`, `static`, `cascade` (`static`, where it is not sure `minilm`),
-    `fastembed:<model>` or `fastembed:<model>@<folder>`."""
+    `multilingual`, `fastembed:<model>` or `fastembed:<name>@<folder>`."""
     language: str = "english"
     """Stop words and stemming of the lexical arm: `english`, `german`, …, or `none`."""
     llm: str | None = None

@@ -45,8 +45,8 @@ EmbedderOption = Annotated[
     typer.Option(
         "--embedder",
         metavar="NAME",
-        help="auto (the best that is installed), minilm, static, cascade, fastembed:MODEL or fastembed:NAME@FOLDER. "
-        "(JAZZ_EMBEDDER, default: auto)",
+        help="auto (the best that is installed), minilm, static, cascade, multilingual, fastembed:MODEL or "
+        "fastembed:NAME@FOLDER. (JAZZ_EMBEDDER, default: auto)",
         rich_help_panel=_INDEX,
     ),
 ]
@@ -55,8 +55,8 @@ TopKOption = Annotated[
     typer.Option(
         "--top-k",
         metavar="N|auto",
-        help="How many candidates to recall; auto: as few as hold the right one in 98 of 100 requests "
-        "(JAZZ_COVERAGE=.98). (JAZZ_TOP_K, default: auto)",
+        help="How many candidates to recall; auto: as few, up to 10, as hold the right one in 98 of 100 requests like "
+        "the examples (JAZZ_COVERAGE=.98). (JAZZ_TOP_K, default: auto)",
         rich_help_panel=_CHOICE,
     ),
 ]
@@ -127,8 +127,10 @@ def settings_with(options: Mapping[str, Any]) -> "Settings":
     try:
         settings = Settings(**given)
     except ValidationError as error:
-        problems = [f"{_source(str(each['loc'][0]), given)}: {each['msg']}" for each in error.errors()]
-        raise ConfigError("; ".join(problems)) from error
+        problems: dict[str, list[str]] = {}  # by source: a value that may be of two types is wrong twice
+        for each in error.errors():
+            problems.setdefault(_source(str(each["loc"][0]), given), []).append(each["msg"])
+        raise ConfigError("; ".join(f"{where}: {', or '.join(wrong)}" for where, wrong in problems.items())) from error
     return settings.model_copy(update={"llm": None}) if settings.llm in {"", "none"} else settings
 
 

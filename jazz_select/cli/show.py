@@ -105,6 +105,8 @@ def _reasons(result: "FlowSelectionResult", settings: "Settings") -> Table:
         facts.add_row("unresolved", styled(_unresolved(flow_id, names, settings), "yellow"))
     if decision.sized:
         facts.add_row("candidates", styled(decision.sized))
+    if decision.in_scope is not None:
+        facts.add_row("in scope", styled(f"{decision.in_scope:.2f}, P(any flow is right)"))
     if decision.recalled_by:
         facts.add_row("recalled by", styled(decision.recalled_by))
     for note in decision.notes:

@@ -72,6 +72,7 @@ class FlowSelectionResult:
             chosen = "  <- chosen" if candidate.flow_id in decision.chosen_ids else ""
             lines.append(f"{position:>2}. {_candidate_line(candidate)}{chosen}")
         lines += [f"candidates: {decision.sized}"] if decision.sized else []
+        lines += [] if decision.in_scope is None else [f"in scope: {decision.in_scope:.2f}, P(any flow is right)"]
         lines += [f"cannot be run: {flow_id}" for flow_id in self.unresolved_ids]
         lines += [f"the model failed: {decision.error}"] if decision.error else []
         lines += [f"recalled by {decision.recalled_by}"] if decision.recalled_by else []

@@ -21,6 +21,9 @@ CASES = [
     pytest.param(["select", "hi", "--llm", "gpt-5"], {}, '"provider:model"', id="model without a provider"),
     pytest.param(["select", "hi", "--on-empty", "top2"], {}, "--on-empty: ", id="on-empty"),
     pytest.param(["select", "hi", "--top-k", "1000"], {}, "--top-k: ", id="top-k out of bounds"),
+    pytest.param(
+        ["select", "hi", "--top-k", "some"], {}, "as an integer, or Input should be 'auto'", id="top-k in words"
+    ),
     pytest.param(["select", "hi", "--llm", "nobody:nothing"], {}, "nobody:nothing", id="unknown provider"),
     pytest.param(["select", "hi"], {"JAZZ_TOP_K": "many"}, "JAZZ_TOP_K: ", id="environment"),
     pytest.param(["select", "hi", "--agent", "nobody"], {}, "run jazz-select sync --flows", id="agent without flows"),
@@ -52,6 +55,7 @@ def test_one_line_that_says_what_to_do(
     assert result.stderr.count("\n") == 1
     assert result.stderr.startswith("Error: ")
     assert message in result.stderr
+    assert result.stderr.count("--top-k: ") < 2  # one source is named once, however many types it may be of
     assert not (shared.folder / "new").exists()
 
 

@@ -117,6 +117,12 @@ def test_a_cascade_says_which_embedder_found_the_candidates(jazz: Jazz) -> None:
     assert "recalled by minilm: static is not calibrated" in " ".join(shown.split())
 
 
+@pytest.mark.parametrize("name", ["auto", "cascade", "minilm", "multilingual", "static"])
+def test_the_help_names_every_embedder(shared: Jazz, name: str) -> None:
+    told = shared("select", "--help", COLUMNS="200").stdout.partition("--embedder")[2]
+    assert name in told
+
+
 @pytest.mark.parametrize(
     ("options", "env", "count"),
     [
