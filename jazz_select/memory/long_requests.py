@@ -113,9 +113,7 @@ class SentenceReader:
                     agent_id=agent_id,
                     dense=None,
                     sparse=words if terms is None else terms.weighed(words),
-                    limit=1,
                     depth=1,
-                    rrf_k=1,
                     exclude=tuple(exclude),
                 ),
             )

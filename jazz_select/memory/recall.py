@@ -35,8 +35,6 @@ CLAUSE_WEIGHT = 0.25
 EVEN = 0.5
 """Clarity from which on a request is judged by itself, and below which by its context."""
 _log = logging.getLogger(__name__)
-_SLACK = 5
-"""More payloads are asked for than returned: fused here, another flow may come out on top than in the engine."""
 _MAX_COUNT = 1 << 31
 COVERAGE = 0.98
 """The share of requests whose candidates hold the right flow, where recall is to find out how many that takes."""
@@ -141,16 +139,16 @@ async def fused_candidates(
 ) -> FusedCandidates:
     """What the store found for each of `asked.texts`, fused, and read by the model."""
     query, whole = queries[0], found[0]
-    each_scored = [soft_scores(legs, model.scales, query.rrf_k) for legs in found]
+    each_scored = [soft_scores(legs, model.scales, scope.rrf_k) for legs in found]
     scores = _said(each_scored, asked)
-    evidence = _evidence(model, query, whole, each_scored[0])
+    evidence = _evidence(model, query, whole, each_scored[0], scope.rrf_k)
     if asked.widened:
         nearest = max(whole.dense.values(), default=0.0)
         clear = clarity(nearest=nearest, hollow=asked.hollow, content_words=asked.content_words)
         scores = mixed(scores, each_scored[-1], clear)
         if clear < EVEN:
             query, whole = queries[-1], found[-1]
-            evidence = _evidence(model, query, whole, each_scored[-1])
+            evidence = _evidence(model, query, whole, each_scored[-1], scope.rrf_k)
     named = _named(store, model, query, asked.request)
     fused, read = await _readable(store, query.agent_id, scores, whole, named, scope.top_k)
     candidates = [
@@ -189,7 +187,7 @@ def _sized(model: RecallModel, parts: Sequence[tuple[HybridQuery, Legs]], covera
     needed: dict[Key, None] = {}
     for number, (query, legs) in enumerate(parts):
         scores = soft_scores(legs, model.scales, REFERENCE_K)
-        evidence = _evidence(model, query, legs, scores)
+        evidence = _evidence(model, query, legs, scores, REFERENCE_K)
         best = [each.key for each in ranked(scores, legs, MOST_SIZED)]
         chances = [model.confidence(evidence.candidate(key)) for key in best]
         size = model.sets.size(chances, coverage)
@@ -229,8 +227,9 @@ async def _readable(
         wanted += top_k - len(kept)
 
 
-def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mapping[Key, float]) -> Evidence:
-    at_reference = scores if query.rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
+def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mapping[Key, float], rrf_k: int) -> Evidence:
+    """What these legs say, whose scores were fused with `rrf_k`."""
+    at_reference = scores if rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
     return Evidence(legs, at_reference, len(query.sparse.indices) if query.sparse else 0, model.usual)
 
 
@@ -477,9 +476,7 @@ class Retriever:
             agent_id=scope.agent_id,
             dense=None if vector is None else model.aim(vector),
             sparse=words if model.terms is None else model.terms.weighed(words),
-            limit=scope.top_k + _SLACK,
             depth=max(ARM_DEPTH, 2 * scope.top_k),
-            rrf_k=scope.rrf_k,
             exclude=scope.exclude,
             of_second=stage > 0,
         )

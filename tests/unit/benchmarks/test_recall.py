@@ -53,7 +53,7 @@ async def test_the_bare_engine_scores_words_as_that_of_recall_does(tmp_path: Pat
         words = index.encoder.lexical.query("the dog wants to go for a walk")
         assert words is not None
         _, found = engine.ask_words(list(points[0].dense or ()), words)
-        query = HybridQuery(agent_id=AGENT, dense=None, sparse=words, limit=3, depth=3, rrf_k=10)
+        query = HybridQuery(agent_id=AGENT, dense=None, sparse=words, depth=3)
         (legs,) = await index.store.search([query])
         assert sorted(hit.score for hit in found) == pytest.approx(sorted(legs.bm25.values()))
         engine.close()
