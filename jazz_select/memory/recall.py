@@ -11,12 +11,12 @@ from jazz_select.errors import ConfigError, EmbeddingError
 from jazz_select.memory.denials import DENYING, MEANT_WEIGHT, meant
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, folded_alias, printable
 from jazz_select.memory.engines.points import fault_at
-from jazz_select.memory.fit.model import MOST_SIZED, REFERENCE_K, UNSIZED, Evidence, RecallModel
+from jazz_select.memory.fit.model import MOST_SIZED, REFERENCE_K, Evidence, RecallModel
 from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores
-from jazz_select.memory.long_requests import LONG, Said, SentenceReader
+from jazz_select.memory.long_requests import AT_ONCE, LONG, Said, SentenceReader
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
-from jazz_select.values import Candidate, RecallResult
+from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, UNSIZED, Candidate, RecallResult
 
 _JOINT = re.compile(
     r"(?<=[.!?;。！？；]) ?(?=\S)"
@@ -38,14 +38,11 @@ _log = logging.getLogger(__name__)
 _MAX_COUNT = 1 << 31
 COVERAGE = 0.98
 """The share of requests whose candidates hold the right flow, where recall is to find out how many that takes."""
-_LEAST, _MOST = 0.5, 0.999
 _CLEAR_CLAUSE = 3
 """A clause that more flows may answer asks for nothing by itself, and brings its first one alone."""
 _FAULTS_TOLD = 3
 _BATCH = 64
 """Requests that one round trip holds."""
-_AT_ONCE = 4_000
-"""Characters that are read where the caller waits; more go to a thread, so that they hold up nobody else."""
 
 
 def clauses(text: str) -> tuple[str, ...]:
@@ -338,8 +335,9 @@ class RecallScope:
             if not _is_count(value):
                 msg = f"{name} must be a whole number of at least 1{other}, not {value!r:.80}"
                 raise ConfigError(msg)
-        if not _is_number(coverage) or not _LEAST <= coverage <= _MOST:
-            msg = f"coverage must be a number from {_LEAST:g} to {_MOST:g}, such as .98, not {coverage!r:.80}"
+        if not _is_number(coverage) or not LEAST_COVERAGE <= coverage <= MOST_COVERAGE:
+            bounds = f"{LEAST_COVERAGE:g} to {MOST_COVERAGE:g}"
+            msg = f"coverage must be a number from {bounds}, such as .98, not {coverage!r:.80}"
             raise ConfigError(msg)
         return cls(
             agent_id=agent_id,
@@ -410,7 +408,7 @@ class Retriever:
         """
         if not said:
             return []
-        long = sum(min(len(each.query) + len(each.focus), MAX_QUERY_CHARS) for each in said) > _AT_ONCE
+        long = sum(min(len(each.query) + len(each.focus), MAX_QUERY_CHARS) for each in said) > AT_ONCE
         if long or self._encoder.stages[stage].offload:
             asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model, stage, strict=strict)
         else:
