@@ -1,11 +1,13 @@
 """What a model is offered: the measurement on a small catalogue, and the tables of it and of recall from a server."""
 
+import tomllib
 from typing import Any
 
 import pytest
 
 from benchmarks import __main__ as everything
-from benchmarks import offered, report
+from benchmarks import languages, offered, report
+from benchmarks.options import embedder_specs
 from benchmarks.report_offered import offered_table, wire_table
 from jazz_select import Flow, FlowRegistry
 
@@ -59,3 +61,10 @@ async def test_what_is_offered_is_counted_over_requests_that_have_a_right_flow()
         "asked": 1.0,
     }
     assert told["tokens p90"] >= told["tokens p50"] > 0
+
+
+def test_the_extra_brings_every_embedder_that_is_measured_by_default() -> None:
+    project = tomllib.loads((offered.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ours = next(each for each in project["optional-dependencies"]["bench"] if each.startswith("jazz-select["))
+    brought = {"static", *ours.partition("[")[2].rstrip("]").split(",")}
+    assert brought >= {*languages.EMBEDDERS, *embedder_specs(None, None)}
