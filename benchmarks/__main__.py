@@ -15,6 +15,7 @@ from benchmarks import (
     latency,
     load,
     names,
+    offered,
     peers,
     position,
     recall,
@@ -24,6 +25,7 @@ from benchmarks import (
     scope,
     sets,
     turn,
+    wire,
 )
 from benchmarks.options import DataFolder, ModelsFolder, Unclean
 
@@ -53,6 +55,8 @@ def main(
     languages.main(unclean=unclean)
     position.main(data, seeds=seeds, unclean=unclean)
     cascade.main(data, seeds=seeds, unclean=unclean)
+    offered.main(data, seeds=seeds, unclean=unclean)
+    wire.main(data, unclean=unclean)
     if not unclean:
         report.main(check=False)
 

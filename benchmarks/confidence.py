@@ -22,9 +22,9 @@ from benchmarks.options import (
     Embedders,
     ModelsFolder,
     Unclean,
-    both_embedders,
     data_folder,
     embedder_label,
+    embedder_specs,
     opened_book,
     parsed_seeds,
 )
@@ -175,7 +175,7 @@ def main(
     book = opened_book("confidence", KEY, look=unclean)
     calibration: dict[str, list[tuple[float, float]]] = {}
     coverage: dict[str, list[tuple[float, float]]] = {}
-    specs = both_embedders(embedder, models)
+    specs = embedder_specs(embedder, models)
     for spec in specs:
         for name, seed in product(SMALL_OF, parsed_seeds(seeds)):
             for row in small_rows(catalogue.load(name, folder, seed), spec):

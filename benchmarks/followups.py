@@ -216,7 +216,7 @@ def main(
     folder, console = data_folder(data), Console()
     written = yaml.safe_load(WRITTEN.read_text(encoding="utf-8"))
     book = opened_book("followups", KEY, look=unclean)
-    for spec in embedder_specs(embedder, models) if embedder or models else ["static", "minilm"]:
+    for spec in embedder_specs(embedder, models):
         found = asyncio.run(own(spec, written))
         for name in DATASETS:
             for seed in parsed_seeds(seeds):

@@ -82,7 +82,7 @@ class Index:
             self.embedder.replaying = False
         words = self.encoder.lexical.query(text) if leg == "bm25" else None
         sparse = words if self.model.terms is None else self.model.terms.weighed(words)
-        query = HybridQuery(agent_id=AGENT, dense=dense, sparse=sparse, limit=depth, depth=depth, rrf_k=10)
+        query = HybridQuery(agent_id=AGENT, dense=dense, sparse=sparse, depth=depth)
         if not query.arms:
             return []
         legs = (await self.store.search([query]))[0]

@@ -8,8 +8,6 @@ asked of the flows in `flows/`, which are in English.
 
 import asyncio
 from pathlib import Path
-from statistics import median
-from time import perf_counter
 from typing import Any
 
 import typer
@@ -17,8 +15,7 @@ import yaml
 from rich.console import Console
 
 from benchmarks import rows
-from benchmarks.followups import Asked, own_flows, shares
-from benchmarks.index import AGENT
+from benchmarks.followups import Asked, median_ms, own_flows, shares
 from benchmarks.options import Embedders, Unclean, embedder_label, opened_book
 
 WRITTEN = Path(__file__).parent / "data" / "languages.yaml"
@@ -33,13 +30,9 @@ async def measured(embedder: str, written: dict[str, Any]) -> list[rows.Row]:
         for language, told in written.items():
             asked = [Asked(said=said, gold=frozenset({flow})) for flow, said in told["requests"]]
             numbers = rows.rounded(await shares(memory, asked, "none"))
-            took: list[float] = []
-            for one in asked:
-                begun = perf_counter()
-                await memory.recall(one.said, AGENT)
-                took.append(1_000 * (perf_counter() - begun))
+            took = round(await median_ms(memory, asked), 3)
             row = {"language": language, "embedder": embedder_label(embedder), "requests": len(asked)}
-            found.append({**row, "numbers": numbers, "ms": round(median(took), 3)})
+            found.append({**row, "numbers": numbers, "ms": took})
     return found
 
 

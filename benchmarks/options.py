@@ -54,16 +54,11 @@ def data_folder(data: Path | None) -> Path:
 
 
 def embedder_specs(embedders: list[str] | None, models: Path | None) -> list[str]:
-    """The embedders asked for; else the two that come with the library, and every model in the models folder."""
+    """The embedders asked for; else the two that come in wheels, and every model in the models folder."""
     if embedders:
         return embedders
     folders = sorted(file.parent for file in models.glob("*/model.onnx")) if models else []
     return ["static", "minilm", *(f"fastembed:{folder.name}@{folder}" for folder in folders)]
-
-
-def both_embedders(embedders: list[str] | None, models: Path | None) -> list[str]:
-    """The embedders asked for; else the two that come in wheels, and every model in the models folder."""
-    return embedders or ["static", "minilm", *embedder_specs(None, models)[1:]]
 
 
 def embedder_label(spec: str) -> str:

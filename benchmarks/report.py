@@ -10,7 +10,16 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import report_bounds, report_names, report_people, report_routing, report_sureness, report_turn, rows
+from benchmarks import (
+    report_bounds,
+    report_names,
+    report_offered,
+    report_people,
+    report_routing,
+    report_sureness,
+    report_turn,
+    rows,
+)
 from benchmarks.metrics import mean
 from benchmarks.tables import by, markdown, mean_of, percent
 
@@ -198,6 +207,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "followups-provenance": ("followups", provenance),
     "languages": ("languages", report_people.languages_table),
     "languages-provenance": ("languages", provenance),
+    "offered": ("offered", report_offered.offered_table),
+    "offered-provenance": ("offered", provenance),
+    "wire": ("wire", report_offered.wire_table),
+    "wire-provenance": ("wire", provenance),
     "scale": ("scale", report_sureness.scale_table),
     "load": ("load", load_table),
     "stage": ("load", stage_table),

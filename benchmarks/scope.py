@@ -23,9 +23,9 @@ from benchmarks.options import (
     Embedders,
     ModelsFolder,
     Unclean,
-    both_embedders,
     data_folder,
     embedder_label,
+    embedder_specs,
     opened_book,
     parsed_seeds,
 )
@@ -160,7 +160,7 @@ def main(
     """Measure scope, and store the rows."""
     folder, console = data_folder(data), Console()
     book = opened_book("scope", KEY, look=unclean)
-    for spec in both_embedders(embedder, models):
+    for spec in embedder_specs(embedder, models):
         for name in DATASETS:
             for seed in parsed_seeds(seeds):
                 for dataset in asked(catalogue.load(name, folder, seed), folder):

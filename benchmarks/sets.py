@@ -16,9 +16,9 @@ from benchmarks.options import (
     Embedders,
     ModelsFolder,
     Unclean,
-    both_embedders,
     data_folder,
     embedder_label,
+    embedder_specs,
     opened_book,
     parsed_seeds,
 )
@@ -81,7 +81,7 @@ def main(
     """Measure candidate sets, and store the rows."""
     folder, console = data_folder(data), Console()
     book = opened_book("sets", KEY, look=unclean)
-    for spec in both_embedders(embedder, models):
+    for spec in embedder_specs(embedder, models):
         for name in DATASETS:
             for seed in parsed_seeds(seeds):
                 found = asyncio.run(measured(catalogue.load(name, folder, seed), spec, limit))

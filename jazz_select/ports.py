@@ -161,11 +161,8 @@ class HybridQuery:
     agent_id: str
     dense: Sequence[float] | None
     sparse: SparseVector | None
-    limit: int
-    """How many flows the caller means to keep: their payloads are worth sending along."""
     depth: int
     """How many hits each arm returns."""
-    rrf_k: int
     exclude: tuple[str, ...] = ()
     of_second: bool = False
     """Whether `dense` is compared with the flows' `second` vectors."""

@@ -29,6 +29,12 @@ def _flow_id(name: str) -> str:
     return str(uuid5(NAMESPACE_DNS, name))
 
 
+LEAST_COVERAGE, MOST_COVERAGE = 0.5, 0.999
+"""What `coverage` may be, with which `top_k="auto"` chooses how many candidates there are."""
+UNSIZED = 8
+"""How many there are where recall cannot tell how many are needed."""
+
+
 class Tier(StrEnum):
     """How free a decision was."""
 

@@ -24,8 +24,8 @@ _ASKING = re.compile(
 )
 _END = re.compile(r"(?<=[.!?;]) |(?<=[。！？；])")
 """Of text in which no two blanks stand together."""
-_AT_ONCE = 4_000
-"""Characters that are cut into sentences where the caller waits; more in a thread."""
+AT_ONCE = 4_000
+"""Characters that are read where the caller waits; more go to a thread, so that they hold up nobody else."""
 _SHORTEST, _LONGEST = 12, 200
 """Characters of a sentence: what is shorter joins the next, and what is longer is cut between words."""
 
@@ -88,7 +88,7 @@ class SentenceReader:
         """The same with what the long request asks for alone; as it is where no flow has any word of it."""
         whole = said.own
         read = partial(self._asked, whole[:MAX_QUERY_CHARS], agent_id, exclude, terms)
-        asked = await in_thread(read) if len(whole) > _AT_ONCE else read()
+        asked = await in_thread(read) if len(whole) > AT_ONCE else read()
         found = iter(await self._store.search([query for _, query in asked if query.arms]))
         weights = [_weight(text, query, next(found).bm25.values() if query.arms else ()) for text, query in asked]
         kept = " ".join(_best([text for text, _ in asked], weights))
@@ -113,9 +113,7 @@ class SentenceReader:
                     agent_id=agent_id,
                     dense=None,
                     sparse=words if terms is None else terms.weighed(words),
-                    limit=1,
                     depth=1,
-                    rrf_k=1,
                     exclude=tuple(exclude),
                 ),
             )

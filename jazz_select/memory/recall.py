@@ -11,12 +11,12 @@ from jazz_select.errors import ConfigError, EmbeddingError
 from jazz_select.memory.denials import DENYING, MEANT_WEIGHT, meant
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, folded_alias, printable
 from jazz_select.memory.engines.points import fault_at
-from jazz_select.memory.fit.model import MOST_SIZED, REFERENCE_K, UNSIZED, Evidence, RecallModel
+from jazz_select.memory.fit.model import MOST_SIZED, REFERENCE_K, Evidence, RecallModel
 from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores
-from jazz_select.memory.long_requests import LONG, Said, SentenceReader
+from jazz_select.memory.long_requests import AT_ONCE, LONG, Said, SentenceReader
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
-from jazz_select.values import Candidate, RecallResult
+from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, UNSIZED, Candidate, RecallResult
 
 _JOINT = re.compile(
     r"(?<=[.!?;。！？；]) ?(?=\S)"
@@ -35,19 +35,14 @@ CLAUSE_WEIGHT = 0.25
 EVEN = 0.5
 """Clarity from which on a request is judged by itself, and below which by its context."""
 _log = logging.getLogger(__name__)
-_SLACK = 5
-"""More payloads are asked for than returned: fused here, another flow may come out on top than in the engine."""
 _MAX_COUNT = 1 << 31
 COVERAGE = 0.98
 """The share of requests whose candidates hold the right flow, where recall is to find out how many that takes."""
-_LEAST, _MOST = 0.5, 0.999
 _CLEAR_CLAUSE = 3
 """A clause that more flows may answer asks for nothing by itself, and brings its first one alone."""
 _FAULTS_TOLD = 3
 _BATCH = 64
 """Requests that one round trip holds."""
-_AT_ONCE = 4_000
-"""Characters that are read where the caller waits; more go to a thread, so that they hold up nobody else."""
 
 
 def clauses(text: str) -> tuple[str, ...]:
@@ -141,16 +136,16 @@ async def fused_candidates(
 ) -> FusedCandidates:
     """What the store found for each of `asked.texts`, fused, and read by the model."""
     query, whole = queries[0], found[0]
-    each_scored = [soft_scores(legs, model.scales, query.rrf_k) for legs in found]
+    each_scored = [soft_scores(legs, model.scales, scope.rrf_k) for legs in found]
     scores = _said(each_scored, asked)
-    evidence = _evidence(model, query, whole, each_scored[0])
+    evidence = _evidence(model, query, whole, each_scored[0], scope.rrf_k)
     if asked.widened:
         nearest = max(whole.dense.values(), default=0.0)
         clear = clarity(nearest=nearest, hollow=asked.hollow, content_words=asked.content_words)
         scores = mixed(scores, each_scored[-1], clear)
         if clear < EVEN:
             query, whole = queries[-1], found[-1]
-            evidence = _evidence(model, query, whole, each_scored[-1])
+            evidence = _evidence(model, query, whole, each_scored[-1], scope.rrf_k)
     named = _named(store, model, query, asked.request)
     fused, read = await _readable(store, query.agent_id, scores, whole, named, scope.top_k)
     candidates = [
@@ -189,7 +184,7 @@ def _sized(model: RecallModel, parts: Sequence[tuple[HybridQuery, Legs]], covera
     needed: dict[Key, None] = {}
     for number, (query, legs) in enumerate(parts):
         scores = soft_scores(legs, model.scales, REFERENCE_K)
-        evidence = _evidence(model, query, legs, scores)
+        evidence = _evidence(model, query, legs, scores, REFERENCE_K)
         best = [each.key for each in ranked(scores, legs, MOST_SIZED)]
         chances = [model.confidence(evidence.candidate(key)) for key in best]
         size = model.sets.size(chances, coverage)
@@ -229,8 +224,9 @@ async def _readable(
         wanted += top_k - len(kept)
 
 
-def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mapping[Key, float]) -> Evidence:
-    at_reference = scores if query.rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
+def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mapping[Key, float], rrf_k: int) -> Evidence:
+    """What these legs say, whose scores were fused with `rrf_k`."""
+    at_reference = scores if rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
     return Evidence(legs, at_reference, len(query.sparse.indices) if query.sparse else 0, model.usual)
 
 
@@ -339,8 +335,9 @@ class RecallScope:
             if not _is_count(value):
                 msg = f"{name} must be a whole number of at least 1{other}, not {value!r:.80}"
                 raise ConfigError(msg)
-        if not _is_number(coverage) or not _LEAST <= coverage <= _MOST:
-            msg = f"coverage must be a number from {_LEAST:g} to {_MOST:g}, such as .98, not {coverage!r:.80}"
+        if not _is_number(coverage) or not LEAST_COVERAGE <= coverage <= MOST_COVERAGE:
+            bounds = f"{LEAST_COVERAGE:g} to {MOST_COVERAGE:g}"
+            msg = f"coverage must be a number from {bounds}, such as .98, not {coverage!r:.80}"
             raise ConfigError(msg)
         return cls(
             agent_id=agent_id,
@@ -411,7 +408,7 @@ class Retriever:
         """
         if not said:
             return []
-        long = sum(min(len(each.query) + len(each.focus), MAX_QUERY_CHARS) for each in said) > _AT_ONCE
+        long = sum(min(len(each.query) + len(each.focus), MAX_QUERY_CHARS) for each in said) > AT_ONCE
         if long or self._encoder.stages[stage].offload:
             asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model, stage, strict=strict)
         else:
@@ -477,9 +474,7 @@ class Retriever:
             agent_id=scope.agent_id,
             dense=None if vector is None else model.aim(vector),
             sparse=words if model.terms is None else model.terms.weighed(words),
-            limit=scope.top_k + _SLACK,
             depth=max(ARM_DEPTH, 2 * scope.top_k),
-            rrf_k=scope.rrf_k,
             exclude=scope.exclude,
             of_second=stage > 0,
         )

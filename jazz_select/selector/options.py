@@ -5,13 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypedDict, TypeGuard, cast
 
 from jazz_select.errors import ConfigError
+from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE
 
 MOST_EXAMPLES = 3
 """Of each candidate: three gave a model nearly all that more would."""
 AUTO: Final = "auto"
-LEAST_COVERAGE, MOST_COVERAGE = 0.5, 0.999
-UNSIZED = 8
-"""Candidates where their number is left to a memory that cannot tell."""
 TopK = int | Literal["auto"]
 """How many candidates are recalled: so many, or as few as hold the right one with a wished probability."""
 

@@ -11,12 +11,12 @@ from jazz_select.errors import EmbeddingError, StoreError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory
 from jazz_select.selector.availability import Availability, Unavailable
-from jazz_select.selector.options import AUTO, UNSIZED, TopK
+from jazz_select.selector.options import AUTO, TopK
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import note_recall
 from jazz_select.telemetry import span
 from jazz_select.text import clean
-from jazz_select.values import Candidate
+from jazz_select.values import UNSIZED, Candidate
 
 _log = logging.getLogger(__name__)
 _READ = 8_000

@@ -21,9 +21,7 @@ def _query(
     dense: tuple[float, float] | None, *words: int, agent_id: str = "a", depth: int = 10, exclude: tuple[str, ...] = ()
 ) -> HybridQuery:
     sparse = SparseVector(indices=words, values=(1.0,) * len(words)) if words else None
-    return HybridQuery(
-        agent_id=agent_id, dense=dense, sparse=sparse, limit=depth, depth=depth, rrf_k=10, exclude=exclude
-    )
+    return HybridQuery(agent_id=agent_id, dense=dense, sparse=sparse, depth=depth, exclude=exclude)
 
 
 async def _ask(store: FlowStore, query: HybridQuery) -> Legs:

@@ -79,8 +79,8 @@ def fit(
 
     Nothing but the catalogue goes in. Each example is asked as a request while its flow does without
     it (leave one out). From the answers come: the width and weight of each arm, P(right) by logistic regression on
-    the leads of the candidates, and P(in scope) by comparing those answers with the ones that the same requests get
-    when their flow and its neighbours are left out: a request from outside is seldom a near miss of something inside.
+    the leads of the candidates, P(in scope) by comparing those answers with the ones that the same requests get when
+    their flow is left out, and when its neighbourhood is, and how many candidates hold the right one.
     Requests are aimed by the inverse of the scatter within flows, as linear
     discriminant analysis does: directions in which requests for one and the same flow differ tell little about which
     flow is meant. From there the aim is sharpened until the examples lie nearer to their own flows than to others.

@@ -152,8 +152,6 @@ MOST_SIZED = 10
 """Candidates that a set of a wished coverage has at most."""
 NOT_FOUND = 1e9
 """More doubt than there can be."""
-UNSIZED = 8
-"""Candidates where nothing is known of how many are needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,9 @@ from rich.progress import Progress
 
 from benchmarks import options, recall
 from benchmarks.datasets.base import Dataset, Entry, Request
-from benchmarks.index import RememberingEmbedder, described, indexed
+from benchmarks.engine import BareEngine
+from benchmarks.index import AGENT, RememberingEmbedder, described, indexed, registry_of
+from jazz_select.ports import HybridQuery
 from jazz_select.testing import HashEmbedder
 
 PETS = Dataset(
@@ -41,6 +43,20 @@ async def test_legs_are_measured_on_their_own() -> None:
     assert row["bm25"]["R@1"] == 1.0
     assert (row["embedder"], row["seed"], row["data"], row["flows"], row["requests"]) == ("fastembed:x", 7, "f00", 3, 2)
     assert row["recall_ms"]["p99"] >= row["recall_ms"]["p50"] > 0
+
+
+async def test_the_bare_engine_scores_words_as_that_of_recall_does(tmp_path: Path) -> None:
+    async with indexed(PETS.flows, "static") as index:
+        cards = [flow.card() for flow in registry_of(PETS.flows).values()]
+        points = index.encoder.points(AGENT, cards, index.encoder.rows(cards))
+        engine = BareEngine(tmp_path / "bare", points, depth=3)
+        words = index.encoder.lexical.query("the dog wants to go for a walk")
+        assert words is not None
+        _, found = engine.ask_words(list(points[0].dense or ()), words)
+        query = HybridQuery(agent_id=AGENT, dense=None, sparse=words, depth=3)
+        (legs,) = await index.store.search([query])
+        assert sorted(hit.score for hit in found) == pytest.approx(sorted(legs.bm25.values()))
+        engine.close()
 
 
 def test_only_a_replay_comes_from_memory() -> None:

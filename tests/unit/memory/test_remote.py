@@ -22,7 +22,7 @@ POINT = FlowPoint(
     sparse=SparseVector(indices=(1,), values=(1.0,)),
     payload={"flow_id": "one"},
 )
-QUERY = HybridQuery(agent_id="a", dense=(1.0, 0.0), sparse=None, limit=1, depth=1, rrf_k=10)
+QUERY = HybridQuery(agent_id="a", dense=(1.0, 0.0), sparse=None, depth=1)
 
 
 async def test_a_collection_that_somebody_removed_is_empty_and_made_again() -> None:

@@ -46,7 +46,7 @@ async def test_another_agents_first_write_during_a_search_is_never_seen(
         return asked(self, queries, **options)
 
     monkeypatch.setattr(Shard, "_search", interrupted)
-    query = HybridQuery(agent_id="a", dense=(1.0, 0.0), sparse=None, limit=5, depth=5, rrf_k=10)
+    query = HybridQuery(agent_id="a", dense=(1.0, 0.0), sparse=None, depth=5)
     (legs,) = await store.search([query])
     assert list(legs.dense) == [store.key("a", "flow of a")]
     assert searches == 2, "the unfiltered answer was thrown away"
