@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import islice
 from unicodedata import combining, normalize
 
 _LONGEST_ERROR = 500
@@ -162,7 +163,7 @@ def at_word_with_parameters(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     about, mark, told = text.rpartition(_PARAMETERS)
-    starts = [(each.start(1), each.end(1)) for each in _PARAMETER.finditer(told)] if mark else []
+    starts = [(each.start(1), each.end(1)) for each in islice(_PARAMETER.finditer(told), limit)] if mark else []
     if not starts or starts[0][0]:
         return at_word(text, limit)
     ends = [*(start - len(_BETWEEN) for start, _ in starts[1:]), len(told)]

@@ -49,7 +49,7 @@ class StagedRetriever(Retriever):
         Where the second fails, what the first found stands, with a note.
         """
         first, second = _names([stage.identity for stage in self._encoder.stages])
-        results, why = [RecallResult() for _ in said], f"{first} is not calibrated"
+        results, why, degraded = [RecallResult() for _ in said], f"{first} is not calibrated", ()
         if model.sure is not None:
             try:
                 results = await self._some(said, scope, model, strict=True)
@@ -57,6 +57,7 @@ class StagedRetriever(Retriever):
             except EmbeddingError as error:
                 _log.warning("embedder=<%s>, error=<%s> | the second answers all", error.embedder, error.problem)
                 why = f"{first} failed"
+                degraded = (f"recall without {first}: {error}",)
         for result in results:
             result.stage, result.why = first, why or _told(first, result, model.sure or 0.0)
         left = [place for place, result in enumerate(results) if why or not _passes(result, model.sure)]
@@ -73,6 +74,7 @@ class StagedRetriever(Retriever):
             return results
         for place, result in zip(left, read, strict=True):
             result.stage, result.why = second, results[place].why
+            result.notes = (*result.notes, *degraded)
             results[place] = result
         return results
 

@@ -246,7 +246,7 @@ class TermCounts:
             np.frombuffer(b64decode(note[each], validate=True), dtype="<u4").astype(np.uint32)
             for each in ("terms", "counts")
         )
-        if type(flows) is not int or flows < 0 or len(terms) != len(counts) or len(terms) > _NOTED_TERMS:
+        if type(flows) is not int or not 0 <= flows < _TOKENS or len(terms) != len(counts) or len(terms) > _NOTED_TERMS:
             msg = "sizes of the counts of terms"
             raise ValueError(msg)
         if (terms[1:] <= terms[:-1]).any() or (counts > flows).any() or not counts.all():

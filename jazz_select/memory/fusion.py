@@ -1,11 +1,14 @@
 """Two lists into one, by reciprocal rank that knows how far apart the ranks are. Pure."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 from jazz_select.ports import Key, Legs
 
 _TINY = 1e-9
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,15 @@ class Fused:
     score: float
     ranks: Mapping[str, int]
     scores: Mapping[str, float]
+
+
+def with_numbers(legs: Legs) -> Legs:
+    """Without what scored no number: weights that others wrote may be so large that an engine's sums overflow."""
+    if isfinite(sum(legs.dense.values()) + sum(legs.bm25.values())):
+        return legs
+    _log.warning("flows of the index have scores that are no numbers, so passed over")
+    dense, bm25 = ({key: score for key, score in leg.items() if isfinite(score)} for leg in (legs.dense, legs.bm25))
+    return Legs(dense=dense, bm25=bm25, payloads=legs.payloads)
 
 
 def soft_scores(legs: Legs, scales: Mapping[str, ArmScale], rrf_k: int) -> dict[Key, float]:

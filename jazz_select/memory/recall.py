@@ -13,7 +13,7 @@ from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, folded
 from jazz_select.memory.engines.points import fault_at
 from jazz_select.memory.fit.model import MOST_SIZED, REFERENCE_K, Evidence, RecallModel
 from jazz_select.memory.followups import HollowTexts, clarity
-from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores
+from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores, with_numbers
 from jazz_select.memory.long_requests import AT_ONCE, LONG, Said, SentenceReader
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, UNSIZED, Candidate, RecallResult
@@ -253,7 +253,7 @@ async def _payloads(
 ) -> dict[Key, Mapping[str, Any]]:
     missing = [key for key in keys if key not in known]
     fetched = await store.retrieve(missing) if missing else {}
-    return {key: known.get(key) or fetched[key] for key in keys if key in known or key in fetched}
+    return {key: known[key] if key in known else fetched[key] for key in keys if key in known or key in fetched}
 
 
 def _passed_over(faults: Sequence[str]) -> str:
@@ -329,8 +329,8 @@ class RecallScope:
         Raises:
             ConfigError: A count is no whole number of at least 1, or `coverage` is no probability that can be held.
         """
-        auto = top_k == "auto"
-        count = MOST_SIZED if top_k == "auto" else top_k
+        auto = isinstance(top_k, str) and top_k == "auto"
+        count: Any = MOST_SIZED if auto else top_k
         for name, value, other in (("top_k", count, ', or "auto"'), ("rrf_k", rrf_k, "")):
             if not _is_count(value):
                 msg = f"{name} must be a whole number of at least 1{other}, not {value!r:.80}"
@@ -341,8 +341,8 @@ class RecallScope:
             raise ConfigError(msg)
         return cls(
             agent_id=agent_id,
-            top_k=count,
-            rrf_k=rrf_k,
+            top_k=int(count),
+            rrf_k=int(rrf_k),
             exclude=tuple(exclude),
             coverage=float(coverage) if auto else None,
         )
@@ -382,6 +382,7 @@ class Retriever:
         found: list[RecallResult] = []
         for start in range(0, len(said), _BATCH):
             found += await self._batch(said[start : start + _BATCH], scope, model)
+            await asyncio.sleep(0)  # an engine in this process answers at once, and others wait too
         return found
 
     async def _short(self, said: Said, scope: RecallScope, model: RecallModel) -> Said:
@@ -414,7 +415,7 @@ class Retriever:
         else:
             asked, queries, degraded = self._read(said, scope, model, stage, strict=strict)
         flat = [query for group in queries if any(each.arms for each in group) for query in group]
-        legs = iter(await self._store.search(flat) if flat else ())
+        legs = map(with_numbers, await self._store.search(flat) if flat else ())
         results: list[RecallResult] = []
         for each, group in zip(asked, queries, strict=True):
             notes = (*each.notes, *degraded)

@@ -117,12 +117,16 @@ class Thresholds:
         """Is it too unlikely that anything fits?"""
         return self.abstain_below is not None and in_scope is not None and in_scope < self.abstain_below
 
-    def is_sure(self, candidates: Sequence[Candidate], live: Container[str]) -> bool:
-        """Is the top candidate so likely right that no model need be asked? Never of one that cannot run."""
+    def is_sure(self, candidates: Sequence[Candidate], live: Container[str], *, in_scope: float | None = None) -> bool:
+        """Is the top candidate so likely right that no model need be asked? Never of one that cannot run.
+
+        `in_scope` is P(any flow is right), where it counts: confidence says which flow is right if any is.
+        """
         if self.skip_llm_above is None or not candidates or candidates[0].flow_id not in live:
             return False
         confidence = candidates[0].confidence
-        return confidence is not None and confidence >= self.skip_llm_above
+        known = confidence is not None and confidence >= self.skip_llm_above
+        return known and (in_scope is None or in_scope >= self.skip_llm_above)
 
     def ambiguous(self, candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
         """The candidates about as likely as the top one, where there are at least two."""

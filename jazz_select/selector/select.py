@@ -91,7 +91,7 @@ class FlowSelector:
                 included; None for as long as it likes.
             fallback_candidates: Metadata dicts to choose from while the memory cannot answer.
             skip_llm_above: Do without the model where recall's confidence in its top candidate is at least this, such
-                as .98 (reason `confident`).
+                as .98 (reason `confident`); with `on_empty="none"` P(some flow is right) has to be as high.
             abstain_below: Choose nothing where P(some flow is right) is below this, such as .3 (reason `none`).
             ambiguous_within: Report candidates whose confidence is this close to the top one's as
                 `decision.ambiguous`, so that an agent can ask which is meant.
@@ -288,7 +288,9 @@ class FlowSelector:
         if self._model is None or (len(candidates) <= 1 and not self._doubted(narrowed)):
             reason = Reason.SEMANTIC if len(candidates) > 1 else Reason.SINGLE
             return Choice(verdict=top(candidates, self._registry, reason), notes=notes)
-        if known.is_sure(candidates, self._registry):
+        # A model that is believed when it says "none" is left out only where recall knows that some flow is right.
+        in_scope = narrowed.in_scope if self._on_empty == "none" else None
+        if known.is_sure(candidates, self._registry, in_scope=in_scope):
             return Choice(verdict=top(candidates, self._registry, Reason.CONFIDENT), notes=notes)
         choice = await self._model.choose(request, candidates)
         return replace(choice, notes=(*notes, *choice.notes))

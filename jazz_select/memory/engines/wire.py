@@ -13,6 +13,7 @@ from qdrant_client import grpc as qg
 
 from jazz_select.memory.engines.points import AGENT, DENSE, SECOND, SPARSE, key_of, point_id, point_key
 from jazz_select.ports import HybridQuery, Key, Legs
+from jazz_select.text import describe_error
 
 _log = logging.getLogger(__name__)
 REST_PORT, GRPC_PORT = 6333, 6334
@@ -93,8 +94,8 @@ class Wire:
                 answer = await ask.CollectionExists(request, timeout=_PROBE_S, metadata=self._metadata)
                 self._works = bool(answer.result.exists)
                 why = "" if self._works else "another server answers there"
-            except grpc.aio.AioRpcError as error:
-                self._works, why = False, problem(error)
+            except Exception as error:  # noqa: BLE001 - anything may listen there, and answer anything
+                self._works, why = False, problem(error) or describe_error(error)
             if not self._works:
                 _log.info("grpc=<%s:%s>, reason=<%s> | the server is asked over REST", self._target, self._port, why)
         return self._works
@@ -167,12 +168,11 @@ def to_protobuf(collection: str, query: HybridQuery, *, payloads: bool) -> Itera
 
 
 def to_payload(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A payload as JSON.
-
-    Raises:
-        ValueError: It is nested deeper than anything that was written here.
-    """
-    return {name: _value(fields[name], _DEEPEST) for name in fields}
+    """A payload as JSON; empty, as of no flow, where it is nested deeper than anything that was written here."""
+    try:
+        return {name: _value(fields[name], _DEEPEST) for name in fields}
+    except ValueError:
+        return {}
 
 
 def _value(value: Any, depth: int) -> Any:

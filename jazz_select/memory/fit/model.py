@@ -5,7 +5,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
-from math import ceil, exp, fsum, isfinite, log, log1p, sqrt
+from math import ceil, exp, fsum, log, log1p, sqrt
 from typing import Any, cast
 
 import numpy as np
@@ -24,6 +24,9 @@ Matrix = npt.NDArray[np.float64]
 _TINY = 1e-9
 _LONGEST_COSINE = 1.1
 """With what rounding may add."""
+_LARGEST, _LARGEST_ENTRY, _MOST_SIZES = 1e15, 1e6, 1 << 20
+"""Of the numbers of a note, those of its matrix, and how many answers it has of sets: a fit gives no such, and what is
+made of larger ones overflows."""
 DEFAULT_SCALES: Mapping[str, ArmScale] = {
     "dense": ArmScale(width=0.035, weight=1.0),
     "bm25": ArmScale(width=0.135, weight=0.6),
@@ -114,7 +117,7 @@ class Evidence:
             0.0 if top is None else self._legs.dense.get(top, self._floor) - self._usual.at(top),
             0.0 if top is None else self._legs.bm25.get(top, 0.0) / self._terms,
             0.0 if nearest is None else self._legs.bm25.get(nearest, 0.0) / self._top_bm25,
-            log1p(words),
+            log1p(max(words, 0.0)),
             min(best, self._usual.low),
         )
 
@@ -280,6 +283,7 @@ class RecallModel:
         _must(flows is None or (type(flows) is list and all(type(each) is str for each in flows)), "flows")
         known = None if flows is None else frozenset(flows)
         second = None if note.get("second") is None else cls._read(note["second"], second_dim)
+        _must(second is None or second.second is None, "second")
         sure = note.get("sure")
         _must(sure is None or 0 <= _finite(sure) <= 1, "sure")
         terms = None if note["terms"] is None else TermCounts.from_note(note["terms"])
@@ -308,7 +312,7 @@ def _unpacked(packed: Mapping[str, Any], dim: int | None) -> Vectors:
     side = packed["shape"][0]
     _must(packed["shape"] == [side, side] and dim in {None, side}, "transform")
     flat = np.frombuffer(b64decode(packed["data"]), dtype="<f4")
-    _must(bool(np.isfinite(flat).all()), "transform")
+    _must(bool((np.abs(flat) <= _LARGEST_ENTRY).all()), "transform")
     return flat.reshape(side, side).astype(np.float32)
 
 
@@ -318,7 +322,7 @@ def _must(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
 
 
 def _finite(number: Any) -> float:
-    _must(isinstance(number, int | float) and isfinite(number), "a number")
+    _must(isinstance(number, int | float) and abs(number) <= _LARGEST, "a number")
     return float(number)
 
 
@@ -342,6 +346,7 @@ def _logistic(numbers: list[float] | None, features: int) -> Logistic | None:
 def _sets(strangeness: list[float] | None) -> Sets | None:
     if strangeness is None:
         return None
+    _must(len(strangeness) <= _MOST_SIZES, "sets")
     read = tuple(map(_finite, strangeness))
     _must(bool(read) and all(before <= after for before, after in pairwise(read)), "sets")
     return Sets(strangeness=read)

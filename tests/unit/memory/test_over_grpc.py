@@ -4,8 +4,10 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
+from typing import Any
 
 import grpc
 import pytest
@@ -120,6 +122,29 @@ async def test_where_no_grpc_answers_the_server_is_asked_over_rest(
     assert server.asked["REST POST query batch"] == 3
     assert sum("asked over REST" in each.message for each in caplog.records) == 1
     assert other.asked["gRPC CollectionExists"] == (1 if answers == "another server" else 0)
+
+
+def _garbage(*_: object) -> bytes:
+    return b"\xff\xff\xff"
+
+
+class _Garbage(grpc.GenericRpcHandler):
+    def service(self, handler_call_details: object) -> Any:
+        api: Any = grpc  # its types are not published
+        return api.unary_unary_rpc_method_handler(_garbage)
+
+
+async def test_where_garbage_answers_the_server_is_asked_over_rest(server: LoopbackQdrant) -> None:
+    other = grpc.server(ThreadPoolExecutor(1), handlers=[_Garbage()])
+    port = other.add_insecure_port("127.0.0.1:0")
+    other.start()
+    try:
+        async with await _opened(server, port=port) as memory:
+            await memory.sync("support", CARDS)
+            assert (await memory.recall(REQUEST, "support"))[0]["flow_name"] == CARDS[0].name
+    finally:
+        other.stop(grace=None).wait()
+    assert server.asked["REST POST query batch"] == 1
 
 
 @pytest.mark.parametrize(("key", "works"), [(KEY, True), ("another", False)], ids=["right", "wrong"])

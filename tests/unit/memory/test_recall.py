@@ -1,5 +1,7 @@
 """Recall: what comes back, in which order, with which facts, for any request."""
 
+from typing import Any
+
 import pytest
 
 from jazz_select import ProceduralMemory
@@ -116,6 +118,12 @@ async def test_recall_goes_on_by_words_when_the_embedder_fails(place: Place, cap
     assert set(found[0]["ranks"]) == {"bm25"}
     assert any("BM25 alone" in note for note in found.notes)
     assert "BM25 alone" in caplog.text
+
+
+async def test_a_whole_number_may_be_written_as_a_float(memory: ProceduralMemory) -> None:
+    await memory.sync("a", CARDS)
+    whole: Any = 2.0
+    assert len(await memory.recall("please", "a", top_k=whole, rrf_k=whole)) == 2
 
 
 @pytest.mark.parametrize(("top_k", "rrf_k"), [(0, 10), (-1, 10), (3, 0)])

@@ -2,10 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as qm
@@ -13,8 +16,9 @@ from qdrant_client import models as qm
 from jazz_select import FlowSelector, ProceduralMemory
 from jazz_select.errors import ConfigError, StoreError
 from jazz_select.memory.encoder import Encoder, Lexical
-from jazz_select.memory.engines.points import note_key, point_key
+from jazz_select.memory.engines.points import SPARSE, note_key, point_key
 from jazz_select.memory.engines.remote import RemoteStore
+from jazz_select.ports import HybridQuery, Legs, Vectors
 from jazz_select.testing import HashEmbedder
 from tests.unit.memory.cards import CARDS, card
 from tests.unit.selector.shop import shop
@@ -145,6 +149,10 @@ async def test_what_is_no_flow_is_removed_by_a_sync(shared: Shared, point: int |
     assert not await shared.client.retrieve(await shared.collection(), ids=[point])
 
 
+def _packed(matrix: Vectors) -> Payload:
+    return {"shape": [*matrix.shape], "data": b64encode(matrix.tobytes()).decode()}
+
+
 NOTES: dict[str, Callable[[Payload], Any]] = {
     "empty": lambda _: {},
     "no mapping": lambda _: ["version", 3],
@@ -173,7 +181,47 @@ NOTES: dict[str, Callable[[Payload], Any]] = {
     "a number of flows": _with(flows=7),
     "numbers for flows": _with(flows=[1, 2]),
     "a number for a caveat": _with(caveat=0),
+    "weights whose sum overflows": _with(confidence=[1e308] * 8),
+    "weights of both signs that overflow": _with(scope=[0.0, *[1e308, -1e308] * 3]),
+    "more flows than a float holds": lambda note: {**note, "terms": {**note["terms"], "flows": 10**400}},
+    "a transform of huge numbers": _with(transform=_packed(np.full((256, 256), 3e38, dtype=np.float32))),
+    "a second of a second": lambda note: {**note, "second": {**note, "second": note}},
+    "sizes of sets without end": _with(sets=[0.0] * (1 << 20 | 1)),
 }
+
+
+class _Silent(RemoteStore):
+    """Answers without any payload."""
+
+    async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
+        found = await super().search(queries)
+        nothing: Payload = {}
+        return [replace(legs, payloads=dict.fromkeys((*legs.dense, *legs.bm25), nothing)) for legs in found]
+
+
+async def test_hits_without_a_payload_are_passed_over(shared: Shared) -> None:
+    memory = ProceduralMemory(_Silent(shared.client, shared.encoder.layout), shared.encoder)
+    found = await memory.recall(REQUEST, "a")
+    assert not found
+    assert any("its flow_id is missing" in note for note in found.notes)
+
+
+@pytest.mark.spec("005.17")
+@pytest.mark.parametrize("weight", [-1e6, float("inf"), float("-inf")])
+@pytest.mark.parametrize("top_k", [3, "auto"])
+async def test_words_that_others_weigh_break_no_recall(
+    weight: float, top_k: int | Literal["auto"], shared: Shared
+) -> None:
+    terms = shared.encoder.lexical.query("a word that nobody else has: xylophone")
+    assert terms is not None
+    words = qm.SparseVector(indices=[*terms.indices], values=[weight] * len(terms.indices))
+    for flow in FLOWS:
+        given = qm.PointVectors(id=point_key("a", flow.id), vector={SPARSE: words})
+        await shared.client.update_vectors(await shared.collection(), points=[given])
+    found = await shared.memory().recall("a word that nobody else has: xylophone", "a", top_k)
+    assert all(0.0 <= each["confidence"] <= 1.0 for each in found)
+    assert found.in_scope is not None
+    assert 0.0 <= found.in_scope <= 1.0
 
 
 @pytest.mark.spec("005.17")

@@ -16,6 +16,7 @@ from jazz_select.selector.prompt import SYSTEM_PROMPT, Prompt, build_prompt
 from jazz_select.selector.reply import read_reply
 from jazz_select.text import at_word, at_word_with_parameters, with_parameters
 from jazz_select.values import Candidate, Message, flow_id
+from tests.unit.test_bounds import steps
 from tests.vectors import EMBEDDER, NEEDS_STATIC
 
 ROOT = Path(__file__).parents[3]
@@ -236,6 +237,13 @@ def test_what_is_said_of_parameters_gives_way_before_what_the_tool_does() -> Non
     text = with_parameters("Looks a parcel up.", [("number", "as printed on the label " * 10), ("carrier", "which")])
     assert at_word_with_parameters(text, 60) == "Looks a parcel up. Parameters: number; carrier"
     assert at_word_with_parameters("No parameters: in this one; nor here " * 3, 20) == "No parameters: in […]"
+
+
+def test_no_more_parameters_are_read_than_have_room() -> None:
+    parameters = with_parameters("", [("a", "")] * 500_000)
+    with steps() as called:
+        assert at_word_with_parameters(parameters, 60).endswith("[…]")
+    assert sum(called.values()) < 2_000
 
 
 def test_a_bare_tool_keeps_the_names_of_its_parameters_in_a_small_budget() -> None:

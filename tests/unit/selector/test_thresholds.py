@@ -44,6 +44,16 @@ async def test_the_model_is_asked_where_recall_is_not_sure(confidence: float | N
     assert len(model.calls) == 1
 
 
+@pytest.mark.spec("006.5")
+@pytest.mark.parametrize(("in_scope", "asked"), [(0.75, 1), (0.99, 0), (None, 0)])
+async def test_a_model_that_is_believed_is_asked_where_perhaps_no_flow_is_right(
+    in_scope: float | None, asked: int
+) -> None:
+    model = ScriptedModel("[]")
+    await _selector(_Sure(0.99, in_scope), model, skip_llm_above=0.98, on_empty="none").select("lost my library card")
+    assert len(model.calls) == asked
+
+
 async def test_without_the_option_the_model_is_always_asked() -> None:
     model = ScriptedModel(f'["{REFUND}"]')
     assert (await _selector(_Sure(1.0, 0.2), model).select("money back")).decision.reason == Reason.LLM
