@@ -3,7 +3,6 @@
 from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -66,11 +65,24 @@ async def answers(
         return await memory.recall_many(asked, "a", top_k=5)
 
 
-def told(result: RecallResult) -> tuple[list[Any], float | None]:
-    """A result as far as two engines agree on it."""
-    return [(each["flow_name"], round(each["confidence"], 4), round(each["score"], 5)) for each in result], (
-        None if result.in_scope is None else round(result.in_scope, 4)
-    )
+class Told:
+    """A result as far as two engines agree on it: the same flows, and numbers to four digits."""
+
+    def __init__(self, result: RecallResult) -> None:
+        self.names = [each["flow_name"] for each in result]
+        self.numbers = [number for each in result for number in (each["confidence"], each["score"])]
+        self.numbers.append(result.in_scope)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Told) and (self.names, self.numbers) == (
+            other.names,
+            [None if each is None else pytest.approx(each, abs=1e-4) for each in other.numbers],  # pyright: ignore[reportUnknownMemberType]
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{self.names} {self.numbers}"
 
 
 @pytest.mark.spec("006.2")
@@ -85,7 +97,7 @@ async def test_each_answer_is_that_of_the_embedder_it_names(
     }
     assert {each.stage for each in found} == {"hash48", "hash512"}, "some are sure, and some are not"
     for number, each in enumerate(found):
-        assert told(each) == told(alone[each.stage][number]), ASKED[number]
+        assert Told(each) == Told(alone[each.stage][number]), ASKED[number]
 
 
 @pytest.mark.spec("006.2")
@@ -118,7 +130,7 @@ async def test_what_many_requests_leave_unsure_is_read_together(catalogue: FlowR
     one, many = Listening(512), Together(512)
     apart = await answers(tmp_path / "apart", Pair(second=one).both, catalogue, ASKED[:40])
     found = await answers(tmp_path / "together", Pair(second=many).both, catalogue, ASKED[:40])
-    assert [told(each) for each in found] == [told(each) for each in apart]
+    assert [Told(each) for each in found] == [Told(each) for each in apart]
     assert many.batches == [one.read]
     assert not many.read
 
@@ -191,8 +203,8 @@ async def test_what_was_fitted_is_there_when_the_index_is_opened_again(catalogue
         after = await memory.recall_many(ASKED, "a", top_k=5)
         await memory.memorize(CARDS[0], "a")
         later = await memory.recall_many(ASKED, "a", top_k=5)
-    assert [(told(each), each.stage, each.why) for each in after] == [
-        (told(each), each.stage, each.why) for each in before
+    assert [(Told(each), each.stage, each.why) for each in after] == [
+        (Told(each), each.stage, each.why) for each in before
     ]
     assert {each.stage for each in later} == {"hash48", "hash512"}, "one flow more leaves both calibrated"
 

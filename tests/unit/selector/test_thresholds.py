@@ -50,7 +50,9 @@ async def test_a_model_that_is_believed_is_asked_where_perhaps_no_flow_is_right(
     in_scope: float | None, asked: int
 ) -> None:
     model = ScriptedModel("[]")
-    await _selector(_Sure(0.99, in_scope), model, skip_llm_above=0.98, on_empty="none").select("lost my library card")
+    await _selector(_Sure(0.99, 0.2, in_scope=in_scope), model, skip_llm_above=0.98, on_empty="none").select(
+        "lost my library card"
+    )
     assert len(model.calls) == asked
 
 
