@@ -35,7 +35,7 @@ async def first(memory: ProceduralMemory, query: str, focus: str = "") -> str:
 
 
 @pytest.mark.spec("006.3")
-async def test_most_follow_ups_are_read_with_what_was_requestsbefore(shop: ProceduralMemory) -> None:
+async def test_most_follow_ups_are_read_with_what_was_said_before(shop: ProceduralMemory) -> None:
     asked = SAID["follow_ups"]
     right = [await first(shop, f"{one['said']} {one['after']}", one["said"]) in one["gold"] for one in asked]
     alone = [await first(shop, one["said"]) in one["gold"] for one in asked]
@@ -44,7 +44,7 @@ async def test_most_follow_ups_are_read_with_what_was_requestsbefore(shop: Proce
 
 @pytest.mark.parametrize("vague", SAID["vague"])
 @pytest.mark.spec("006.3")
-async def test_what_means_nothing_alone_means_what_was_requestsbefore(shop: ProceduralMemory, vague: str) -> None:
+async def test_what_means_nothing_alone_means_what_was_said_before(shop: ProceduralMemory, vague: str) -> None:
     before = "The customer opened the parcel with the new table and found a cracked leg."
     assert await first(shop, f"{vague} {before}", vague) == "damaged_item_claim"
 
@@ -59,7 +59,7 @@ CLEAR = {
 
 @pytest.mark.parametrize(("said", "flow"), CLEAR.values(), ids=CLEAR)
 @pytest.mark.spec("006.3")
-async def test_a_clear_request_is_not_drawn_to_what_was_requestsbefore(
+async def test_a_clear_request_is_not_drawn_to_what_was_said_before(
     shop: ProceduralMemory, said: str, flow: str
 ) -> None:
     before = "The customer opened the parcel with the new table and found a cracked leg."
