@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated
@@ -21,6 +20,7 @@ from benchmarks.options import (
     DataFolder,
     Embedders,
     ModelsFolder,
+    Seeds,
     Unclean,
     data_folder,
     embedder_label,
@@ -165,7 +165,7 @@ def main(
     data: DataFolder = None,
     models: ModelsFolder = None,
     embedder: Embedders = None,
-    seeds: Annotated[str, typer.Option(help="Seeds of the reported mean.")] = "1,2,3",
+    seeds: Seeds = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests per data set.")] = LIMIT,
     *,
     unclean: Unclean = False,
@@ -177,24 +177,22 @@ def main(
     coverage: dict[str, list[tuple[float, float]]] = {}
     specs = embedder_specs(embedder, models)
     for spec in specs:
-        for name, seed in product(SMALL_OF, parsed_seeds(seeds)):
-            for row in small_rows(catalogue.load(name, folder, seed), spec):
+        for whole in catalogue.each(SMALL_OF, folder, parsed_seeds(seeds)):
+            for row in small_rows(whole, spec):
                 book.store(row)
-                console.print(f"{row['dataset']} {embedder_label(spec)} {seed}: {row['numbers']}")
+                console.print(f"{row['dataset']} {embedder_label(spec)} {whole.seed}: {row['numbers']}")
     for spec in specs:
-        for name in DATASETS:
-            for seed in parsed_seeds(seeds):
-                whole = catalogue.load(name, folder, seed)
-                dataset = replace(whole, requests=sampled(whole.requests, limit, seed))
-                chances, right = asyncio.run(asked(dataset, spec))
-                row = row_of(dataset, spec, chances, right)
-                book.store(row)
-                console.print(f"{name} {embedder_label(spec)} {seed}: {row['numbers']}")
-                label = f"{name}, {embedder_label(spec)}"
-                if label not in calibration:
-                    bins = sureness.reliability(chances, right)
-                    calibration[label] = [(claimed, actual) for claimed, actual, share in bins if share > 0.01]  # noqa: PLR2004
-                    coverage[label] = sureness.curve(chances, right)
+        for whole in catalogue.each(DATASETS, folder, parsed_seeds(seeds)):
+            dataset = replace(whole, requests=sampled(whole.requests, limit, whole.seed))
+            chances, right = asyncio.run(asked(dataset, spec))
+            row = row_of(dataset, spec, chances, right)
+            book.store(row)
+            console.print(f"{dataset.name} {embedder_label(spec)} {dataset.seed}: {row['numbers']}")
+            label = f"{dataset.name}, {embedder_label(spec)}"
+            if label not in calibration:
+                bins = sureness.reliability(chances, right)
+                calibration[label] = [(claimed, actual) for claimed, actual, share in bins if share > 0.01]  # noqa: PLR2004
+                coverage[label] = sureness.curve(chances, right)
     if unclean:
         return
     sureness.plot(PLOTS / "reliability.png", calibration, x="claimed", y="right", diagonal=True)

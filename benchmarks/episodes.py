@@ -18,6 +18,7 @@ from benchmarks.options import (
     DataFolder,
     Embedders,
     ModelsFolder,
+    Seeds,
     Unclean,
     data_folder,
     embedder_label,
@@ -77,7 +78,7 @@ def main(
     data: DataFolder = None,
     models: ModelsFolder = None,
     embedder: Embedders = None,
-    seeds: Annotated[str, typer.Option(help="Seeds of the reported mean.")] = "1,2,3",
+    seeds: Seeds = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests of each kind per data set.")] = LIMIT,
     *,
     unclean: Unclean = False,
@@ -86,11 +87,10 @@ def main(
     folder, console = data_folder(data), Console()
     book = opened_book("episodes", KEY, look=unclean)
     for spec in embedder_specs(embedder, models):
-        for name in DATASETS:
-            for seed in parsed_seeds(seeds):
-                row = asyncio.run(measured(catalogue.load(name, folder, seed), spec, limit))
-                book.store(row)
-                console.print(f"{name} {embedder_label(spec)} {seed}: {row['numbers']}")
+        for dataset in catalogue.each(DATASETS, folder, parsed_seeds(seeds)):
+            row = asyncio.run(measured(dataset, spec, limit))
+            book.store(row)
+            console.print(f"{dataset.name} {embedder_label(spec)} {dataset.seed}: {row['numbers']}")
 
 
 if __name__ == "__main__":

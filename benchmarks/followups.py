@@ -28,6 +28,7 @@ from benchmarks.options import (
     DataFolder,
     Embedders,
     ModelsFolder,
+    Seeds,
     Unclean,
     data_folder,
     embedder_label,
@@ -207,7 +208,7 @@ def main(
     data: DataFolder = None,
     models: ModelsFolder = None,
     embedder: Embedders = None,
-    seeds: Annotated[str, typer.Option(help="Seeds of the reported mean.")] = "1,2,3",
+    seeds: Seeds = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests of each kind per data set.")] = LIMIT,
     *,
     unclean: Unclean = False,
@@ -218,9 +219,8 @@ def main(
     book = opened_book("followups", KEY, look=unclean)
     for spec in embedder_specs(embedder, models):
         found = asyncio.run(own(spec, written))
-        for name in DATASETS:
-            for seed in parsed_seeds(seeds):
-                found += asyncio.run(public(catalogue.load(name, folder, seed), spec, written, limit))
+        for dataset in catalogue.each(DATASETS, folder, parsed_seeds(seeds)):
+            found += asyncio.run(public(dataset, spec, written, limit))
         book.store(*found)
         for row in found:
             console.print(

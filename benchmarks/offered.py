@@ -17,7 +17,7 @@ from benchmarks import metrics, rows
 from benchmarks.datasets import catalogue
 from benchmarks.datasets.base import sampled
 from benchmarks.index import registry_of
-from benchmarks.options import DataFolder, Embedders, Unclean, embedder_label, opened_book, parsed_seeds
+from benchmarks.options import DataFolder, Embedders, Seeds, Unclean, embedder_label, opened_book, parsed_seeds
 from jazz_select import RECOMMENDED, BaseFlow, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.cli.cases import load_cases
@@ -113,7 +113,7 @@ def own(name: str) -> tuple[Mapping[str, BaseFlow], list[Asked]]:
 def main(
     data: DataFolder = None,
     embedder: Embedders = None,
-    seeds: Annotated[str, typer.Option(help="Seeds of the reported mean.")] = "1,2,3",
+    seeds: Seeds = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests per public data set.")] = LIMIT,
     *,
     unclean: Unclean = False,

@@ -28,6 +28,7 @@ Embedders = Annotated[
         "Default: static, minilm and those of --models.",
     ),
 ]
+Seeds = Annotated[str, typer.Option(help="Seeds of the reported mean.")]
 Unclean = Annotated[
     bool, typer.Option("--unclean", help="Measure what is not committed as well: a look, nothing is stored.")
 ]

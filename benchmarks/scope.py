@@ -22,6 +22,7 @@ from benchmarks.options import (
     DataFolder,
     Embedders,
     ModelsFolder,
+    Seeds,
     Unclean,
     data_folder,
     embedder_label,
@@ -152,7 +153,7 @@ def main(
     data: DataFolder = None,
     models: ModelsFolder = None,
     embedder: Embedders = None,
-    seeds: Annotated[str, typer.Option(help="Seeds of the reported mean.")] = "1,2,3",
+    seeds: Seeds = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests in and out of scope per data set.")] = LIMIT,
     *,
     unclean: Unclean = False,
@@ -161,12 +162,11 @@ def main(
     folder, console = data_folder(data), Console()
     book = opened_book("scope", KEY, look=unclean)
     for spec in embedder_specs(embedder, models):
-        for name in DATASETS:
-            for seed in parsed_seeds(seeds):
-                for dataset in asked(catalogue.load(name, folder, seed), folder):
-                    row = asyncio.run(measured(dataset, spec, limit))
-                    book.store(row)
-                    console.print(f"{dataset.name} {embedder_label(spec)} {seed}: {row['numbers']} {row['singles']}")
+        for whole in catalogue.each(DATASETS, folder, parsed_seeds(seeds)):
+            for dataset in asked(whole, folder):
+                row = asyncio.run(measured(dataset, spec, limit))
+                book.store(row)
+                console.print(f"{dataset.name} {embedder_label(spec)} {whole.seed}: {row['numbers']} {row['singles']}")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from benchmarks.options import (
     DataFolder,
     Embedders,
     ModelsFolder,
+    Seeds,
     Unclean,
     data_folder,
     embedder_label,
@@ -73,7 +74,7 @@ def main(
     data: DataFolder = None,
     models: ModelsFolder = None,
     embedder: Embedders = None,
-    seeds: Annotated[str, typer.Option(help="Seeds of the reported mean.")] = "1,2,3",
+    seeds: Seeds = "1,2,3",
     limit: Annotated[int, typer.Option(help="Requests per data set.")] = LIMIT,
     *,
     unclean: Unclean = False,
@@ -82,12 +83,11 @@ def main(
     folder, console = data_folder(data), Console()
     book = opened_book("sets", KEY, look=unclean)
     for spec in embedder_specs(embedder, models):
-        for name in DATASETS:
-            for seed in parsed_seeds(seeds):
-                found = asyncio.run(measured(catalogue.load(name, folder, seed), spec, limit))
-                book.store(*found)
-                for row in found:
-                    console.print(f"{name} {embedder_label(spec)} {seed} {row['wished']}: {row['numbers']}")
+        for dataset in catalogue.each(DATASETS, folder, parsed_seeds(seeds)):
+            found = asyncio.run(measured(dataset, spec, limit))
+            book.store(*found)
+            for row in found:
+                console.print(f"{dataset.name} {embedder_label(spec)} {dataset.seed} {row['wished']}: {row['numbers']}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Data sets by the name that the command line takes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.datasets import intents, tools
@@ -49,3 +49,10 @@ RECALL: tuple[str, ...] = (
 def load(name: str, data: Path, seed: int) -> Dataset:
     """Read one data set; `KeyError` where none has this name."""
     return DATASETS[name](data, seed)
+
+
+def each(names: Iterable[str], data: Path, seeds: Sequence[int]) -> Iterator[Dataset]:
+    """These data sets, each with every seed, read when its turn comes; `KeyError` where none has a name."""
+    for name in names:
+        for seed in seeds:
+            yield load(name, data, seed)

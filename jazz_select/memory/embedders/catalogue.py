@@ -46,10 +46,10 @@ def _open_best() -> Embedder:
     Raises:
         ConfigError: Nothing that embeds is installed.
     """
-    from jazz_select.memory.embedders.minilm import PARTS, MiniLmEmbedder
+    from jazz_select.memory.embedders.minilm import PARTS
 
     if all(find_spec(part) for part in PARTS):
-        return MiniLmEmbedder()
+        return _open_minilm()
     if find_spec("wordllama") is not None:
         return _open_static("auto")
     msg = (
