@@ -20,7 +20,7 @@ from benchmarks.index import registry_of
 from benchmarks.options import DataFolder, Embedders, Seeds, Unclean, embedder_label, opened_book, parsed_seeds
 from jazz_select import RECOMMENDED, BaseFlow, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
-from jazz_select.cli.cases import load_cases
+from jazz_select.evaluation.cases import load_cases
 from jazz_select.text import estimate_tokens
 from jazz_select.values import Message
 

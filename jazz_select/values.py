@@ -65,6 +65,8 @@ class Reason(StrEnum):
     """The model failed or was too late; the top candidate."""
     NONE = "none"
     """Nothing fits, or there was nothing to choose from."""
+    UNASKED = "unasked"
+    """A model would have to choose, and was not to be asked: what is seen ahead of a selection (`ask=False`)."""
 
 
 class AgentScope(str):
@@ -164,6 +166,7 @@ class RecallResult(list[dict[str, Any]]):
         sized: How many candidates were returned and why, where recall was to find that out; else empty.
         stage: The embedder of a cascade whose answer this is; empty where there is one embedder alone.
         why: Why it was that one; empty likewise.
+        beyond: The names of those that come next in order, where `sized` left them out.
     """
 
     def __init__(
@@ -184,6 +187,7 @@ class RecallResult(list[dict[str, Any]]):
         self.sized = sized
         self.stage = ""
         self.why = ""
+        self.beyond: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,11 @@ from rich.text import Text
 
 from jazz_select.build import open_selector, sync_registry
 from jazz_select.chat.models import as_chat_model
-from jazz_select.cli.cases import Case, load_cases
 from jazz_select.cli.session import catalogue, opened, place
 from jazz_select.cli.show import arms, milliseconds
 from jazz_select.cli.terminal import mark, printable, progress, stdout, styled
 from jazz_select.errors import ConfigError
+from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.values import Candidate
 
 if TYPE_CHECKING:

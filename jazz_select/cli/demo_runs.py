@@ -12,10 +12,10 @@ from rich.text import Text
 
 from jazz_select.agent import Agent, Conversation
 from jazz_select.chat.models import as_chat_model
-from jazz_select.cli.cases import Case, read_entries
 from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import mark, styled
 from jazz_select.errors import ConfigError
+from jazz_select.evaluation.cases import Case, read_entries
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.run_context import chain_of

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from jazz_select.build import open_selector
 from jazz_select.cli import wire
-from jazz_select.cli.cases import Case, load_cases
 from jazz_select.cli.session import catalogue, opened_for_reading, place, require_flows
 from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import emit, progress, stdout, styled
+from jazz_select.evaluation.cases import Case, load_cases
 
 if TYPE_CHECKING:
     from jazz_select.flow.base import FlowRegistry

@@ -7,6 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from jazz_select import __version__
+from jazz_select.cli.judging import judging
 from jazz_select.cli.options import (
     AgentOption,
     ContextOption,
@@ -206,38 +207,6 @@ def demo(  # noqa: PLR0913 - one per option
     run(settings, requests, runs or requests.with_name("runs.yaml"), requests.with_name("conversation.yaml"))
 
 
-@app.command(name="eval")
-def eval_(  # noqa: PLR0913 - one per option
-    file: Annotated[Path, typer.Argument(help="Labelled requests, as YAML; examples/eval.yaml is one.")],
-    *,
-    flows: FlowsOption = None,
-    agent: AgentOption = None,
-    top_k: TopKOption = None,
-    rrf_k: RrfKOption = None,
-    llm: LlmOption = None,
-    index: IndexOption = None,
-    url: UrlOption = None,
-    embedder: EmbedderOption = None,
-    json: JsonFlag = False,
-) -> None:
-    """Measure recall on labelled requests, list the misses, and with a model also count its right choices."""
-    settings = settings_with(
-        {
-            "flows": flows,
-            "agent_id": agent,
-            "top_k": top_k,
-            "rrf_k": rrf_k,
-            "llm": llm,
-            "index": index,
-            "url": url,
-            "embedder": embedder,
-        }
-    )
-    from jazz_select.cli.evaluation import run
-
-    run(settings, file, as_json=json)
-
-
 @app.command()
 def graph(
     source: Annotated[
@@ -257,3 +226,6 @@ def graph(
     from jazz_select.cli.catalogue import run_graph as run
 
     run(source, min_compatibility=min_compatibility, as_json=json)
+
+
+app.add_typer(judging)

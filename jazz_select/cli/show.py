@@ -25,6 +25,7 @@ WHY = {
     Reason.FALLBACK_INVALID: "the model's reply could not be used; the top candidate",
     Reason.FALLBACK_ERROR: "the model failed; the top candidate",
     Reason.NONE: "nothing was chosen",
+    Reason.UNASKED: "a model would have to choose, and was not asked",
 }
 
 

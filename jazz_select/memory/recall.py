@@ -118,11 +118,13 @@ class FusedCandidates:
     """What is wrong with flows that lie nearer and cannot be read."""
     sized: str = ""
     """How many there are and why, where that was to be found out."""
+    beyond: tuple[str, ...] = ()
+    """The names of those that were left out for it."""
 
     def first(self, count: int, why: str) -> "FusedCandidates":
         """The first `count` of them, with what to say of it."""
-        kept = self.candidates[:count]
-        return replace(self, candidates=kept, sized=f"{len(kept)} of at most {MOST_SIZED}: {why}")
+        kept, beyond = self.candidates[:count], tuple(each.flow_name for each in self.candidates[count:])
+        return replace(self, candidates=kept, beyond=beyond, sized=f"{len(kept)} of at most {MOST_SIZED}: {why}")
 
 
 async def fused_candidates(
@@ -434,15 +436,15 @@ class Retriever:
                 notes = (*notes, nothing_indexed(scope.agent_id))
             if found.faults:
                 notes = (*notes, _passed_over(found.faults))
-            results.append(
-                RecallResult(
-                    (candidate.as_metadata() for candidate in found.candidates),
-                    notes=notes,
-                    in_scope=found.in_scope,
-                    caveat=model.caveat,
-                    sized=found.sized,
-                )
+            result = RecallResult(
+                (candidate.as_metadata() for candidate in found.candidates),
+                notes=notes,
+                in_scope=found.in_scope,
+                caveat=model.caveat,
+                sized=found.sized,
             )
+            result.beyond = found.beyond
+            results.append(result)
         return results
 
     def _read(

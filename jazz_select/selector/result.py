@@ -19,6 +19,7 @@ _WHY = {
     Reason.FALLBACK_INVALID: "the top candidate, as the model's reply could not be used",
     Reason.FALLBACK_ERROR: "the top candidate, as the model failed",
     Reason.NONE: "nothing to run",
+    Reason.UNASKED: "a model would have to choose, and was not to be asked",
 }
 
 

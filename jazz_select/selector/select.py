@@ -239,7 +239,11 @@ class FlowSelector:
             return result
 
     async def select_many(
-        self, requests: Sequence[str | SelectRequest], *, context: Mapping[str, Any] | None = None
+        self,
+        requests: Sequence[str | SelectRequest],
+        *,
+        context: Mapping[str, Any] | None = None,
+        ask: bool = True,
     ) -> list[FlowSelectionResult]:
         """Find the flows for several requests, each by itself, in their order.
 
@@ -249,6 +253,8 @@ class FlowSelector:
         Args:
             requests: What the users want, as texts or with what `select` takes beside.
             context: What guards look at, for all of them.
+            ask: Ask the model where there is something to choose. Without, nothing is chosen there (reason
+                `unasked`), and all else is as it would be: what a catalogue leads to, seen ahead and for nothing.
 
         Raises:
             ConfigError: An argument is of the wrong kind.
@@ -261,7 +267,8 @@ class FlowSelector:
         surroundings: Mapping[str, Any] = {} if context is None else context
         texts = [Request.of(each.enhanced_query, each.episode_summaries) for each in asked]
         narrowed = await candidate_sets(asked, texts, self._narrower, surroundings)
-        chosen = await _choose_all(texts, narrowed, self._chosen, surroundings, at_once=self._at_once)
+        choose = self._chosen if ask else self._foreseen
+        chosen = await _choose_all(texts, narrowed, choose, surroundings, at_once=self._at_once)
         return [each or _nothing_asked() for each in chosen]
 
     async def _chosen(
@@ -269,20 +276,40 @@ class FlowSelector:
     ) -> FlowSelectionResult:
         """The second stage, and the record of both."""
         narrowed_at = perf_counter()
-        choice = await self._decide(request, narrowed)
+        choice = self._settled(request, narrowed) or await self._asked(request, narrowed)
         decided_at = perf_counter()
         latency = Latency(recall_s=narrowed_at - began, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
         return await self._record(narrowed, choice, context, latency)
 
-    async def _decide(self, request: Request, narrowed: CandidateSet) -> Choice:
-        """Who is chosen: without the model where it has nothing to decide, else by one call to it."""
+    async def _foreseen(
+        self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any], began: float
+    ) -> FlowSelectionResult:
+        """As `_chosen`, up to where the model would be asked."""
+        unasked = Choice(verdict=Verdict(tier=Tier.GUIDED, reason=Reason.UNASKED))
+        choice = self._settled(request, narrowed) or unasked
+        return await self._record(narrowed, choice, context, Latency(total_s=perf_counter() - began))
+
+    async def _asked(self, request: Request, narrowed: CandidateSet) -> Choice:
+        """What the model chooses."""
+        if self._model is None:
+            msg = "a selector without a model has nobody to ask"
+            raise AssertionError(msg)
+        choice = await self._model.choose(request, narrowed.candidates)
+        return replace(choice, notes=(*self._caveat(narrowed), *choice.notes))
+
+    def _caveat(self, narrowed: CandidateSet) -> tuple[str, ...]:
+        """Why a threshold that is set has nothing to go by."""
+        return (narrowed.caveat,) if narrowed.caveat and self._thresholds.need_confidence else ()
+
+    def _settled(self, request: Request, narrowed: CandidateSet) -> Choice | None:
+        """Who is chosen where the model has nothing to decide; None where it is to be asked."""
         candidates, known = narrowed.candidates, self._thresholds
         if request.goes_on and self._model is not None and not request.blank:
-            return await self._model.choose(request, candidates)
+            return None
         if known.abstains(narrowed.in_scope):
             note = f"abstained: P(in scope) {narrowed.in_scope:.2f} is below {known.abstain_below:g}"
             return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(note,))
-        notes = (narrowed.caveat,) if narrowed.caveat and known.need_confidence else ()
+        notes = self._caveat(narrowed)
         if request.blank and len(candidates) > 1:
             return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(_BLANK,))
         if self._model is None or (len(candidates) <= 1 and not self._doubted(narrowed)):
@@ -292,8 +319,7 @@ class FlowSelector:
         in_scope = narrowed.in_scope if self._on_empty == "none" else None
         if known.is_sure(candidates, self._registry, in_scope=in_scope):
             return Choice(verdict=top(candidates, self._registry, Reason.CONFIDENT), notes=notes)
-        choice = await self._model.choose(request, candidates)
-        return replace(choice, notes=(*notes, *choice.notes))
+        return None
 
     def _doubted(self, narrowed: CandidateSet) -> bool:
         """Whether a model has to say if the only candidate fits.
@@ -315,9 +341,10 @@ class FlowSelector:
         closed = await self._guards.closed_among(chosen, context)
         flows = [flow for flow in chosen if flow.id not in closed.ids]
         prompts = [await self._prompts.prompt(flow) for flow in flows]
+        settled = flows or verdict.called_off or verdict.confirmed or verdict.reason is Reason.UNASKED
         decision = Decision(
-            tier=verdict.tier if flows or verdict.called_off or verdict.confirmed else Tier.OPEN,
-            reason=verdict.reason if flows or verdict.called_off or verdict.confirmed else Reason.NONE,
+            tier=verdict.tier if settled else Tier.OPEN,
+            reason=verdict.reason if settled else Reason.NONE,
             chosen_ids=tuple(flow.id for flow in flows),
             candidates=narrowed.candidates,
             raw_reply=choice.answer.text,

@@ -17,14 +17,14 @@ from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, ProceduralMemor
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
 PACKAGE = house.PACKAGE
-MOST_MODULES = 160
+MOST_MODULES = 190
 """150, and ideas of their own: what every part of a turn sees of a conversation (`agent/view.py`); how sure an answer
 is, learned apart from ranking (`memory/fit/sureness.py`); a server asked over gRPC (`memory/engines/wire.py`); a
 cascade of two embedders, asked (`memory/cascade.py`) and fitted (`memory/fit/cascade.py`); a model rewritten, which
 its embedder need not know of (`memory/embedders/int8.py`), and an embedder of many languages
 (`memory/embedders/multilingual.py`); how far a request speaks for itself (`memory/followups.py`), which sentences of a
 mail ask for something (`memory/long_requests.py`), and what is wanted of a request that denies something
-(`memory/denials.py`)."""
+(`memory/denials.py`); and, above the agent, what judges a catalogue (`evaluation/`, which no selection enters)."""
 MOST_ENTERED = {"select": 30, "turn": 40}
 """Files of the package that one minimal call may pass through."""
 

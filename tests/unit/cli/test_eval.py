@@ -8,8 +8,8 @@ import yaml
 
 from jazz_select import FlowSelectionResult
 from jazz_select.cli import wire
-from jazz_select.cli.cases import Case
 from jazz_select.cli.evaluation import measure
+from jazz_select.evaluation.cases import Case
 from jazz_select.values import Candidate, Decision, Latency, Reason, Tier
 from tests.unit.chat.loopback import Provider
 from tests.unit.cli.conftest import MODEL_STRING, Jazz

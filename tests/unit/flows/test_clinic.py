@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jazz_select import FlowRegistry
-from jazz_select.cli.cases import Case, load_cases
+from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.flow.loading import load_flows
 
 CLINIC = Path(__file__).parents[3] / "examples" / "clinic"

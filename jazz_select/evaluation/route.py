@@ -1,0 +1,223 @@
+"""Routes: where a catalogue leads each request before any model is asked, and which of them would ask one.
+
+What all judging rests on: `eval` compares routes with labels, `diff` with the routes of another version. They are made
+by a `FlowSelector` over the very memory that recalls, so nothing here knows how to rank or decide.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+import orjson
+
+from jazz_select.flow.base import BaseFlow
+from jazz_select.json_values import plain
+from jazz_select.memory.procedural import ProceduralMemory
+from jazz_select.memory.recall import COVERAGE
+from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.selector.retrieval import Request, SelectRequest
+from jazz_select.selector.select import FlowSelector
+from jazz_select.values import Message, Reason, RecallResult, Reply
+
+DEPTH = 10
+"""How far down a ranking is known."""
+
+
+class Outcome(StrEnum):
+    """What becomes of a request before a model is asked."""
+
+    TAKEN = "taken"
+    """Recall's first is taken: it is sure enough, or nothing else is left."""
+    ASKED = "asked"
+    """A model chooses among the candidates."""
+    NONE = "none"
+    """Nothing is chosen: too unlikely that any flow fits, or nothing is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How a deployment selects; the options of `FlowSelector` of these names, the recommended ones by default."""
+
+    top_k: int | Literal["auto"] = "auto"
+    coverage: float = 0.98
+    rrf_k: int = 10
+    on_empty: Literal["top1", "none"] = "none"
+    skip_llm_above: float | None = None
+    abstain_below: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request as it is put to a selector."""
+
+    request: str
+    episodes: tuple[str, ...] = ()
+    context: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Where a request leads.
+
+    Attributes:
+        request: The text.
+        ranking: Names of flows, best first, as far as `DEPTH`.
+        offered: How many of them, from the first, are candidates under the policy.
+        confidences: P(each candidate is right), None where that is not known.
+        in_scope: P(some flow is right), likewise.
+        outcome: Whether a model would be asked.
+        notes: What was degraded on the way.
+        took_s: How long it took, in seconds, its share of the batch it was recalled in included.
+    """
+
+    request: str
+    ranking: tuple[str, ...] = ()
+    offered: int = 0
+    confidences: tuple[float | None, ...] = ()
+    in_scope: float | None = None
+    outcome: Outcome = Outcome.NONE
+    notes: tuple[str, ...] = ()
+    took_s: float = field(default=0.0, compare=False)
+
+    @property
+    def first(self) -> str:
+        """The name of the first candidate; empty where there is none."""
+        return self.ranking[0] if self.ranking else ""
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The names of the candidates, best first."""
+        return self.ranking[: self.offered]
+
+    @property
+    def confidence(self) -> float | None:
+        """P(the first candidate is right), where that is known."""
+        return self.confidences[0] if self.confidences else None
+
+
+async def routes(
+    registry: Mapping[str, BaseFlow],
+    memory: ProceduralMemory,
+    agent_id: str,
+    asked: Sequence[Asked],
+    policy: Policy | None = None,
+) -> list[Route]:
+    """The route of each request, in their order. No model is asked.
+
+    Args:
+        registry: The live flows; their guards look at the context of each request.
+        memory: Where they are synced to.
+        agent_id: Whose they are there.
+        asked: The requests.
+        policy: How the deployment selects; the recommended way where None.
+
+    Raises:
+        StoreError: The memory failed.
+        EmbeddingError: The embedder failed.
+    """
+    policy = policy or Policy()
+    watched = _Watched(memory)
+    selector = FlowSelector(
+        _Unasked(),
+        registry,
+        watched,
+        agent_id,
+        policy.top_k,
+        policy.rrf_k,
+        coverage=policy.coverage,
+        on_empty=policy.on_empty,
+        skip_llm_above=policy.skip_llm_above,
+        abstain_below=policy.abstain_below,
+    )
+    groups: defaultdict[bytes, list[int]] = defaultdict(list)  # select_many takes one context for all of a call
+    for place, each in enumerate(asked):
+        groups[orjson.dumps(plain(each.context), option=orjson.OPT_SORT_KEYS)].append(place)
+    found: dict[int, Route] = {}
+    for places in groups.values():
+        requests = [SelectRequest(asked[each].request, episode_summaries=asked[each].episodes) for each in places]
+        watched.rankings.clear()
+        results = await selector.select_many(requests, context=asked[places[0]].context, ask=False)
+        rankings = iter(watched.rankings)
+        for place, result in zip(places, results, strict=True):
+            each = asked[place]
+            ranking = () if Request.of(each.request, each.episodes).blank else next(rankings)
+            found[place] = _route(each.request, result, ranking)
+    return [found[place] for place in range(len(asked))]
+
+
+def _route(request: str, result: FlowSelectionResult, ranking: tuple[str, ...]) -> Route:
+    decision = result.decision
+    candidates = tuple(each.flow_name for each in decision.candidates)
+    return Route(
+        request=request,
+        ranking=tuple(dict.fromkeys((*candidates, *ranking)))[:DEPTH],
+        offered=len(candidates),
+        confidences=tuple(each.confidence for each in decision.candidates),
+        in_scope=decision.in_scope,
+        outcome=_OUTCOMES.get(decision.reason, Outcome.TAKEN),
+        notes=decision.notes,
+        took_s=decision.latency.total_s,
+    )
+
+
+_OUTCOMES = {Reason.UNASKED: Outcome.ASKED, Reason.NONE: Outcome.NONE}
+
+
+class _Unasked:
+    """Stands where a deployment has a model, so that the selector knows that there is one."""
+
+    async def complete(self, messages: Sequence[Message]) -> Reply:
+        msg = f"no model is asked for a route, and {len(messages)} messages came"
+        raise AssertionError(msg)
+
+
+class _Watched:
+    """A memory that remembers how each request was ranked, further down than candidates go."""
+
+    weighs_context = True
+    sizes_sets = True
+
+    def __init__(self, memory: ProceduralMemory) -> None:
+        self._memory = memory
+        self.rankings: list[tuple[str, ...]] = []
+
+    async def recall(  # noqa: PLR0913 - as the memory's
+        self,
+        query: str,
+        agent_id: str,
+        top_k: int | Literal["auto"] = 3,
+        rrf_k: int = 10,
+        *,
+        exclude: Collection[str] = (),
+        focus: str = "",
+        coverage: float = COVERAGE,
+    ) -> RecallResult:
+        """As the memory recalls."""
+        many = await self.recall_many(
+            [query], agent_id, top_k, rrf_k, exclude=exclude, focuses=[focus] if focus else (), coverage=coverage
+        )
+        return many[0]
+
+    async def recall_many(  # noqa: PLR0913 - likewise
+        self,
+        queries: Sequence[str],
+        agent_id: str,
+        top_k: int | Literal["auto"] = 3,
+        rrf_k: int = 10,
+        *,
+        exclude: Collection[str] = (),
+        focuses: Sequence[str] = (),
+        coverage: float = COVERAGE,
+    ) -> list[RecallResult]:
+        """As the memory recalls, looked at as far as `DEPTH`."""
+        deep = top_k if top_k == "auto" else max(top_k, DEPTH)
+        found = await self._memory.recall_many(
+            queries, agent_id, deep, rrf_k, exclude=exclude, focuses=focuses, coverage=coverage
+        )
+        for result in found:
+            self.rankings.append((*(str(each["flow_name"]) for each in result), *result.beyond))
+            if top_k != "auto":
+                del result[top_k:]
+        return found

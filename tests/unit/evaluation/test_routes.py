@@ -1,0 +1,136 @@
+"""Routes: where requests lead before a model is asked, as a selector leads them."""
+
+from pathlib import Path
+
+import pytest
+
+from jazz_select import Flow, FlowRegistry, FlowSelector
+from jazz_select.evaluation import Asked, Outcome, Policy, indexed, routes
+from jazz_select.evaluation.index import AGENT
+from jazz_select.testing import HashEmbedder, ScriptedModel
+from jazz_select.values import Reason
+
+WORDS = {
+    "refund": ["money back please", "refund my order", "i want a refund", "return and refund", "give the money back"],
+    "track": ["where is my parcel", "track my order", "has it shipped", "parcel tracking", "when does it arrive"],
+    "invoice": ["send the invoice", "i need a bill", "invoice copy", "receipt for taxes", "bill for my order"],
+}
+
+
+MORE = (
+    "address",
+    "coupon",
+    "allergy",
+    "warranty",
+    "gift",
+    "password",
+    "newsletter",
+    "membership",
+    "pickup",
+    "exchange",
+)
+
+
+@pytest.fixture
+def registry() -> FlowRegistry:
+    made = FlowRegistry()
+    for name, examples in WORDS.items():
+        Flow(
+            name=name,
+            description=f"All about {name}.",
+            condition=f"The user asks for {name}.",
+            desired_effects=[f"{name} is done"],
+            examples=examples,
+            registry=made,
+        )
+    return made
+
+
+async def test_a_route_is_what_the_selector_sees_before_it_asks(registry: FlowRegistry) -> None:
+    asked = [Asked(request=request) for request in ("refund my order now", "where is the parcel", " ", "a bill")]
+    async with indexed(registry, embedder=HashEmbedder()) as memory:
+        found = await routes(registry, memory, AGENT, asked, Policy(top_k=2))
+        model = ScriptedModel("[]", "[]", "[]")
+        selector = FlowSelector(model, registry, memory, AGENT, top_k=2, on_empty="none")
+        for each, route in zip(asked, found, strict=True):
+            decision = (await selector.select(each.request)).decision
+            assert route.candidates == tuple(candidate.flow_name for candidate in decision.candidates)
+            assert route.in_scope == decision.in_scope
+    assert [route.outcome for route in found] == [Outcome.ASKED, Outcome.ASKED, Outcome.NONE, Outcome.ASKED]
+    assert len(model.calls) == 3
+    assert [len(route.ranking) for route in found] == [3, 3, 0, 3], "the ranking goes further down than candidates do"
+
+
+@pytest.fixture
+def larger(registry: FlowRegistry) -> FlowRegistry:
+    """Large enough for recall to know how sure it is."""
+    for name in MORE:
+        Flow(
+            name=name,
+            description=f"All about {name}.",
+            condition=f"The user asks for {name}.",
+            desired_effects=[f"{name} is done"],
+            examples=[f"{words} {name}" for words in ("a question on the", "my", "help with", "lost", "change", "new")],
+            registry=registry,
+        )
+    return registry
+
+
+@pytest.mark.parametrize(
+    ("policy", "outcome"),
+    [
+        pytest.param(Policy(abstain_below=1.0), Outcome.NONE, id="abstains"),
+        pytest.param(Policy(top_k=1), Outcome.TAKEN, id="one candidate"),
+        pytest.param(Policy(skip_llm_above=0.0, on_empty="top1"), Outcome.TAKEN, id="sure enough"),
+        pytest.param(Policy(), Outcome.ASKED, id="a model chooses"),
+    ],
+)
+async def test_the_policy_decides_who_is_asked(larger: FlowRegistry, policy: Policy, outcome: Outcome) -> None:
+    async with indexed(larger, embedder=HashEmbedder()) as memory:
+        (route,) = await routes(larger, memory, AGENT, [Asked(request="tell me about my order")], policy)
+    assert route.outcome is outcome
+
+
+async def test_nothing_is_asked_and_nothing_chosen_ahead_of_a_selection(registry: FlowRegistry) -> None:
+    model = ScriptedModel()
+    async with indexed(registry, embedder=HashEmbedder()) as memory:
+        selector = FlowSelector(model, registry, memory, AGENT)
+        (result,) = await selector.select_many(["my order"], ask=False)
+    assert (result.decision.reason, result.names, model.calls) == (Reason.UNASKED, [], [])
+    assert "was not to be asked" in result.explain()
+
+
+async def test_an_index_is_kept_by_what_the_catalogue_says(registry: FlowRegistry, tmp_path: Path) -> None:
+    for _ in range(2):
+        async with indexed(registry, embedder=HashEmbedder(), cache=tmp_path) as memory:
+            assert len(await memory.list_flows(AGENT)) == 3
+            async with indexed(registry, embedder=HashEmbedder(), cache=tmp_path) as beside:
+                assert len(await beside.list_flows(AGENT)) == 3
+    assert len(list((tmp_path / "indexes").iterdir())) == 1
+    registry.unregister(next(iter(registry)))
+    async with indexed(registry, embedder=HashEmbedder(), cache=tmp_path):
+        pass
+    assert len(list((tmp_path / "indexes").iterdir())) == 2
+
+
+async def test_guards_see_the_context_of_their_own_request(registry: FlowRegistry) -> None:
+    class Invoice(Flow):
+        def available(self, context: object) -> bool:
+            return isinstance(context, dict) and "customer" in context
+
+    guarded = FlowRegistry()
+    for flow in registry.values():
+        kind = Invoice if flow.name == "invoice" else Flow
+        kind(
+            name=flow.name,
+            description=flow.description,
+            condition=flow.condition,
+            desired_effects=flow.desired_effects,
+            examples=flow.examples,
+            registry=guarded,
+        )
+    asked = [Asked(request="send the invoice", context={"customer": 7}), Asked(request="send the invoice")]
+    async with indexed(guarded, embedder=HashEmbedder()) as memory:
+        known, unknown = await routes(guarded, memory, AGENT, asked)
+    assert known.first == "invoice"
+    assert "invoice" not in unknown.ranking
