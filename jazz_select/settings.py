@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE
+from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE
 
 
 class Settings(BaseSettings):
@@ -35,7 +35,7 @@ class Settings(BaseSettings):
     """A model string such as `openai:gpt-5-mini`; none means semantic choice only."""
     top_k: Annotated[int, Field(ge=1, le=100)] | Literal["auto"] = "auto"
     """How many candidates; `auto`: as few, up to 10, as hold the right one with probability `coverage`."""
-    coverage: float = Field(default=0.98, ge=LEAST_COVERAGE, le=MOST_COVERAGE)
+    coverage: float = Field(default=COVERAGE, ge=LEAST_COVERAGE, le=MOST_COVERAGE)
     """What `auto` promises."""
     rrf_k: int = Field(default=10, ge=1)
     timeout_s: float = Field(default=20.0, gt=0)

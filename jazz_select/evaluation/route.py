@@ -15,11 +15,10 @@ import orjson
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain
 from jazz_select.memory.procedural import ProceduralMemory
-from jazz_select.memory.recall import COVERAGE
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request, SelectRequest
 from jazz_select.selector.select import FlowSelector
-from jazz_select.values import Message, Reason, RecallResult, Reply
+from jazz_select.values import COVERAGE, Message, Reason, RecallResult, Reply
 
 DEPTH = 10
 """How far down a ranking is known."""
@@ -41,7 +40,7 @@ class Policy:
     """How a deployment selects; the options of `FlowSelector` of these names, the recommended ones by default."""
 
     top_k: int | Literal["auto"] = "auto"
-    coverage: float = 0.98
+    coverage: float = COVERAGE
     rrf_k: int = 10
     on_empty: Literal["top1", "none"] = "none"
     skip_llm_above: float | None = None

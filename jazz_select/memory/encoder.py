@@ -121,7 +121,7 @@ def _mean(rows: Vectors) -> Vectors:
 
 
 def unit(vector: Vectors) -> Vectors:
-    """At length 1; a zero vector stays one."""
+    """At length 1; a zero vector stays one. Of one vector that is known to be finite: `unit_rows` takes any."""
     length = float(np.linalg.norm(vector))
     return vector / np.float32(length) if length > 0 else vector
 

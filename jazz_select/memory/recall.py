@@ -2,110 +2,33 @@
 
 import asyncio
 import logging
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeGuard
+from typing import Any
 
-from jazz_select.errors import ConfigError, EmbeddingError
-from jazz_select.memory.denials import DENYING, MEANT_WEIGHT, meant
-from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, folded_alias, printable
+from jazz_select.errors import EmbeddingError
+from jazz_select.memory.asked import EncodedRequest, RecallScope
+from jazz_select.memory.denials import MEANT_WEIGHT
+from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, folded_alias
 from jazz_select.memory.engines.points import fault_at
 from jazz_select.memory.fit.model import MOST_SIZED, REFERENCE_K, Evidence, RecallModel
 from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores, with_numbers
 from jazz_select.memory.long_requests import AT_ONCE, LONG, Said, SentenceReader
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
-from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, UNSIZED, Candidate, RecallResult
+from jazz_select.values import UNSIZED, Candidate, RecallResult
 
-_JOINT = re.compile(
-    r"(?<=[.!?;。！？；]) ?(?=\S)"
-    r"|,? (?:and then|and also|and|then|also|as well as|plus|additionally|after that) "
-    r"|(?:，|、)?(?:然后|并且|而且|另外|还有)",
-    re.IGNORECASE,
-)
-"""Of text in which no two blanks stand together: `\\s+` before a word would be tried from each of a thousand blanks."""
-_MIN_WORDS = 3
-_MIN_LETTERS = 4
-"""Where no spaces stand between words, letters are counted instead."""
-MAX_CLAUSES = 6
 ARM_DEPTH = 30
 CLAUSE_WEIGHT = 0.25
 """What a clause's score adds to that of the whole request. With more, requests for one thing begin to suffer."""
 EVEN = 0.5
 """Clarity from which on a request is judged by itself, and below which by its context."""
 _log = logging.getLogger(__name__)
-_MAX_COUNT = 1 << 31
-COVERAGE = 0.98
-"""The share of requests whose candidates hold the right flow, where recall is to find out how many that takes."""
 _CLEAR_CLAUSE = 3
 """A clause that more flows may answer asks for nothing by itself, and brings its first one alone."""
 _FAULTS_TOLD = 3
 _BATCH = 64
 """Requests that one round trip holds."""
-
-
-def clauses(text: str) -> tuple[str, ...]:
-    """The parts of a request that may each ask for something of its own; none where it is all of one piece.
-
-    Cut at the ends of sentences and at words such as "and" or "then". A part that is too short to ask for anything
-    joins the next.
-    """
-    parts: list[str] = []
-    pending = ""
-    for piece in _JOINT.split(" ".join(text.split())):
-        pending = f"{pending} {piece.strip()}".strip()
-        if _says_something(pending):
-            parts.append(pending)
-            pending = ""
-    if pending and parts:
-        parts[-1] = f"{parts[-1]} {pending}"
-    return tuple(parts) if 1 < len(parts) <= MAX_CLAUSES else ()
-
-
-def _says_something(text: str) -> bool:
-    words = text.split()
-    return len(words) >= _MIN_WORDS or (not text.isascii() and len(text) >= _MIN_LETTERS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EncodedRequest:
-    """A request as it is looked up: whole, with what widens it, and in clauses."""
-
-    request: str = ""
-    widened: str = ""
-    """The request with its context, where there is any."""
-    clauses: tuple[str, ...] = ()
-    meant: str = ""
-    """What is wanted of a request that also says what is not."""
-    content_words: int = 0
-    hollow: float = 0.0
-    """How near a request that has a context lies to what means nothing without one."""
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, said: Said, *, lexical: Lexical) -> "EncodedRequest":
-        """Cleaned, cut where it is endless, taken apart where it asks for several things."""
-        query, focus, notes = said.query, said.focus, said.notes
-        if len(query) > MAX_QUERY_CHARS:
-            notes = (*notes, f"recall read the first {MAX_QUERY_CHARS} of {len(query)} characters")
-        widened = printable(query[:MAX_QUERY_CHARS])
-        request = printable(focus[:MAX_QUERY_CHARS]) or widened
-        return cls(
-            request=request,
-            widened=widened if widened != request else "",
-            clauses=clauses(request) if request else (),
-            meant=meant(request) if DENYING.search(request) else "",
-            content_words=lexical.content_words(request) if widened != request else 0,
-            notes=notes,
-        )
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All that is looked up: the request, its clauses, what is meant of it, and last the widened request."""
-        if not self.request:
-            return ()
-        return (self.request, *self.clauses, *(each for each in (self.meant, self.widened) if each))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +57,7 @@ async def fused_candidates(
     found: Sequence[Legs],
     *,
     asked: EncodedRequest,
-    scope: "RecallScope",
+    scope: RecallScope,
 ) -> FusedCandidates:
     """What the store found for each of `asked.texts`, fused, and read by the model."""
     query, whole = queries[0], found[0]
@@ -304,58 +227,6 @@ def _by_priority(
         return (candidate.flow_id != first, -round(candidate.score, 9), eagerness)
 
     return sorted(candidates, key=order)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallScope:
-    """Whose flows, and how many."""
-
-    agent_id: str
-    top_k: int
-    rrf_k: int
-    exclude: tuple[str, ...]
-    coverage: float | None = None
-    """Of the `top_k` no more than hold the right flow with this probability; None: all of them."""
-
-    @classmethod
-    def of(
-        cls,
-        agent_id: str,
-        top_k: int | Literal["auto"],
-        rrf_k: int,
-        exclude: Collection[str],
-        coverage: float = COVERAGE,
-    ) -> "RecallScope":
-        """These, where they can work.
-
-        Raises:
-            ConfigError: A count is no whole number of at least 1, or `coverage` is no probability that can be held.
-        """
-        auto = isinstance(top_k, str) and top_k == "auto"
-        count: Any = MOST_SIZED if auto else top_k
-        for name, value, other in (("top_k", count, ', or "auto"'), ("rrf_k", rrf_k, "")):
-            if not _is_count(value):
-                msg = f"{name} must be a whole number of at least 1{other}, not {value!r:.80}"
-                raise ConfigError(msg)
-        if not _is_number(coverage) or not LEAST_COVERAGE <= coverage <= MOST_COVERAGE:
-            bounds = f"{LEAST_COVERAGE:g} to {MOST_COVERAGE:g}"
-            msg = f"coverage must be a number from {bounds}, such as .98, not {coverage!r:.80}"
-            raise ConfigError(msg)
-        return cls(
-            agent_id=agent_id,
-            top_k=int(count),
-            rrf_k=int(rrf_k),
-            exclude=tuple(exclude),
-            coverage=float(coverage) if auto else None,
-        )
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_count(value: object) -> bool:
-    return _is_number(value) and 1 <= value < _MAX_COUNT and value == int(value)
 
 
 def nothing_indexed(agent_id: str) -> str:

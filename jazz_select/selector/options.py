@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, TypedDict, TypeGuard, cast
+from typing import Final, Literal, TypedDict, cast
 
 from jazz_select.errors import ConfigError
-from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE
+from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE, is_count, is_number
 
 MOST_EXAMPLES = 3
 """Of each candidate: three gave a model nearly all that more would."""
@@ -39,7 +39,7 @@ class SelectorOptions(TypedDict, total=False):
     on_empty: Literal["top1", "none"]
 
 
-RECOMMENDED: Final[SelectorOptions] = {"top_k": AUTO, "coverage": 0.98, "on_empty": "none"}
+RECOMMENDED: Final[SelectorOptions] = {"top_k": AUTO, "coverage": COVERAGE, "on_empty": "none"}
 """What a new selector with a model should have; the figures behind it are in docs/concepts.md.
 
 As few candidates as hold the right flow in 98 of 100 requests, and a model that is believed when it says that none
@@ -57,11 +57,11 @@ def check_options(*, top_k: object, coverage: object, rrf_k: object, timeout_s: 
     for name, value in (("top_k", top_k), ("rrf_k", rrf_k)):
         if value == AUTO and name == "top_k":
             continue
-        if not _is_count(value) or value < 1:
+        if not is_count(value) or value < 1:
             or_auto = ', or "auto"' if name == "top_k" else ""
             msg = f"{name} is a whole number from 1{or_auto}, not {value!r:.80}"
             raise ConfigError(msg)
-    if not (_is_number(coverage) and LEAST_COVERAGE <= coverage <= MOST_COVERAGE):
+    if not (is_number(coverage) and LEAST_COVERAGE <= coverage <= MOST_COVERAGE):
         msg = f"coverage is a probability from {LEAST_COVERAGE:g} to {MOST_COVERAGE:g}, not {coverage!r:.80}"
         raise ConfigError(msg)
     check_timeout(timeout_s)
@@ -76,7 +76,7 @@ def check_timeout(timeout_s: object) -> None:
     Raises:
         ConfigError: It is neither a number of seconds nor None.
     """
-    if timeout_s is not None and not (_is_number(timeout_s) and 0 < timeout_s < math.inf):
+    if timeout_s is not None and not (is_number(timeout_s) and 0 < timeout_s < math.inf):
         msg = f"timeout_s is a number of seconds above 0, or None for no limit, not {timeout_s!r:.80}"
         raise ConfigError(msg)
 
@@ -88,7 +88,7 @@ def check_probabilities(**thresholds: object) -> None:
         ConfigError: One of them is not in [0, 1].
     """
     for name, value in thresholds.items():
-        if value is not None and not (_is_number(value) and 0 <= value <= 1):
+        if value is not None and not (is_number(value) and 0 <= value <= 1):
             msg = f"{name} is a probability from 0 to 1, or None, not {value!r:.80}"
             raise ConfigError(msg)
 
@@ -102,7 +102,7 @@ def check_choice_options(*, candidate_order: object, examples_shown: object, **c
     if candidate_order not in ("rank", "stable", "shuffled"):
         msg = f'candidate_order is "rank", "stable" or "shuffled", not {candidate_order!r:.80}'
         raise ConfigError(msg)
-    if examples_shown is not None and not (_is_count(examples_shown) and 0 <= examples_shown <= MOST_EXAMPLES):
+    if examples_shown is not None and not (is_count(examples_shown) and 0 <= examples_shown <= MOST_EXAMPLES):
         msg = (
             f"examples_shown is a whole number from 0 to {MOST_EXAMPLES}, or None for as many as there is room for, "
             f"not {examples_shown!r:.80}"
@@ -119,7 +119,7 @@ def check_counts(**counts: object) -> None:
     """
     for name, value in counts.items():
         least = 1 if name in ("prompt_tokens", "max_concurrency") else 0
-        if not _is_count(value) or value < least:
+        if not is_count(value) or value < least:
             msg = f"{name} is a whole number from {least}, not {value!r:.80}"
             raise ConfigError(msg)
 
@@ -143,11 +143,3 @@ def check_request(*, enhanced_query: object, episode_summaries: object, context:
 
 def _are_texts(value: object) -> bool:
     return isinstance(value, Sequence) and all(isinstance(item, str) for item in cast("Sequence[object]", value))
-
-
-def _is_count(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)

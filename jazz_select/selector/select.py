@@ -34,7 +34,7 @@ from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
 from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection
 from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, SelectRequest, candidate_sets
 from jazz_select.telemetry import span
-from jazz_select.values import Candidate, Decision, Latency, Reason, Tier
+from jazz_select.values import COVERAGE, Candidate, Decision, Latency, Reason, Tier
 
 _log = logging.getLogger(__name__)
 _BLANK = "nothing was asked: request and summaries are blank"
@@ -58,7 +58,7 @@ class FlowSelector:
         top_k: TopK = 3,
         rrf_k: int = 10,
         *,
-        coverage: float = 0.98,
+        coverage: float = COVERAGE,
         on_empty: OnEmpty = "top1",
         timeout_s: float | None = 20.0,
         fallback_candidates: Sequence[Mapping[str, Any]] = (),

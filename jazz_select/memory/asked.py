@@ -1,0 +1,146 @@
+"""What is asked of recall: a request taken apart into what is looked up for it, and whose flows it is asked of."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jazz_select.errors import ConfigError
+from jazz_select.memory.denials import DENYING, meant
+from jazz_select.memory.encoder import MAX_QUERY_CHARS, Lexical, printable
+from jazz_select.memory.fit.model import MOST_SIZED
+from jazz_select.memory.long_requests import Said
+from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE, is_number
+
+_JOINT = re.compile(
+    r"(?<=[.!?;。！？；]) ?(?=\S)"
+    r"|,? (?:and then|and also|and|then|also|as well as|plus|additionally|after that) "
+    r"|(?:，|、)?(?:然后|并且|而且|另外|还有)",
+    re.IGNORECASE,
+)
+"""Of text in which no two blanks stand together: `\\s+` before a word would be tried from each of a thousand blanks."""
+_MIN_WORDS = 3
+_MIN_LETTERS = 4
+"""Where no spaces stand between words, letters are counted instead."""
+MAX_CLAUSES = 6
+_MAX_COUNT = 1 << 31
+
+
+def clauses(text: str) -> tuple[str, ...]:
+    """The parts of a request that may each ask for something of its own; none where it is all of one piece.
+
+    Cut at the ends of sentences and at words such as "and" or "then". A part that is too short to ask for anything
+    joins the next.
+    """
+    parts: list[str] = []
+    pending = ""
+    for piece in _JOINT.split(" ".join(text.split())):
+        pending = f"{pending} {piece.strip()}".strip()
+        if _says_something(pending):
+            parts.append(pending)
+            pending = ""
+    if pending and parts:
+        parts[-1] = f"{parts[-1]} {pending}"
+    return tuple(parts) if 1 < len(parts) <= MAX_CLAUSES else ()
+
+
+def _says_something(text: str) -> bool:
+    words = text.split()
+    return len(words) >= _MIN_WORDS or (not text.isascii() and len(text) >= _MIN_LETTERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedRequest:
+    """A request as it is looked up: whole, with what widens it, and in clauses."""
+
+    request: str = ""
+    widened: str = ""
+    """The request with its context, where there is any."""
+    clauses: tuple[str, ...] = ()
+    meant: str = ""
+    """What is wanted of a request that also says what is not."""
+    content_words: int = 0
+    hollow: float = 0.0
+    """How near a request that has a context lies to what means nothing without one."""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, said: Said, *, lexical: Lexical) -> "EncodedRequest":
+        """Cleaned, cut where it is endless, taken apart where it asks for several things."""
+        query, focus, notes = said.query, said.focus, said.notes
+        if len(query) > MAX_QUERY_CHARS:
+            notes = (*notes, f"recall read the first {MAX_QUERY_CHARS} of {len(query)} characters")
+        widened = printable(query[:MAX_QUERY_CHARS])
+        request = printable(focus[:MAX_QUERY_CHARS]) or widened
+        return cls(
+            request=request,
+            widened=widened if widened != request else "",
+            clauses=clauses(request) if request else (),
+            meant=meant(request) if DENYING.search(request) else "",
+            content_words=lexical.content_words(request) if widened != request else 0,
+            notes=notes,
+        )
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that is looked up: the request, its clauses, what is meant of it, and last the widened request."""
+        if not self.request:
+            return ()
+        return (self.request, *self.clauses, *(each for each in (self.meant, self.widened) if each))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallScope:
+    """Whose flows, and how many."""
+
+    agent_id: str
+    top_k: int
+    rrf_k: int
+    exclude: tuple[str, ...]
+    coverage: float | None = None
+    """Of the `top_k` no more than hold the right flow with this probability; None: all of them."""
+
+    @classmethod
+    def of(
+        cls,
+        agent_id: str,
+        top_k: int | Literal["auto"],
+        rrf_k: int,
+        exclude: Collection[str],
+        coverage: float = COVERAGE,
+    ) -> "RecallScope":
+        """These, where they can work.
+
+        Raises:
+            ConfigError: A count is no whole number of at least 1, or `coverage` is no probability that can be held.
+        """
+        check_texts(tuple(exclude), "an id in exclude")
+        auto = isinstance(top_k, str) and top_k == "auto"
+        count: Any = MOST_SIZED if auto else top_k
+        for name, value, other in (("top_k", count, ', or "auto"'), ("rrf_k", rrf_k, "")):
+            if not (is_number(value) and 1 <= value < _MAX_COUNT and value == int(value)):
+                msg = f"{name} must be a whole number of at least 1{other}, not {value!r:.80}"
+                raise ConfigError(msg)
+        if not is_number(coverage) or not LEAST_COVERAGE <= coverage <= MOST_COVERAGE:
+            bounds = f"{LEAST_COVERAGE:g} to {MOST_COVERAGE:g}"
+            msg = f"coverage must be a number from {bounds}, such as .98, not {coverage!r:.80}"
+            raise ConfigError(msg)
+        return cls(
+            agent_id=agent_id,
+            top_k=int(count),
+            rrf_k=int(rrf_k),
+            exclude=tuple(exclude),
+            coverage=float(coverage) if auto else None,
+        )
+
+
+def check_texts(texts: Sequence[object], what: str = "a query, and the focus of one,") -> None:
+    """Refuse what is no text.
+
+    Raises:
+        ConfigError: One of them is something else.
+    """
+    wrong = [each for each in texts if not isinstance(each, str)]
+    if wrong:
+        msg = f"{what} is a string, not {wrong[0]!r:.80}"
+        raise ConfigError(msg)
