@@ -1,5 +1,9 @@
 from jazz_select.evaluation.cases import Case as Case
+from jazz_select.evaluation.cases import CaseProblem as CaseProblem
+from jazz_select.evaluation.cases import Cases as Cases
+from jazz_select.evaluation.cases import case_schema as case_schema
 from jazz_select.evaluation.cases import load_cases as load_cases
+from jazz_select.evaluation.cases import read_cases as read_cases
 from jazz_select.evaluation.index import indexed as indexed
 from jazz_select.evaluation.route import Asked as Asked
 from jazz_select.evaluation.route import Outcome as Outcome
