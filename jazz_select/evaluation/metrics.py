@@ -85,7 +85,7 @@ class Detection:
         return 2 * self.right / (self.cases + self.said) if self.cases else None
 
 
-def interval(right: int, cases: int, z: float = _Z95) -> tuple[float, float]:
+def interval(right: float, cases: int, z: float = _Z95) -> tuple[float, float]:
     """Between what and what a share lies that was seen as `right` of `cases`, with 95 % confidence.
 
     Wilson's score interval (Wilson, JASA 22, 1927; recommended for small numbers by Brown, Cai and DasGupta,

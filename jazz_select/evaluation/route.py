@@ -74,7 +74,7 @@ class Route:
 
     Attributes:
         request: The text.
-        ranking: Names of flows, best first, as far as `DEPTH`.
+        ranking: Names of flows, best first, as far as `DEPTH`, or as candidates go where that is further.
         offered: How many of them, from the first, are candidates under the policy.
         confidences: P(each candidate is right), None where that is not known.
         in_scope: P(some flow is right), likewise.
@@ -189,7 +189,7 @@ def _route(
     candidates = tuple(each.flow_name for each in decision.candidates)
     return Route(
         request=request,
-        ranking=tuple(dict.fromkeys((*candidates, *ranking)))[:DEPTH],
+        ranking=tuple(dict.fromkeys((*candidates, *ranking)))[: max(DEPTH, len(candidates))],
         offered=len(candidates),
         confidences=tuple(each.confidence for each in decision.candidates),
         in_scope=decision.in_scope,
