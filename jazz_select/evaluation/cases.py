@@ -1,18 +1,75 @@
-"""Labelled requests, as `examples/requests.yaml` and `examples/eval.yaml` hold them."""
+"""Cases: labelled requests, as `examples/requests.yaml` and `examples/eval.yaml` hold them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+import orjson
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic_core import ErrorDetails
 
-from jazz_select.errors import ConfigError, FlowLoadError
-from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, yaml_documents
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation import casefiles
+from jazz_select.evaluation.casefiles import Entries, Entry, entries_of, unknown_field
+from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.checks import describe
+from jazz_select.json_values import plain
+from jazz_select.text import beginning, nfkc
+from jazz_select.values import flow_id
 
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
+read_entries = casefiles.read_entries
+NONE = "none"
+"""What `expect` says, instead of a list, where no flow fits; so does an empty list."""
+_NONE = {NONE, "-", "[]"}
+_LONGEST, _MOST_SHOWN, _MOST_COMPARED = 120, 3, 2_000
 
-    from jazz_select.flow.base import FlowRegistry
+
+def _several(value: object) -> object:
+    """One text stands for a list of one."""
+    return (value,) if isinstance(value, str) else value
+
+
+def _labels(value: object) -> object:
+    """A name stands for a list of one, `none` for an empty list; a name that is repeated is meant once."""
+    if value is None or value == "":
+        msg = "is empty; write the name of a flow, or none where no flow fits"
+        raise ValueError(msg)
+    if isinstance(value, str):
+        return () if value.strip().casefold() in _NONE else (value.strip(),)
+    if isinstance(value, list | tuple):
+        given = cast("Sequence[object]", value)
+        return tuple(dict.fromkeys(given)) if all(isinstance(each, str) for each in given) else given
+    return value
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        msg = "is blank; write what a user would say"
+        raise ValueError(msg)
+    return text
+
+
+_Name = Annotated[str, Field(min_length=1)]
+_Texts = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_several),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+_Expected = Annotated[
+    tuple[_Name, ...],
+    BeforeValidator(_labels),
+    WithJsonSchema(
+        {
+            "description": "The name of the flow, a list of names, or none where no flow fits.",
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {"type": "array", "items": {"type": "string", "minLength": 1}, "uniqueItems": True},
+            ],
+        }
+    ),
+]
 
 
 class Case(BaseModel):
@@ -20,10 +77,11 @@ class Case(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    request: str = Field(min_length=1)
-    expect: tuple[str, ...]
-    """Names of flows; none where nothing fits."""
-    episodes: tuple[str, ...] = ()
+    request: Annotated[str, Field(min_length=1), AfterValidator(_said)]
+    """What a user says."""
+    expect: _Expected
+    """Names of flows, in order where that matters; none where nothing fits."""
+    episodes: _Texts = ()
     """Summaries of earlier turns."""
     context: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     """What guards look at."""
@@ -33,65 +91,214 @@ class Case(BaseModel):
     """The tools that are to run, in order."""
     why: str = ""
     """What the case shows."""
+    id: Annotated[str, Field(coerce_numbers_to_str=True)] = ""
+    """What reports call it; else its place."""
+    tags: _Texts = ()
+    """Groups that it is reported in, and can be picked by."""
 
 
-def _problem(error: "ErrorDetails") -> str:
-    given: object = error["input"]
-    if error["type"] == "tuple_type" and isinstance(given, str) and len(error["loc"]) > 1:
-        return f"has to be a list, even of one: [{given:.80}]"
-    return error["msg"]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseProblem:
+    """What is wrong with an entry of a file of cases.
+
+    Attributes:
+        file: The file.
+        entry: The place of the entry, from 1; 0 where it is the file's.
+        line: Where the entry begins, from 1, where that is known.
+        problem: The field and what is wrong with it.
+        is_note: The entry is judged all the same.
+    """
+
+    file: str
+    entry: int
+    line: int | None
+    problem: str
+    is_note: bool = False
+
+    def __str__(self) -> str:
+        entry = f", entry {self.entry}" if self.entry else ""
+        line = f" (line {self.line})" if self.line else ""
+        return f"{self.file}{entry}{line}: {self.problem}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return {
+            "file": self.file,
+            "entry": self.entry or None,
+            "line": self.line,
+            "problem": self.problem,
+            "left_out": not self.is_note,
+        }
 
 
-_CASES = TypeAdapter(tuple[Case, ...])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cases:
+    """The cases of a file that can be judged, and what is wrong with the others."""
+
+    cases: tuple[Case, ...]
+    problems: tuple[CaseProblem, ...] = ()
+    file: str = ""
+
+    def __iter__(self) -> Iterator[Case]:
+        return iter(self.cases)
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    @property
+    def errors(self) -> tuple[CaseProblem, ...]:
+        """The problems for which something was left out."""
+        return tuple(each for each in self.problems if not each.is_note)
 
 
-def read_entries(file: Path, what: str) -> object:
-    """What a file of the command's own holds, read within the bounds of a file of flows; None where it is empty.
+def load_cases(file: Path, registry: Mapping[str, BaseFlow], *, flows: str = "the flows") -> tuple[Case, ...]:
+    """The cases of a file, all of them, whose labels name flows of this registry.
 
     Args:
-        file: In YAML.
-        what: What stands in it, in words.
+        file: In YAML, JSON, JSON Lines, CSV or TSV.
+        registry: The flows.
+        flows: Where they were loaded from, for messages.
 
     Raises:
-        ConfigError: It cannot be read, or is no YAML that is read in a moment.
+        ConfigError: It cannot be read, holds no case, or an entry is wrong; `read_cases` gives the others then.
     """
-    try:
-        documents = yaml_documents(read_text(file))
-    except FlowLoadError as error:
-        msg = f"cannot read the {what} in {file}: {error.problem}"
-        raise ConfigError(msg) from error
-    except SYNTAX_ERRORS as error:
-        is_yaml = isinstance(error, ValueError | RecursionError)  # and more of it than is read
-        msg = f"{f'cannot read the {what} in {file}' if is_yaml else f'{file} is no YAML'}: {syntax_problem(error)}"
-        raise ConfigError(msg) from error
-    if len(documents) > 1:
-        msg = f"cannot read the {what} in {file}: it holds {len(documents)} documents; take the lines of --- out"
+    found = read_cases(file, registry, flows=flows)
+    if found.errors:
+        more = len(found.errors) - 1
+        others = f" (and {more} more problem{'s' if more > 1 else ''})" if more else ""
+        msg = f"{found.errors[0]}{others}"
         raise ConfigError(msg)
-    return documents[0][0] if documents else None
+    return found.cases
 
 
-def load_cases(file: Path, registry: "FlowRegistry", *, flows: str) -> tuple[Case, ...]:
-    """The cases of a file, whose labels name flows of this registry, which was loaded from `flows`.
+def read_cases(file: Path, registry: Mapping[str, BaseFlow], *, flows: str = "the flows") -> Cases:
+    """The cases of a file that can be judged, and a line for each thing that is wrong with the others.
+
+    Left out are entries that are no cases, that name flows which are not there, and requests that are labelled twice
+    and differently, both times: nobody can tell which is meant. A case that is given twice, or an id, is noted.
+
+    Args:
+        file: As for `load_cases`.
+        registry: Likewise.
+        flows: Likewise.
 
     Raises:
-        ConfigError: It cannot be read, or an entry is wrong.
+        ConfigError: The file cannot be read, or none of its entries can be judged.
     """
-    try:
-        cases = _CASES.validate_python(read_entries(file, "requests"))
-    except ValidationError as error:
-        first = error.errors()[0]
-        entry, *field = first["loc"] or ("",)
-        where = f", entry {entry + 1}" if isinstance(entry, int) else ""
-        msg = f"{file}{where}: {'.'.join(map(str, field)) or 'requests'}: {_problem(first)}"
-        raise ConfigError(msg) from error
-    for number, case in enumerate(cases, 1):
-        for name in case.expect:
-            if registry.by_name(name) is None:
-                msg = (
-                    f"{file}, entry {number}: expect: there is no flow named {name!r} in {flows} (--flows loads others)"
-                )
-                raise ConfigError(msg)
-    if not cases:
-        msg = f"{file} holds no requests"
+    entries = entries_of(file)
+    name = str(file)
+    problems = [CaseProblem(file=name, entry=0, line=None, problem=each) for each in entries.problems]
+    read: list[tuple[Entry, Case]] = []
+    for entry, outcome in _read(entries, registry, flows):
+        if isinstance(outcome, Case):
+            read.append((entry, outcome))
+        else:
+            problems += [CaseProblem(file=name, entry=entry.number, line=entry.line, problem=each) for each in outcome]
+    kept, told = _told_apart(name, read)
+    problems = sorted((*problems, *told), key=lambda each: (each.entry, each.is_note))
+    found = Cases(cases=tuple(kept), problems=tuple(problems), file=name)
+    if not found.cases:
+        of = f" (the first of {len(found.errors)} problems)" if len(found.errors) > 1 else ""
+        msg = f"{found.errors[0]}{of}" if found.errors else f"{file} holds no requests"
         raise ConfigError(msg)
-    return cases
+    return found
+
+
+def case_schema() -> dict[str, Any]:
+    """The JSON Schema of a file of cases, in YAML or JSON, for editors that complete and check while one writes."""
+    case = Case.model_json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Cases for jazz-select eval",
+        "type": "array",
+        "items": case,
+    }
+
+
+def _read(entries: Entries, registry: Mapping[str, BaseFlow], flows: str) -> Iterator[tuple[Entry, Case | list[str]]]:
+    names = [flow.name for flow in registry.values()]
+    aliases = {alias: flow.name for flow in registry.values() for alias in flow.aliases}
+    for entry in entries.entries:
+        wrong = [f"{field}: {problem}" for field, problem in entry.wrong.items()]
+        given = entry.given
+        if isinstance(given, dict) and "turns" in given and "request" not in given:
+            yield entry, ["turns: this is a conversation, which jazz-select converse judges; a case has a request"]
+            continue
+        try:
+            case = Case.model_validate(given)
+        except ValidationError as error:
+            yield entry, [*wrong, *(_problem(each, entry.wrong) for each in error.errors(include_url=False)[:3])]
+            continue
+        gone = [label for label in case.expect if flow_id(label) not in registry]
+        wrong += [f"expect: there is no flow named {_gone(label, names, aliases, flows)}" for label in gone]
+        yield entry, wrong or case
+
+
+def _gone(label: str, names: Sequence[str], aliases: Mapping[str, str], flows: str) -> str:
+    near = get_close_matches(label[:_LONGEST], names[:_MOST_COMPARED], n=1)
+    hint = f"; it is an alias of {aliases[label]!r}: write that" if label in aliases else ""
+    hint = hint or (f"; did you mean {near[0]!r}?" if near else "")
+    listed = "; several names are written as a list" if not hint and any(mark in label for mark in ",;| ") else ""
+    return f"{beginning(label, _LONGEST)!r} in {flows} (--flows loads others){hint or listed}"
+
+
+def _problem(error: ErrorDetails, wrong: Mapping[str, str]) -> str:
+    where = ".".join(beginning(str(each), _LONGEST) for each in error["loc"][:3])
+    given = beginning(describe(error["input"]), _LONGEST)
+    match error["type"]:
+        case "missing":
+            seen = " (see above)" if where in wrong else ""
+            what = f"is missing{seen}" if where != "expect" else "is missing; write none where no flow fits"
+        case "extra_forbidden":
+            what = unknown_field(where, tuple(Case.model_fields))
+        case "model_type" | "model_attributes_type":
+            return f"a case is a mapping with request: and expect:, not {given}"
+        case "value_error":
+            what = error["msg"].removeprefix("Value error, ")
+        case "string_too_short":
+            what = "is empty"
+        case "string_type":
+            quotes = "; put quotes around it" if isinstance(error["input"], bool | int | float) else ""
+            what = f"has to be a text, not {given}{quotes}"
+        case "tuple_type":
+            what = f"has to be a list of texts, not {given}"
+        case "mapping_type" | "dict_type":
+            what = f"has to be a mapping, such as {{authenticated: true}}, not {given}"
+        case _:
+            what = f"{error['msg'][:1].lower()}{error['msg'][1:]}, not {given}"
+    return f"{where}: {what}"
+
+
+def _told_apart(file: str, read: Sequence[tuple[Entry, Case]]) -> tuple[list[Case], list[CaseProblem]]:
+    """Without the requests that are labelled in two ways; with notes on what is there twice."""
+    first: dict[tuple[object, ...], tuple[Entry, Case]] = {}
+    ids: dict[str, Entry] = {}
+    torn: set[tuple[object, ...]] = set()
+    told: list[CaseProblem] = []
+    keys = [_asked(case) for _, case in read]
+
+    def tell(entry: Entry, problem: str, *, is_note: bool) -> None:
+        told.append(CaseProblem(file=file, entry=entry.number, line=entry.line, problem=problem, is_note=is_note))
+
+    for key, (entry, case) in zip(keys, read, strict=True):
+        earlier, other = first.setdefault(key, (entry, case))
+        if other is not case and set(other.expect) != set(case.expect):
+            torn.add(key)
+            where = f"entry {earlier.number}{f' (line {earlier.line})' if earlier.line else ''}"
+            what = f"the same request expects {_label(other)} in {where}, and {_label(case)} here"
+            tell(entry, f"expect: {what}; neither is judged until one of them is taken out", is_note=False)
+        elif other is not case:
+            tell(entry, f"request: it is that of entry {earlier.number}, and counts twice", is_note=True)
+        if case.id and ids.setdefault(case.id, entry) is not entry:
+            tell(entry, f"id: {beginning(case.id, _LONGEST)!r} is that of entry {ids[case.id].number}", is_note=True)
+    return [case for key, (_, case) in zip(keys, read, strict=True) if key not in torn], told
+
+
+def _label(case: Case) -> str:
+    return beginning(", ".join(case.expect[:_MOST_SHOWN]) or NONE, _LONGEST)
+
+
+def _asked(case: Case) -> tuple[object, ...]:
+    """Equal where the same is asked in the same situation, whatever the case of letters and the number of blanks."""
+    texts = tuple(" ".join(nfkc(each).casefold().split()) for each in (case.request, *case.episodes))
+    return (texts, orjson.dumps(plain(case.context), option=orjson.OPT_SORT_KEYS))

@@ -18,6 +18,7 @@ from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request, SelectRequest
 from jazz_select.selector.select import FlowSelector
+from jazz_select.selector.settling import Known, Settling
 from jazz_select.values import COVERAGE, Message, Reason, RecallResult, Reply
 
 DEPTH = 10
@@ -46,6 +47,16 @@ class Policy:
     skip_llm_above: float | None = None
     abstain_below: float | None = None
 
+    @property
+    def settling(self) -> Settling:
+        """What it settles before a model is asked."""
+        return Settling(
+            on_empty=self.on_empty,
+            coverage=self.coverage,
+            skip_llm_above=self.skip_llm_above,
+            abstain_below=self.abstain_below,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -62,13 +73,15 @@ class Route:
 
     Attributes:
         request: The text.
-        ranking: Names of flows, best first, as far as `DEPTH`.
+        ranking: Names of flows, best first, as far as `DEPTH`, or as candidates go where that is further.
         offered: How many of them, from the first, are candidates under the policy.
         confidences: P(each candidate is right), None where that is not known.
         in_scope: P(some flow is right), likewise.
         outcome: Whether a model would be asked.
         notes: What was degraded on the way.
         took_s: How long it took, in seconds, its share of the batch it was recalled in included.
+        sized: Whether recall chose how many candidates there are.
+        runs: Whether the first candidate is live.
     """
 
     request: str
@@ -79,6 +92,8 @@ class Route:
     outcome: Outcome = Outcome.NONE
     notes: tuple[str, ...] = ()
     took_s: float = field(default=0.0, compare=False)
+    sized: bool = False
+    runs: bool = True
 
     @property
     def first(self) -> str:
@@ -94,6 +109,26 @@ class Route:
     def confidence(self) -> float | None:
         """P(the first candidate is right), where that is known."""
         return self.confidences[0] if self.confidences else None
+
+    @property
+    def known(self) -> Known:
+        """What thresholds go by."""
+        return Known(
+            candidates=self.offered,
+            confidence=self.confidence,
+            in_scope=self.in_scope,
+            sized=self.sized,
+            runs=self.runs,
+        )
+
+    def outcome_under(self, settling: Settling) -> Outcome:
+        """What would become of it with other thresholds: they change neither ranking nor candidates."""
+        if not self.offered:
+            return Outcome.NONE
+        reason = settling.reason(self.known)
+        if reason is None:
+            return Outcome.ASKED
+        return Outcome.TAKEN if reason is not Reason.NONE and self.runs else Outcome.NONE
 
 
 async def routes(
@@ -142,22 +177,26 @@ async def routes(
         for place, result in zip(places, results, strict=True):
             each = asked[place]
             ranking = () if Request.of(each.request, each.episodes).blank else next(rankings)
-            found[place] = _route(each.request, result, ranking)
+            found[place] = _route(each.request, result, ranking, registry)
     return [found[place] for place in range(len(asked))]
 
 
-def _route(request: str, result: FlowSelectionResult, ranking: tuple[str, ...]) -> Route:
+def _route(
+    request: str, result: FlowSelectionResult, ranking: tuple[str, ...], registry: Mapping[str, BaseFlow]
+) -> Route:
     decision = result.decision
     candidates = tuple(each.flow_name for each in decision.candidates)
     return Route(
         request=request,
-        ranking=tuple(dict.fromkeys((*candidates, *ranking)))[:DEPTH],
+        ranking=tuple(dict.fromkeys((*candidates, *ranking)))[: max(DEPTH, len(candidates))],
         offered=len(candidates),
         confidences=tuple(each.confidence for each in decision.candidates),
         in_scope=decision.in_scope,
         outcome=_OUTCOMES.get(decision.reason, Outcome.TAKEN),
         notes=decision.notes,
         took_s=decision.latency.total_s,
+        sized=bool(decision.sized),
+        runs=bool(decision.candidates) and decision.candidates[0].flow_id in registry,
     )
 
 

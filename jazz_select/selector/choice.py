@@ -105,44 +105,6 @@ def judge(
     return top(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
-    """From where on recall's own sureness decides; None leaves the decision to what comes next."""
-
-    skip_llm_above: float | None = None
-    abstain_below: float | None = None
-    ambiguous_within: float | None = None
-
-    def abstains(self, in_scope: float | None) -> bool:
-        """Is it too unlikely that anything fits?"""
-        return self.abstain_below is not None and in_scope is not None and in_scope < self.abstain_below
-
-    def is_sure(self, candidates: Sequence[Candidate], live: Container[str], *, in_scope: float | None = None) -> bool:
-        """Is the top candidate so likely right that no model need be asked? Never of one that cannot run.
-
-        `in_scope` is P(any flow is right), where it counts: confidence says which flow is right if any is.
-        """
-        if self.skip_llm_above is None or not candidates or candidates[0].flow_id not in live:
-            return False
-        confidence = candidates[0].confidence
-        known = confidence is not None and confidence >= self.skip_llm_above
-        return known and (in_scope is None or in_scope >= self.skip_llm_above)
-
-    def ambiguous(self, candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-        """The candidates about as likely as the top one, where there are at least two."""
-        top = candidates[0].confidence if candidates else None
-        if self.ambiguous_within is None or top is None:
-            return ()
-        floor = top - self.ambiguous_within
-        near = tuple(each for each in candidates if each.confidence is not None and each.confidence >= floor)
-        return near if len(near) > 1 else ()
-
-    @property
-    def need_confidence(self) -> bool:
-        """Is any of them set?"""
-        return (self.skip_llm_above, self.abstain_below, self.ambiguous_within) != (None, None, None)
-
-
 def _once(*ids: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 

@@ -18,7 +18,6 @@ from jazz_select.selector.choice import (
     ChoiceOptions,
     ModelChoice,
     OnEmpty,
-    Thresholds,
     Verdict,
     top,
 )
@@ -33,6 +32,7 @@ from jazz_select.selector.options import (
 from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
 from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection
 from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, SelectRequest, candidate_sets
+from jazz_select.selector.settling import Known, Settling
 from jazz_select.telemetry import span
 from jazz_select.values import COVERAGE, Candidate, Decision, Latency, Reason, Tier
 
@@ -126,8 +126,6 @@ class FlowSelector:
         self.agent_id = agent_id
         self._registry = flow_registry
         self._at_once = max_concurrency
-        self._on_empty = on_empty
-        self._coverage = coverage
         self._guards = Availability(flow_registry)
         self._prompts = PromptCache(flow_registry)
         self._narrower = CandidateSource(
@@ -139,10 +137,15 @@ class FlowSelector:
             fallback=tuple(fallback_candidates),
             guards=self._guards,
         )
-        self._thresholds = Thresholds(
-            skip_llm_above=skip_llm_above, abstain_below=abstain_below, ambiguous_within=ambiguous_within
-        )
         model = as_chat_model(llm)
+        self._settling = Settling(
+            asks=model is not None,
+            on_empty=on_empty,
+            coverage=coverage,
+            skip_llm_above=skip_llm_above,
+            abstain_below=abstain_below,
+            ambiguous_within=ambiguous_within,
+        )
         self._model: ModelChoice | None = None
         self._client: ChatClient | None = None
         if model is not None:
@@ -299,37 +302,29 @@ class FlowSelector:
 
     def _caveat(self, narrowed: CandidateSet) -> tuple[str, ...]:
         """Why a threshold that is set has nothing to go by."""
-        return (narrowed.caveat,) if narrowed.caveat and self._thresholds.need_confidence else ()
+        return (narrowed.caveat,) if narrowed.caveat and self._settling.need_confidence else ()
 
     def _settled(self, request: Request, narrowed: CandidateSet) -> Choice | None:
         """Who is chosen where the model has nothing to decide; None where it is to be asked."""
-        candidates, known = narrowed.candidates, self._thresholds
         if request.goes_on and self._model is not None and not request.blank:
             return None
-        if known.abstains(narrowed.in_scope):
-            note = f"abstained: P(in scope) {narrowed.in_scope:.2f} is below {known.abstain_below:g}"
-            return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(note,))
-        notes = self._caveat(narrowed)
-        if request.blank and len(candidates) > 1:
-            return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(_BLANK,))
-        if self._model is None or (len(candidates) <= 1 and not self._doubted(narrowed)):
-            reason = Reason.SEMANTIC if len(candidates) > 1 else Reason.SINGLE
-            return Choice(verdict=top(candidates, self._registry, reason), notes=notes)
-        # A model that is believed when it says "none" is left out only where recall knows that some flow is right.
-        in_scope = narrowed.in_scope if self._on_empty == "none" else None
-        if known.is_sure(candidates, self._registry, in_scope=in_scope):
-            return Choice(verdict=top(candidates, self._registry, Reason.CONFIDENT), notes=notes)
-        return None
-
-    def _doubted(self, narrowed: CandidateSet) -> bool:
-        """Whether a model has to say if the only candidate fits.
-
-        Recall that chooses how many there are leaves one where it is sure which, and that says little of whether any
-        flow fits at all: a model that may say "none" is asked unless recall is as sure of that.
-        """
-        if self._on_empty != "none" or not (narrowed.sized and narrowed.candidates):
-            return False
-        return narrowed.in_scope is None or narrowed.in_scope < self._coverage
+        candidates = narrowed.candidates
+        known = Known(
+            candidates=len(candidates),
+            confidence=candidates[0].confidence if candidates else None,
+            in_scope=narrowed.in_scope,
+            sized=bool(narrowed.sized),
+            runs=bool(candidates) and candidates[0].flow_id in self._registry,
+            blank=request.blank,
+        )
+        reason = self._settling.reason(known)
+        if reason is Reason.NONE:
+            below = f"is below {self._settling.abstain_below:g}" if self._settling.abstains(narrowed.in_scope) else ""
+            note = f"abstained: P(in scope) {narrowed.in_scope:.2f} {below}" if below else _BLANK
+            return Choice(verdict=Verdict(tier=Tier.OPEN, reason=reason), notes=(note,))
+        if reason is None:
+            return None
+        return Choice(verdict=top(candidates, self._registry, reason), notes=self._caveat(narrowed))
 
     async def _record(
         self, narrowed: CandidateSet, choice: Choice, context: Mapping[str, Any], latency: Latency
@@ -355,7 +350,7 @@ class FlowSelector:
             in_scope=narrowed.in_scope,
             sized=narrowed.sized,
             recalled_by=narrowed.recalled_by,
-            ambiguous=self._thresholds.ambiguous(narrowed.candidates),
+            ambiguous=self._settling.ambiguous(narrowed.candidates),
             latency=latency,
             usage=choice.answer.usage,
             model=choice.answer.model,

@@ -1,0 +1,209 @@
+"""A case with what became of it, and the measures of a group of such cases."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from jazz_select.evaluation import metrics
+from jazz_select.evaluation.cases import Case
+from jazz_select.evaluation.route import DEPTH, Outcome, Route
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What a selector with a model chose for a case.
+
+    Attributes:
+        names: The flows, in order.
+        reason: Why, as `jazz_select.values.Reason`.
+        tier: How free it was, as `jazz_select.values.Tier`.
+        calls: Calls of the model that got an answer.
+        input_tokens: Tokens of those calls.
+        output_tokens: Likewise.
+        error: What the model failed with; empty where it did not.
+        took_s: How long it took with recall, in seconds.
+    """
+
+    names: tuple[str, ...]
+    reason: str
+    tier: str
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    error: str = ""
+    took_s: float = 0.0
+
+
+Verdict = Literal["right", "wrong", "open"]
+"""`open`: a model would have to say, and none was asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A case, where it led, and what a model chose, if one was there."""
+
+    case: Case
+    route: Route
+    chosen: Chosen | None = None
+
+    @cached_property
+    def expect(self) -> frozenset[str]:
+        """The flows that are right."""
+        return frozenset(self.case.expect)
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """What a deployment would go on with: the model's choice, without a model the first candidate, or nothing."""
+        if self.chosen is not None:
+            return self.chosen.names
+        return () if self.route.outcome is Outcome.NONE else self.route.candidates[:1]
+
+    @property
+    def exact(self) -> bool:
+        """Whether that is what is expected, no more and no less."""
+        return frozenset(self.taken) == self.expect
+
+    @property
+    def settled_right(self) -> bool:
+        """Whether what recall settles by itself is exactly right; of those that a model is asked about, nothing."""
+        if self.route.outcome is Outcome.NONE:
+            return not self.expect
+        return self.route.outcome is Outcome.TAKEN and self.expect == frozenset({self.route.first})
+
+    @property
+    def recall_at_1(self) -> float:
+        """The share of the right flows in the first place, or in as many as there are right flows."""
+        return metrics.recall_at(self.route.ranking, self.expect, 1)
+
+    @property
+    def verdict(self) -> Verdict:
+        """As a test would have it: with a model the exact choice; without, that recall has the right flows first."""
+        if self.chosen is not None:
+            return "right" if self.exact else "wrong"
+        if self.route.outcome is Outcome.NONE:
+            return "wrong" if self.expect else "right"
+        if not self.expect:
+            return "open" if self.route.outcome is Outcome.ASKED else "wrong"
+        return "right" if self.recall_at_1 == 1 else "wrong"
+
+    @property
+    def says(self) -> str:
+        """What came of it, in words: `expected a, found b first`."""
+        expect = ", ".join(self.case.expect) or "none"
+        if self.chosen is not None:
+            return f"expected {expect}, chosen: {', '.join(self.chosen.names) or 'none'}"
+        if self.route.outcome is Outcome.NONE:
+            return f"expected {expect}, and nothing is chosen"
+        return (
+            f"expected {expect}, found {', '.join(self.route.ranking[: max(1, len(self.expect))]) or 'nothing'} first"
+        )
+
+    def row(self) -> dict[str, Any]:
+        """As one row of a table, in plain JSON types."""
+        route, chosen = self.route, self.chosen
+        return {
+            "id": self.case.id,
+            "request": self.case.request,
+            "expect": list(self.case.expect),
+            "verdict": self.verdict,
+            "first": route.first,
+            "depth": metrics.depth_of(route.ranking[:DEPTH], self.expect) if self.expect else None,
+            "candidates": list(route.candidates),
+            "outcome": route.outcome.value,
+            "confidence": route.confidence,
+            "in_scope": route.in_scope,
+            "chosen": None if chosen is None else list(chosen.names),
+            "reason": None if chosen is None else chosen.reason,
+            "error": None if chosen is None else chosen.error,
+            "tags": list(self.case.tags),
+            "took_s": route.took_s,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A number, and what it rests on.
+
+    Attributes:
+        value: None where there is nothing to measure.
+        cases: How many cases it is over.
+        low: The lower end of its 95 % interval, where it is a share.
+        high: The upper end.
+    """
+
+    value: float | None
+    cases: int
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def share(cls, part: float, cases: int) -> "Measure":
+        """A share of cases, with its interval."""
+        if not cases:
+            return cls(value=None, cases=0)
+        low, high = metrics.interval(part, cases)
+        return cls(value=part / cases, cases=cases, low=low, high=high)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return {"value": self.value, "cases": self.cases, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The measures of some of the cases, by name.
+
+    Attributes:
+        name: What they have in common.
+        cases: How many they are.
+        measures: Name to number.
+    """
+
+    name: str
+    cases: int
+    measures: Mapping[str, Measure]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        measures = {name: measure.to_dict() for name, measure in self.measures.items()}
+        return {"name": self.name, "cases": self.cases, "measures": measures}
+
+
+def group_of(name: str, judged: Sequence[Judged], depths: Sequence[int]) -> Group:
+    """The measures of these cases.
+
+    | Name | What | Over |
+    |---|---|---|
+    | `R@1`, `R@3`, … | share of the right flows within so many places, see `recall_at` | those with a flow |
+    | `R@k` | likewise, within the candidates | likewise |
+    | `MRR` | one over the rank of the first right flow, of ten | likewise |
+    | `coverage` | share of cases whose right flows are all among the candidates | likewise |
+    | `size` | how many candidates there are on average | likewise |
+    | `exact` | share of cases for which exactly what is expected is taken, by a model or without | all |
+    | `unasked` | share of cases for which no model is asked | all |
+    | `unasked-right` | share of those for which exactly what is expected is taken | those |
+    """
+    asked = [each for each in judged if each.expect]
+    of, unasked = len(asked), sum(each.route.outcome is not Outcome.ASKED for each in judged)
+
+    def found(score: Callable[[Judged], float]) -> Measure:
+        return Measure.share(sum(map(score, asked)), of)
+
+    def at(depth: int) -> Measure:
+        return found(lambda each: metrics.recall_at(each.route.ranking, each.expect, depth))
+
+    measures = {
+        **{f"R@{depth}": at(depth) for depth in depths},
+        "R@k": found(lambda each: metrics.recall_at(each.route.candidates, each.expect, max(each.route.offered, 1))),
+        "MRR": Measure(
+            value=metrics.mean(metrics.reciprocal_rank(each.route.ranking[:DEPTH], each.expect) for each in asked),
+            cases=of,
+        ),
+        "coverage": found(lambda each: each.expect <= set(each.route.candidates)),
+        "size": Measure(value=metrics.mean(float(each.route.offered) for each in asked), cases=of),
+        "exact": Measure.share(sum(each.exact for each in judged), len(judged)),
+        "unasked": Measure.share(unasked, len(judged)),
+        "unasked-right": Measure.share(sum(each.settled_right for each in judged), unasked),
+    }
+    return Group(name=name, cases=len(judged), measures=measures)

@@ -1,0 +1,281 @@
+"""Thresholds that save calls: which pair leaves most requests without a model, at an accuracy that was wished for.
+
+What a pair leads to is what `Settling` says of it. All pairs of a grid are counted from one pass over the cases.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from jazz_select.evaluation.metrics import interval
+from jazz_select.evaluation.route import Outcome, Policy, Route
+
+SKIPS = (*(number / 100 for number in range(50, 100)), 0.995, 0.999)
+"""What is tried as `skip_llm_above`."""
+ABSTENTIONS = tuple(number / 100 for number in range(1, 100))
+"""What is tried as `abstain_below`."""
+LEVELS = (0.9, 0.95, 0.98, 0.99)
+"""Accuracies that are reported beside the one that was wished for."""
+_FOLDS, _LEAST_FOR_FOLDS = 5, 50
+_Z = 3.8414588
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a pair of thresholds leads to.
+
+    Attributes:
+        skip_llm_above: None for never.
+        abstain_below: Likewise.
+        cases: How many requests there are.
+        unasked: For how many of them no model is asked.
+        right: For how many of those what is taken is exactly what is expected.
+    """
+
+    skip_llm_above: float | None = None
+    abstain_below: float | None = None
+    cases: int = 0
+    unasked: int = 0
+    right: int = 0
+
+    @property
+    def saved(self) -> float:
+        """The share of requests for which no model is asked."""
+        return self.unasked / self.cases if self.cases else 0.0
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of those that is right; None where a model is always asked."""
+        return self.right / self.unasked if self.unasked else None
+
+    @property
+    def between(self) -> tuple[float, float]:
+        """The 95 % interval of `accuracy`."""
+        return interval(self.right, self.unasked)
+
+    @property
+    def named(self) -> str:
+        """The thresholds that are set, as arguments."""
+        named = (("skip_llm_above", self.skip_llm_above), ("abstain_below", self.abstain_below))
+        return " and ".join(f"{name}={_point(value)}" for name, value in named if value is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        low, high = self.between
+        return {
+            "skip_llm_above": self.skip_llm_above,
+            "abstain_below": self.abstain_below,
+            "requests": self.cases,
+            "unasked": self.unasked,
+            "right": self.right,
+            "saved": self.saved,
+            "accuracy": self.accuracy,
+            "low": low if self.unasked else None,
+            "high": high if self.unasked else None,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What thresholds could save.
+
+    Attributes:
+        at: The accuracy that was wished for, of what is decided without a model.
+        best: The pair that saves most at it; None where no pair reaches it, or saves more than none does.
+        nearest: Where none reaches it, the most accurate pair.
+        without: What no thresholds lead to.
+        levels: The best pair for other accuracies.
+        held_out: What the pairs lead to that were chosen without the cases that they are judged by; None where there
+            are too few.
+        none_cases: How many cases expect no flow: without them nothing can be said of `abstain_below`.
+        known: For how many cases recall knows how sure it is.
+    """
+
+    at: float
+    best: Setting | None
+    nearest: Setting | None
+    without: Setting
+    levels: Mapping[float, Setting | None]
+    held_out: Setting | None
+    none_cases: int
+    known: int
+
+    def __str__(self) -> str:
+        cases = self.without.cases
+        if not cases:
+            return "there are no cases to choose thresholds by"
+        if not self.known:
+            return (
+                "recall does not know how sure it is (the catalogue has too few examples), so no threshold saves calls"
+            )
+        limits = "" if self.none_cases else "; no case expects none, so nothing is said of abstain_below"
+        if self.best is None:
+            return f"{self._unmet()}{limits}"
+        best, (low, high) = self.best, self.best.between
+        already = f" ({_percent(self.without.saved)} without them)" if self.without.unasked else ""
+        said = (
+            f"with {best.named} you save {_percent(best.saved)} of {cases:,} calls{already} at "
+            f"{_percent(best.right / best.unasked, 1)}: {best.right:,} of {best.unasked:,} right, "
+            f"which is between {_percent(low, 1)} and {_percent(high, 1)}"
+        )
+        if self.held_out is not None and self.held_out.unasked:
+            kept = self.held_out
+            said += f"; {_percent(kept.right / kept.unasked, 1)} of {kept.unasked:,} on cases they were not chosen by"
+        if low < self.at:
+            said += f" (to be sure of {_percent(self.at, 1)} takes at least {_needed(self.at):,} such requests)"
+        return said + limits
+
+    def _unmet(self) -> str:
+        cases = self.without.cases
+        near = self.nearest
+        if self.without.accuracy is not None and self.without.accuracy >= self.at:
+            return f"no thresholds save calls at {_percent(self.at, 1)} that are not saved without them"
+        if near is None or near.accuracy is None:
+            return f"no thresholds save calls at {_percent(self.at, 1)} on these {cases:,} requests"
+        how = f"with {near.named}" if near.named else "without thresholds"
+        return (
+            f"no thresholds reach {_percent(self.at, 1)} on these {cases:,} requests; the nearest is "
+            f"{_percent(near.accuracy, 1)} of {near.unasked:,} decided without a model, {how}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+
+        def plain(setting: Setting | None) -> dict[str, Any] | None:
+            return None if setting is None else setting.to_dict()
+
+        return {
+            "at": self.at,
+            "best": plain(self.best),
+            "nearest": plain(self.nearest),
+            "without": self.without.to_dict(),
+            "levels": [{"at": level, "best": plain(best)} for level, best in self.levels.items()],
+            "held_out": plain(self.held_out),
+            "none_requests": self.none_cases,
+            "known": self.known,
+            "says": str(self),
+        }
+
+
+def sweep(cases: Sequence[tuple[Route, frozenset[str]]], policy: Policy, *, at: float = 0.99) -> Sweep:
+    """Which thresholds save most calls where what is decided without a model has to be right so often.
+
+    Args:
+        cases: Routes, with the names that are expected of each; whatever thresholds they were made with.
+        policy: How the deployment selects; its thresholds are set aside.
+        at: The share that has to be right, above 0 and at most 1.
+    """
+    settings = list(_settings(cases, policy))
+    without = settings[0]
+    best = _best(settings, at)
+    reached = [each for each in settings if each.accuracy is not None]
+    nearest = max(reached, key=lambda each: (each.accuracy or 0.0, each.unasked)) if reached else None
+    return Sweep(
+        at=at,
+        best=best,
+        nearest=None if best else nearest,
+        without=without,
+        levels={level: _best(settings, level) for level in sorted({*LEVELS, at})},
+        held_out=_held_out(cases, policy, at),
+        none_cases=sum(not expect for _, expect in cases),
+        known=sum(policy.settling.sureness(route.known) is not None for route, _ in cases),
+    )
+
+
+def counted(cases: Sequence[tuple[Route, frozenset[str]]], policy: Policy) -> Setting:
+    """What a policy with its thresholds leads to, case by case."""
+    settling = policy.settling
+    outcomes = [(route.outcome_under(settling), route, expect) for route, expect in cases]
+    settled = [_is_right(outcome, route, expect) for outcome, route, expect in outcomes if outcome is not Outcome.ASKED]
+    return Setting(
+        skip_llm_above=policy.skip_llm_above,
+        abstain_below=policy.abstain_below,
+        cases=len(cases),
+        unasked=len(settled),
+        right=sum(settled),
+    )
+
+
+def _is_right(outcome: Outcome, route: Route, expect: frozenset[str]) -> bool:
+    return not expect if outcome is Outcome.NONE else expect == frozenset({route.first})
+
+
+def _best(settings: Sequence[Setting], at: float) -> Setting | None:
+    """The one that saves most, if it saves more than none does; of those that save as much the most careful."""
+    without = settings[0]
+    enough = [each for each in settings if each.unasked > without.unasked and each.right >= at * each.unasked]
+    return max(
+        enough,
+        key=lambda each: (each.unasked, each.right, each.skip_llm_above or 2.0, -(each.abstain_below or 0.0)),
+        default=None,
+    )
+
+
+def _held_out(cases: Sequence[tuple[Route, frozenset[str]]], policy: Policy, at: float) -> Setting | None:
+    """Each fifth judged by what is best on the other four: the best of many pairs looks better than it is."""
+    if len(cases) < _LEAST_FOR_FOLDS:
+        return None
+    folds = [cases[start::_FOLDS] for start in range(_FOLDS)]
+    found: list[Setting] = []
+    for number, fold in enumerate(folds):
+        rest = [case for other, each in enumerate(folds) if other != number for case in each]
+        best = _best(list(_settings(rest, policy)), at) or Setting()
+        chosen = replace(policy, skip_llm_above=best.skip_llm_above, abstain_below=best.abstain_below)
+        found.append(counted(fold, chosen))
+    return Setting(
+        cases=len(cases), unasked=sum(each.unasked for each in found), right=sum(each.right for each in found)
+    )
+
+
+def _settings(cases: Sequence[tuple[Route, frozenset[str]]], policy: Policy) -> Iterator[Setting]:
+    """Every pair of the grid, the pair of none first. Counted by where each case changes sides, never case by pair."""
+    bare = replace(policy, skip_llm_above=None, abstain_below=None).settling
+    lows = ABSTENTIONS if any(not expect for _, expect in cases) else ()
+    # Two layers, all and the right ones, by the first low at which a case is abstained from; those that a model would
+    # be asked about also by the number of skips that they are sure enough for.
+    abstained = np.zeros((2, len(lows) + 2), dtype=np.int64)
+    settled = np.zeros_like(abstained)
+    unsettled = np.zeros((2, len(lows) + 2, len(SKIPS) + 1), dtype=np.int64)
+    for route, expect in cases:
+        leaves = len(lows) + 1 if route.in_scope is None else bisect_right(lows, route.in_scope) + 1
+        abstained[:, leaves] += 1, not expect
+        outcome = route.outcome_under(bare)
+        if outcome is Outcome.ASKED:
+            sureness = bare.sureness(route.known)
+            enough = 0 if sureness is None else bisect_right(SKIPS, sureness)
+            unsettled[:, leaves, enough] += 1, _is_right(Outcome.TAKEN, route, expect)
+        else:
+            settled[:, leaves] += 1, _is_right(outcome, route, expect)
+    gone = abstained.cumsum(axis=1)
+    stay = settled.sum(axis=1, keepdims=True) - settled.cumsum(axis=1)
+    left = unsettled.sum(axis=1, keepdims=True) - unsettled.cumsum(axis=1)
+    sure = left[:, :, ::-1].cumsum(axis=2)[:, :, ::-1]
+    sure[:, :, 0] = 0  # where there is no skip, all of them are asked about
+    totals = (gone[:, :, None] + stay[:, :, None] + sure).tolist()
+    for at, low in enumerate((None, *lows)):
+        for number, skip in enumerate((None, *SKIPS)):
+            yield Setting(
+                skip_llm_above=skip,
+                abstain_below=low,
+                cases=len(cases),
+                unasked=totals[0][at][number],
+                right=totals[1][at][number],
+            )
+
+
+def _point(value: float) -> str:
+    return f"{value:g}".removeprefix("0")
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    """Cut rather than rounded: 100 % is only said of all."""
+    scale = 100 * 10**digits
+    return f"{int(share * scale + 1e-9) / 10**digits:g} %"
+
+
+def _needed(at: float) -> int:
+    """How many right ones, without a wrong one, put the lower end of the interval at a share."""
+    return -int(-_Z * at // (1 - at)) if at < 1 else 10**6
