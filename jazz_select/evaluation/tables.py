@@ -1,0 +1,124 @@
+"""Tables of results, for whoever looks at them: HTML in a notebook, Markdown in a comment, a data frame to go on with.
+
+What stands in a cell was written by users, authors and models: it is escaped, on one line, and cut.
+"""
+
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from itertools import islice
+from typing import Any, cast
+
+from jazz_select.errors import ConfigError
+from jazz_select.text import as_text, beginning, in_one_line
+
+MOST_ROWS = 1_000
+"""Rows of a table that is looked at; the values behind it have them all."""
+_LONGEST = 300
+"""Characters of a cell."""
+_UNKNOWN = "–"
+_MARKS = re.compile(r"([\\`*_{}\[\]()#+!|~<>&$:-])")
+"""What Markdown, or a site that shows it, would take for more than a character, links included."""
+_MENTION = re.compile(r"(?<!\w)@")
+
+
+def html_table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
+    """A table in HTML, every text escaped; numbers stand to the right, None is a dash.
+
+    Args:
+        headers: One for each column.
+        rows: Their cells; beyond `MOST_ROWS` a line says how many there are.
+        caption: What it shows.
+    """
+    kept, more = _bounded(rows)
+    parts = ["<table>"]
+    if caption:
+        parts.append(f"<caption>{_html(caption)}</caption>")
+    parts.append(f"<thead><tr>{''.join(f'<th>{_html(each)}</th>' for each in headers)}</tr></thead><tbody>")
+    parts.extend(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in kept)
+    if more:
+        parts.append(f'<tr><td colspan="{max(len(headers), 1)}">… and {more:,} more rows</td></tr>')
+    return "".join((*parts, "</tbody></table>"))
+
+
+def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown as GitHub reads it, every text escaped; it ends with a line break.
+
+    Args:
+        headers: One for each column.
+        rows: Their cells; beyond `MOST_ROWS` a line below says how many there are.
+    """
+    kept, more = _bounded(rows)
+    numbers = [bool(kept) and all(_is_number(row[at]) or row[at] is None for row in kept) for at in range(len(headers))]
+    lines = [
+        f"| {' | '.join(map(markdown, headers))} |",
+        f"|{'|'.join('---:' if number else '---' for number in numbers)}|",
+        *(f"| {' | '.join(markdown(shown(cell)) for cell in row)} |" for row in kept),
+    ]
+    if more:
+        lines += ["", f"… and {more:,} more rows"]
+    return "\n".join((*lines, ""))
+
+
+def markdown(text: str) -> str:
+    """A text as Markdown that shows it as it is: on one line, cut, with every mark escaped."""
+    escaped = _MARKS.sub(r"\\\1", one_cell(text)).replace("\\<", "&lt;").replace("\\&", "&amp;")
+    return _MENTION.sub("@\u2060", escaped)
+
+
+def dataframe(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> Any:
+    """A `pandas.DataFrame` of these rows.
+
+    Args:
+        rows: Column to value.
+        columns: Their names in order, which an empty table has as well; those of the first row where none are given.
+
+    Raises:
+        ConfigError: pandas is not installed.
+    """
+    try:
+        pandas = import_module("pandas")
+    except ModuleNotFoundError as error:
+        msg = "a data frame needs the package 'pandas': pip install pandas (to_dict() has the same values without it)"
+        raise ConfigError(msg) from error
+    names = list(columns) or list(rows[0] if rows else ())
+    return pandas.DataFrame([dict(row) for row in rows], columns=names)
+
+
+def shown(value: object) -> str:
+    """A value as it stands in a cell: a float with three digits after the point, None as a dash."""
+    if value is None:
+        return _UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, cast("Sequence[object]", value)[:_LONGEST]))
+    return as_text(value)
+
+
+def one_cell(text: str) -> str:
+    """A text on one line and cut, without what would act on whoever shows it."""
+    return beginning(in_one_line(" ".join(text[: 4 * _LONGEST].split())), _LONGEST)
+
+
+def _bounded(rows: Iterable[Sequence[object]]) -> tuple[list[Sequence[object]], int]:
+    every = iter(rows)
+    return list(islice(every, MOST_ROWS)), sum(1 for _ in every)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _html_cell(value: object) -> str:
+    aligned = ' style="text-align:right"' if _is_number(value) else ""
+    return f"<td{aligned}>{_html(shown(value))}</td>"
+
+
+def _html(text: str) -> str:
+    return html.escape(one_cell(text))
