@@ -1,7 +1,7 @@
 """`jazz-select diff`: which requests a change of the flows leads elsewhere."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,9 +109,12 @@ def _show(found: Difference, gates: Gates, *, shown: int) -> None:
     console.print(_totals(found.before, found.after))
     console.print(styled(found.summary, "bold"), soft_wrap=True)
     if found.changes:
-        console.print(_changes(console, found.changes[:shown]))
-        if len(found.changes) > shown:
-            console.print(styled(f"… and {len(found.changes) - shown:,} more (--all, --json or --markdown)", "dim"))
+        telling = [each for each in found.changes if shown == _ALL or each.kinds != (Kind.CANDIDATES,) or each.effect]
+        console.print(_changes(console, telling[:shown]))
+        if more := len(found.changes) - len(telling[:shown]):
+            alone = len(found.changes) - len(telling)
+            what = f", {alone:,} of them in nothing but the other candidates" if alone else ""
+            console.print(styled(f"… and {more:,} more{what} (--all, --json or --markdown)", "dim"), soft_wrap=True)
     if found.confusions:
         console.print(_confusions(found, shown))
     for note in found.notes:
@@ -143,24 +146,22 @@ def _flows(found: Difference) -> Group | None:
 
 def _totals(before: Totals, after: Totals) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    headers = ("", "flows", "requests", "cases", "R@1", "asks a model", "decided", "nothing fits", "prompt tokens")
-    for number, name in enumerate(headers):
-        table.add_column(name, justify="right" if number else "left", no_wrap=not number)
-    for name, totals in (("before", before), ("after", after)):
-        recall = "–" if totals.recall_at_1 is None else f"{totals.recall_at_1:.1%}"
-        mean = f"{totals.prompt_tokens / totals.counted:,.0f}" if totals.counted else "–"
-        table.add_row(
-            name,
-            f"{totals.flows:,}",
-            f"{totals.requests:,}",
-            f"{totals.labelled:,}",
-            recall,
-            f"{totals.asked:,} ({totals.asked_share:.1%})",
-            f"{totals.taken:,}",
-            f"{totals.none:,}",
-            f"{mean} × {totals.counted:,}" if totals.counted else mean,
-        )
+    for name in ("", "before", "after"):
+        table.add_column(name, justify="right" if name else "left")
+    for what, cell in _CELLS.items():
+        table.add_row(what, cell(before), cell(after))
     return table
+
+
+_CELLS: Mapping[str, Callable[[Totals], str]] = {
+    "flows": lambda totals: f"{totals.flows:,}",
+    "R@1": lambda totals: "–" if totals.recall_at_1 is None else f"{totals.recall_at_1:.1%} of {totals.labelled:,}",
+    "requests": lambda totals: f"{totals.requests:,}",
+    "would ask a model": lambda totals: f"{totals.asked:,} ({totals.asked_share:.1%})",
+    "decided without": lambda totals: f"{totals.taken:,}",
+    "lead nowhere": lambda totals: f"{totals.none:,}",
+    "tokens of prompts": lambda totals: f"{totals.prompt_tokens:,} in {totals.counted:,}" if totals.counted else "–",
+}
 
 
 def _changes(console: Console, changes: Sequence[RouteChange]) -> Table:

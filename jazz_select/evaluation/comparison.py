@@ -99,11 +99,15 @@ class Difference:
         asked = f"{self.after.requests:,} requests"
         if not self.changes:
             return f"No request is led elsewhere ({asked})."
-        moved = f"{len(self.moved):,} of {asked} have another first candidate"
-        others = len(self.changes) - len(self.moved)
-        more = f", {others:,} more change in candidates, outcome or confidence" if others else ""
-        cases = f"; {_plural(len(self.broken))} broken, {len(self.fixed)} fixed" if self.after.labelled else ""
-        return f"{moved}{more}{cases}."
+        moved, others = len(self.moved), len(self.changes) - len(self.moved)
+        told = [f"{moved:,} of {asked} {'has' if moved == 1 else 'have'} another first candidate"]
+        if others:
+            told.append(
+                f"{others:,} more {'changes' if others == 1 else 'change'} in candidates, outcome or confidence"
+            )
+        if self.after.labelled:
+            told.append(f"{_cases(len(self.broken))} broken, {len(self.fixed) or 'none'} fixed")
+        return f"{'; '.join(told)}."
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types; times in seconds, `None` for what is not known."""
@@ -116,7 +120,7 @@ class Difference:
             "flows": asdict(self.flows),
             "before": _totals_to_dict(self.before),
             "after": _totals_to_dict(self.after),
-            "changes": [_change_to_dict(each) for each in self.changes],
+            "changes": [asdict(each) for each in self.changes],
             "confusions": [asdict(each) for each in self.confusions],
             "notes": list(self.notes),
             "took_s": self.took_s,
@@ -305,9 +309,5 @@ def _totals_to_dict(totals: Totals) -> dict[str, Any]:
     return asdict(totals) | {"recall_at_1": totals.recall_at_1, "asked_share": totals.asked_share}
 
 
-def _change_to_dict(change: RouteChange) -> dict[str, Any]:
-    return asdict(change) | {"entered": list(change.entered), "left": list(change.left)}
-
-
-def _plural(count: int) -> str:
-    return "1 case is" if count == 1 else f"{count} cases are"
+def _cases(count: int) -> str:
+    return "no case is" if not count else "1 case is" if count == 1 else f"{count} cases are"

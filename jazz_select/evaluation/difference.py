@@ -88,6 +88,8 @@ class RouteChange:
         after: Where it leads.
         kinds: What is different.
         effect: Whether that is better or worse.
+        entered: The candidates that were none before.
+        left: The candidates that are none any more.
         why: What is known of the reason, such as a flow that is gone.
     """
 
@@ -99,17 +101,9 @@ class RouteChange:
     after: Leading
     kinds: tuple[Kind, ...]
     effect: Effect
+    entered: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     why: str = ""
-
-    @property
-    def entered(self) -> tuple[str, ...]:
-        """The candidates that were none before."""
-        return tuple(each for each in self.after.candidates if each not in self.before.candidates)
-
-    @property
-    def left(self) -> tuple[str, ...]:
-        """The candidates that are none any more."""
-        return tuple(each for each in self.before.candidates if each not in self.after.candidates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,10 +206,13 @@ def _change(
     question: Question, before: Route, after: Route, flows: FlowChanges, base: Snapshot, head: Snapshot
 ) -> RouteChange | None:
     old, new = Leading.of(before), Leading.of(after)
+    offered = {flows.now(each): each for each in old.candidates}
+    entered = tuple(each for each in new.candidates if each not in offered)
+    left = tuple(each for name, each in offered.items() if name not in new.candidates)
     kinds: list[Kind] = []
     if flows.now(old.first) != new.first:
         kinds.append(Kind.FIRST)
-    if {flows.now(each) for each in old.candidates} != set(new.candidates):
+    if entered or left:
         kinds.append(Kind.CANDIDATES)
     if old.outcome is not new.outcome:
         kinds.append(Kind.OUTCOME)
@@ -235,6 +232,8 @@ def _change(
             _rightness(before, labels(question, base.flows, flows.renamed, older=True)),
             _rightness(after, labels(question, head.flows, flows.renamed, older=False)),
         ),
+        entered=entered,
+        left=left,
         why=_why(old.first, new.first, flows) if Kind.FIRST in kinds else "",
     )
 
@@ -295,17 +294,24 @@ def _why(before: str, after: str, flows: FlowChanges) -> str:
     return "; ".join(told)
 
 
-_EFFECTS = {effect: place for place, effect in enumerate((Effect.BROKEN, Effect.LOST, Effect.NONE))}
 _SOURCES = {source: place for place, source in enumerate(Source)}
-_KINDS = {kind: place for place, kind in enumerate(Kind)}
+_EFFECTS = {effect: place for place, effect in enumerate(Effect)}
+_BETTER = frozenset({Effect.FOUND, Effect.FIXED})
 
 
 def _harm(change: RouteChange) -> tuple[object, ...]:
-    """Broken cases, then firsts that moved: of logged requests before those of examples."""
-    case_harm = _EFFECTS.get(change.effect, 9) if change.source is Source.CASE else 2
-    better = change.effect in {Effect.FOUND, Effect.FIXED}
-    worst = min(_KINDS[kind] for kind in change.kinds)
-    return (better, case_harm, worst, _SOURCES[change.source], _EFFECTS.get(change.effect, 9), change.request)
+    """Broken cases, then firsts that moved (of logged requests before examples), what is better, and then the rest."""
+    worse = change.effect in {Effect.BROKEN, Effect.LOST}
+    moved = Kind.FIRST in change.kinds
+    if worse and change.source is Source.CASE:
+        group = 0
+    elif change.effect in _BETTER:
+        group = 3
+    elif moved or worse:
+        group = 1 if moved else 2
+    else:
+        group = 4 if change.kinds != (Kind.CANDIDATES,) else 5
+    return (group, _EFFECTS[change.effect] if worse else 0, _SOURCES[change.source], change.request, change.episodes)
 
 
 def _confusions(
