@@ -20,6 +20,8 @@ from jazz_select.cli.options import (
 
 judging = typer.Typer()
 """Joins the other commands; a group without a name adds no level."""
+_SHOWN = 30
+"""Changes that a diff shows unless told otherwise."""
 
 
 @judging.command(name="eval")
@@ -52,3 +54,55 @@ def eval_(  # noqa: PLR0913 - one per option
     from jazz_select.cli.evaluation import run
 
     run(settings, file, as_json=json)
+
+
+@judging.command()
+def diff(  # noqa: PLR0913 - one per option
+    base: Annotated[
+        str, typer.Argument(help="Before: a commit, COMMIT:FLOWS, A...B (what both share), a folder, index:FOLDER.")
+    ] = "HEAD",
+    head: Annotated[str, typer.Argument(help='After, likewise; "." is the working tree as it is.')] = ".",
+    *,
+    flows: FlowsOption = None,
+    base_flows: Annotated[
+        str | None, typer.Option("--base-flows", metavar="PATH", help="Where the flows are in BASE, if elsewhere.")
+    ] = None,
+    cases: Annotated[
+        list[Path] | None,
+        typer.Option("--cases", metavar="FILE", help="Labelled requests; repeatable. (default: examples/eval.yaml)"),
+    ] = None,
+    requests: Annotated[
+        list[Path] | None,
+        typer.Option("--requests", metavar="FILE", help="What users asked, one request a line; repeatable."),
+    ] = None,
+    agent: AgentOption = None,
+    top_k: TopKOption = None,
+    rrf_k: RrfKOption = None,
+    embedder: EmbedderOption = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write a comment for a pull request as well.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show every change; without, the 30 most harmful.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Judge all anew, and keep nothing.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Show which requests a change of the flows leads elsewhere, and stop it where a gate is not passed.
+
+    Every case, logged request and example is asked of both versions; no model is. The gates are those of
+    [tool.jazz-select.gates] in pyproject.toml; where one is not passed the exit code is 1.
+    """
+    settings = settings_with({"flows": flows, "agent_id": agent, "top_k": top_k, "rrf_k": rrf_k, "embedder": embedder})
+    from jazz_select.cli.comparing import Wishes, default_cases, run
+
+    wishes = Wishes(
+        base=base,
+        head=head,
+        base_flows=base_flows,
+        cases=cases or default_cases(),
+        requests=requests or (),
+        markdown=markdown,
+        shown=0 if every else _SHOWN,
+        cached=not no_cache,
+        as_json=json,
+    )
+    run(settings, wishes)

@@ -1,0 +1,308 @@
+"""What lies between two versions of a catalogue, against brute force and as values."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jazz_select import Flow, FlowRegistry, FlowSelector
+from jazz_select.evaluation import (
+    Case,
+    Difference,
+    Effect,
+    Outcome,
+    Question,
+    Route,
+    Snapshot,
+    Source,
+    indexed,
+    questions,
+    snapshot,
+)
+from jazz_select.evaluation.asking import key_of
+from jazz_select.evaluation.difference import Kind, confidence_class
+from jazz_select.evaluation.index import AGENT
+from jazz_select.evaluation.route import Asked
+from jazz_select.evaluation.snapshots import told_by
+from jazz_select.testing import HashEmbedder, ScriptedModel
+
+BASE = {
+    "refund": ["money back please", "refund my order", "i want a refund", "return and refund", "give the money back"],
+    "track": ["where is my parcel", "track my order", "has it shipped", "parcel tracking", "when does it arrive"],
+    "invoice": ["send the invoice", "i need a bill", "invoice copy", "receipt for taxes", "bill for my order"],
+    "address": ["change my address", "i have moved", "new street", "deliver it elsewhere", "wrong house number"],
+}
+REQUESTS = ("my parcel", "a bill please", "order", "money for taxes", "i moved, where is it", "refund the parcel")
+
+
+def catalogue(flows: Mapping[str, Sequence[str]], *, backwards: bool = False) -> FlowRegistry:
+    made = FlowRegistry()
+    for name in sorted(flows, reverse=backwards):
+        Flow(
+            name=name,
+            description=f"All about {name}.",
+            condition=f"The user asks for {name}.",
+            desired_effects=[f"{name} is done"],
+            examples=list(flows[name]),
+            registry=made,
+        )
+    return made
+
+
+def difference(base: FlowRegistry, head: FlowRegistry, cases: Sequence[Case] = ()) -> Difference:
+    async def found() -> Difference:
+        asked = questions(cases, REQUESTS, told_by(base), told_by(head))
+        older = await snapshot(base, asked, label="base", embedder=HashEmbedder())
+        newer = await snapshot(head, asked, label="head", embedder=HashEmbedder())
+        return Difference.between(older, newer, asked)
+
+    return asyncio.run(found())
+
+
+Selected = dict[str, tuple[str, set[str]]]
+
+
+async def selected(registry: FlowRegistry, requests: Sequence[str]) -> Selected:
+    """First and candidates of each, asked by itself, as a user's request comes."""
+    found: Selected = {}
+    async with indexed(registry, embedder=HashEmbedder()) as memory:
+        selector = FlowSelector(
+            ScriptedModel(*["[]"] * len(requests)), registry, memory, AGENT, top_k="auto", on_empty="none"
+        )
+        for request in requests:
+            names = [each.flow_name for each in (await selector.select(request)).decision.candidates]
+            found[request] = (names[0] if names else "", set(names))
+    return found
+
+
+@pytest.mark.spec("007.3")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        pytest.param("refund", "parcel bill", id="among others"),
+        pytest.param("address", "my order moved", id="nearer to another"),
+        pytest.param("track", "tax refund soon", id="far from its own"),
+    ],
+)
+def test_one_more_example_moves_exactly_what_asking_both_versions_moves(name: str, words: str) -> None:
+    head = BASE | {name: [*BASE[name], words]}
+    found = difference(catalogue(BASE), catalogue(head))
+    told = {each.request: each for each in found.changes}
+    requests = [*REQUESTS, words, *(example for examples in BASE.values() for example in examples)]
+    before = asyncio.run(selected(catalogue(BASE), requests))
+    after = asyncio.run(selected(catalogue(head), requests))
+    for request in requests:
+        kinds = told[request].kinds if request in told else ()
+        assert (before[request][0] != after[request][0]) == (Kind.FIRST in kinds), request
+        assert (before[request][1] != after[request][1]) == (Kind.CANDIDATES in kinds), request
+    assert told.keys() <= set(requests)
+    assert found.flows.changed == {name: ("examples",)}
+    assert found.after.requests == found.before.requests == len(requests)
+
+
+@pytest.mark.spec("007.3")
+@pytest.mark.parametrize("backwards", [False, True], ids=["as it is", "in another order"])
+def test_a_catalogue_and_itself_have_nothing_between_them(backwards: bool) -> None:
+    cases = [Case(request="my parcel", expect=("track",)), Case(request="the weather", expect=())]
+    found = difference(catalogue(BASE), catalogue(BASE, backwards=backwards), cases)
+    assert (found.changes, found.confusions, found.flows.any, found.passed) == ((), (), False, True)
+    assert found.before == found.after
+    assert found.summary.startswith("No request is led elsewhere")
+
+
+def made_route(names: list[str], offered: int, outcome: Outcome, confidence: float | None) -> Route:
+    count = min(offered, len(names))
+    return Route(request="", ranking=tuple(names), offered=count, confidences=(confidence,) * count, outcome=outcome)
+
+
+ROUTES = st.builds(
+    made_route,
+    st.lists(st.sampled_from("abcd"), unique=True, max_size=4),
+    st.integers(0, 4),
+    st.sampled_from(Outcome),
+    st.none() | st.floats(0, 1),
+)
+FLOWS = {name: {"name": name, "description": name, "examples": [f"about {name}"]} for name in "abcd"}
+ASKED = [
+    Question(asked=Asked(request="one"), source=Source.CASE, expect=("a",)),
+    Question(asked=Asked(request="two"), source=Source.CASE, expect=("b", "c")),
+    Question(asked=Asked(request="three"), source=Source.CASE, expect=()),
+    Question(asked=Asked(request="four"), source=Source.LOGGED),
+    Question(asked=Asked(request="five"), source=Source.EXAMPLE, expect=("d",)),
+]
+SIDES = st.tuples(
+    st.lists(ROUTES, min_size=len(ASKED), max_size=len(ASKED)), st.sets(st.sampled_from("abcd"), min_size=1)
+)
+MIRRORED = {
+    Effect.BROKEN: Effect.FIXED,
+    Effect.LOST: Effect.FOUND,
+    Effect.FIXED: Effect.BROKEN,
+    Effect.FOUND: Effect.LOST,
+    Effect.NONE: Effect.NONE,
+}
+
+
+def side(label: str, made: tuple[list[Route], set[str]]) -> Snapshot:
+    found = {each.key: replace(route, request=each.asked.request) for each, route in zip(ASKED, made[0], strict=True)}
+    return Snapshot(label=label, flows={name: FLOWS[name] for name in made[1]}, routes=found)
+
+
+@pytest.mark.spec("007.3")
+@given(one=SIDES, other=SIDES)
+def test_backwards_it_is_its_own_mirror(one: Any, other: Any) -> None:
+    there = Difference.between(side("one", one), side("other", other), ASKED)
+    back = Difference.between(side("other", other), side("one", one), ASKED)
+    assert (there.before, there.after) == (back.after, back.before)
+    assert (there.flows.added, there.flows.removed) == (back.flows.removed, back.flows.added)
+    mirrored = {
+        each.request: (
+            each.after,
+            each.before,
+            set(each.kinds),
+            MIRRORED[each.effect],
+            set(each.left),
+            set(each.entered),
+        )
+        for each in back.changes
+    }
+    assert mirrored == {
+        each.request: (
+            each.before,
+            each.after,
+            set(each.kinds),
+            each.effect,
+            set(each.entered),
+            set(each.left),
+        )
+        for each in there.changes
+    }
+    assert [each.effect for each in there.changes if each.effect is Effect.BROKEN] == [
+        each.effect for each in there.broken if each.effect is Effect.BROKEN
+    ] + [each.effect for each in there.changes if each.effect is Effect.BROKEN and each.source is Source.EXAMPLE]
+
+
+@given(one=SIDES)
+def test_nothing_lies_between_a_version_and_itself(one: Any) -> None:
+    assert Difference.between(side("one", one), side("one", one), ASKED).changes == ()
+
+
+def route(*names: str, outcome: Outcome = Outcome.ASKED, sure: float | None = 0.9) -> Route:
+    return Route(request="r", ranking=names, offered=len(names), confidences=(sure,) * len(names), outcome=outcome)
+
+
+def between(before: Route, after: Route, expect: tuple[str, ...] | None, source: Source = Source.CASE) -> Difference:
+    asked = Question(asked=Asked(request="r"), source=source, expect=expect)
+    older = Snapshot(label="a", flows=FLOWS, routes={asked.key: before})
+    newer = Snapshot(label="b", flows=FLOWS, routes={asked.key: after})
+    return Difference.between(older, newer, [asked])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expect", "kinds", "effect"),
+    [
+        pytest.param(route("a", "b"), route("b", "a"), ("a",), "first", Effect.BROKEN, id="broken"),
+        pytest.param(route("b", "a"), route("a", "b"), ("a",), "first", Effect.FIXED, id="fixed"),
+        pytest.param(route("b", "a"), route("b", "c"), ("a",), "candidates", Effect.LOST, id="lost"),
+        pytest.param(route("b", "c"), route("b", "a"), ("a",), "candidates", Effect.FOUND, id="found"),
+        pytest.param(route("a", "b"), route("b", "a"), ("a", "b"), "first", Effect.NONE, id="either is right"),
+        pytest.param(route("a"), route("a", outcome=Outcome.TAKEN), ("a",), "outcome", Effect.NONE, id="asks no more"),
+        pytest.param(
+            route(outcome=Outcome.NONE),
+            route("a", outcome=Outcome.TAKEN),
+            (),
+            "first candidates outcome confidence",
+            Effect.BROKEN,
+            id="none was right",
+        ),
+        pytest.param(route("a", sure=0.9), route("a", sure=0.7), ("a",), "confidence", Effect.NONE, id="less sure"),
+        pytest.param(route("a", sure=0.801), route("a", sure=0.799), ("a",), "", Effect.NONE, id="drift over a border"),
+        pytest.param(route("a", sure=0.81), route("a", sure=0.97), ("a",), "", Effect.NONE, id="surer in its class"),
+        pytest.param(
+            route("a", "b", "c"), route("a", "c", "b"), ("a",), "", Effect.NONE, id="other order further down"
+        ),
+    ],
+)
+def test_what_counts_as_a_change(
+    before: Route, after: Route, expect: tuple[str, ...], kinds: str, effect: Effect
+) -> None:
+    found = between(before, after, expect)
+    assert [(" ".join(each.kinds), each.effect) for each in found.changes] == ([(kinds, effect)] if kinds else [])
+
+
+@pytest.mark.parametrize(
+    ("sure", "name"),
+    [
+        (None, "unknown"),
+        (1.0, "sure"),
+        (0.98, "sure"),
+        (0.97, "likely"),
+        (0.5, "open"),
+        (0.1, "unlikely"),
+        (0.0, "unlikely"),
+    ],
+)
+def test_confidence_in_words(sure: float | None, name: str) -> None:
+    assert confidence_class(sure) == name
+
+
+def test_a_flow_under_a_new_name_has_not_moved_anything() -> None:
+    head = {("order_tracking" if name == "track" else name): examples for name, examples in BASE.items()}
+    cases = [Case(request="parcel tracking now", expect=("track",)), Case(request="tax", expect=("gone_long_ago",))]
+    found = difference(catalogue(BASE), catalogue(head), cases)
+    assert found.flows.renamed == {"track": "order_tracking"}
+    assert (found.flows.added, found.flows.removed) == ((), ())
+    assert "condition" in found.flows.changed["order_tracking"]
+    assert found.moved == () or all("track" not in each.before.first for each in found.moved)
+    assert found.before.labelled == found.after.labelled == 1, "the label of the old name is read as the new one"
+    assert any("gone_long_ago" in note for note in found.notes)
+
+
+def test_a_removed_flow_is_told_as_the_reason() -> None:
+    head = {name: examples for name, examples in BASE.items() if name != "track"}
+    found = difference(catalogue(BASE), catalogue(head), [Case(request="parcel tracking", expect=("track",))])
+    assert found.flows.removed == ("track",)
+    moved = {each.request: each for each in found.moved}
+    assert moved["parcel tracking"].why.startswith("track was removed")
+    assert moved["parcel tracking"].effect is Effect.NONE, "no flow of the later version can be right"
+    assert (found.before.labelled, found.after.labelled) == (1, 0)
+    assert any("the earlier version alone has" in note and "track" in note for note in found.notes)
+
+
+def test_worst_first_and_confusions_that_grew() -> None:
+    asked = [
+        Question(asked=Asked(request=request), source=source, expect=expect)
+        for request, source, expect in [
+            ("example", Source.EXAMPLE, ("a",)),
+            ("logged", Source.LOGGED, None),
+            ("case", Source.CASE, ("a",)),
+            ("better", Source.CASE, ("b",)),
+        ]
+    ]
+    older = Snapshot(label="a", flows=FLOWS, routes={each.key: route("a", "b") for each in asked})
+    newer = Snapshot(label="b", flows=FLOWS, routes={each.key: route("b", "a") for each in asked})
+    found = Difference.between(older, newer, asked)
+    assert [each.request for each in found.changes] == ["case", "logged", "example", "better"]
+    assert [(each.expected, each.first, each.before, each.after) for each in found.confusions] == [("a", "b", 0, 2)]
+    assert (found.before.recall_at_1, found.after.recall_at_1) == (0.5, 0.5)
+    assert [each.request for each in found.broken] == ["case"]
+    assert [each.request for each in found.fixed] == ["better"]
+
+
+def test_a_request_is_asked_once_and_as_what_says_most_of_it() -> None:
+    cases = [Case(request="hi", expect=("a",)), Case(request="hi", expect=("a",), episodes=("before",))]
+    asked = questions(
+        cases, ["hi", "log", " ", "log"], {"a": {"examples": ["hi", "own"]}}, {"b": {"examples": ["own"]}}
+    )
+    assert [(each.asked.request, each.source.value, each.expect) for each in asked] == [
+        ("hi", "case", ("a",)),
+        ("hi", "case", ("a",)),
+        ("log", "logged", None),
+        ("own", "example", ("a", "b")),
+    ]
+    assert key_of(Asked(request="hi", context={"b": 1, "a": 2})) == key_of(
+        Asked(request="hi", context={"a": 2, "b": 1})
+    )
