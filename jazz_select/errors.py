@@ -17,6 +17,7 @@ JazzSelectError
 │   ├── SyncDeletesError        a sync would delete most of an agent's flows, and was not told that it may
 │   ├── DiskFullError           there is no room to write to the index
 │   └── StoreUnavailableError   the Qdrant server did not answer
+├── OutcomeLogError             the file of a log of outcomes cannot be used
 ├── EmbeddingError              the embedder failed
 ├── ToolError                   a tool, or its schema, cannot work
 │   ├── DuplicateToolError      two tools of one name
@@ -251,6 +252,15 @@ class StoreUnavailableError(StoreError):
         super().__init__(
             f"the Qdrant server at {url} cannot be used: {problem}. Is it running, and are url and api_key right?"
         )
+
+
+class OutcomeLogError(JazzSelectError):
+    """The file of a log of outcomes cannot be used as it is; nothing in it was changed."""
+
+    def __init__(self, path: str, problem: str, *, advice: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"the log of outcomes {path} cannot be used: {problem}. {advice}.")
 
 
 class EmbeddingError(JazzSelectError):

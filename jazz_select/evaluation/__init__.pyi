@@ -15,6 +15,8 @@ from jazz_select.evaluation.difference import Leading as Leading
 from jazz_select.evaluation.difference import NewConfusion as NewConfusion
 from jazz_select.evaluation.difference import RouteChange as RouteChange
 from jazz_select.evaluation.difference import Totals as Totals
+from jazz_select.evaluation.drifting import Drift as Drift
+from jazz_select.evaluation.drifting import drift as drift
 from jazz_select.evaluation.evaluating import evaluate as evaluate
 from jazz_select.evaluation.floors import Floor as Floor
 from jazz_select.evaluation.floors import failures as failures
@@ -27,6 +29,13 @@ from jazz_select.evaluation.judged import Chosen as Chosen
 from jazz_select.evaluation.judged import Group as Group
 from jazz_select.evaluation.judged import Judged as Judged
 from jazz_select.evaluation.judged import Measure as Measure
+from jazz_select.evaluation.learning import Learned as Learned
+from jazz_select.evaluation.learning import learn as learn
+from jazz_select.evaluation.overlay import Overlay as Overlay
+from jazz_select.evaluation.overlay import Taught as Taught
+from jazz_select.evaluation.overlay import Version as Version
+from jazz_select.evaluation.overlay import load_overlay as load_overlay
+from jazz_select.evaluation.overlay import taught as taught
 from jazz_select.evaluation.route import Asked as Asked
 from jazz_select.evaluation.route import Outcome as Outcome
 from jazz_select.evaluation.route import Policy as Policy
@@ -41,3 +50,5 @@ from jazz_select.evaluation.snapshots import Snapshot as Snapshot
 from jazz_select.evaluation.snapshots import snapshot as snapshot
 from jazz_select.evaluation.sweep import Setting as Setting
 from jazz_select.evaluation.sweep import Sweep as Sweep
+from jazz_select.evaluation.trial import Trial as Trial
+from jazz_select.evaluation.trial import compared as compared

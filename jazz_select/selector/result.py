@@ -43,6 +43,8 @@ class FlowSelectionResult:
     """What there was to choose from, best first: the metadata as it was received."""
     decision: Decision = field(default_factory=_nothing)
     """Why it came out like this."""
+    logged: str = ""
+    """The id of its entry, where the selector has a log of outcomes: what `feedback` is given later."""
 
     @property
     def names(self) -> list[str]:

@@ -5,10 +5,11 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike, as_chat_model
+from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory
 from jazz_select.selector.availability import Availability
@@ -35,6 +36,9 @@ from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Reques
 from jazz_select.selector.settling import Known, Settling
 from jazz_select.telemetry import span
 from jazz_select.values import COVERAGE, Candidate, Decision, Latency, Reason, Tier
+
+if TYPE_CHECKING:
+    from jazz_select.selector.feedback import LogLike, Outcomes
 
 _log = logging.getLogger(__name__)
 _BLANK = "nothing was asked: request and summaries are blank"
@@ -73,6 +77,7 @@ class FlowSelector:
         max_retries: int = 2,
         max_concurrency: int = 64,
         share_identical: bool = False,
+        log: "LogLike | None" = None,
     ) -> None:
         """Put a selector together.
 
@@ -106,9 +111,12 @@ class FlowSelector:
             max_retries: How often a call that failed for a passing reason is made again.
             max_concurrency: How many calls to the model may be in flight at once; more wait in order of arrival.
             share_identical: One call for all who ask word for word the same at the same time.
+            log: Where each selection is kept, and what was right where somebody says so: an `OutcomeLog`, or a path.
+                It holds what users asked; nothing is kept where None.
 
         Raises:
             ConfigError: An argument cannot work.
+            OutcomeLogError: The file of the log cannot be used.
         """
         check_parts(flow_registry=flow_registry, proc_mem=proc_mem, agent_id=agent_id)
         check_options(top_k=top_k, coverage=coverage, rrf_k=rrf_k, timeout_s=timeout_s, on_empty=on_empty)
@@ -166,6 +174,7 @@ class FlowSelector:
                 second_read=second_read,
             )
             self._model = ModelChoice(client, options, flow_registry)
+        self._outcomes = None if log is None else _outcomes(log, agent_id, flow_registry)
 
     async def __aenter__(self) -> Self:
         return self
@@ -174,9 +183,14 @@ class FlowSelector:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections of a model that was given as a string; any other, and the memory, are their makers'."""
+        """Close the connections of a model that was given as a string, and a log that was given as a path.
+
+        Any other, and the memory, are their makers'.
+        """
         if self._client is not None:
             await self._client.aclose()
+        if self._outcomes is not None:
+            await self._outcomes.close()
 
     @property
     def flow_registry(self) -> Mapping[str, BaseFlow]:
@@ -274,6 +288,36 @@ class FlowSelector:
         chosen = await _choose_all(texts, narrowed, choose, surroundings, at_once=self._at_once)
         return [each or _nothing_asked() for each in chosen]
 
+    async def feedback(self, result: FlowSelectionResult | str, *, right: Sequence[str] | str, note: str = "") -> None:
+        """Keep what was right for a selection, in the selector's log: `jazz-select learn` makes use of it.
+
+        Said again, the last counts.
+
+        Args:
+            result: What was selected, or its `logged`.
+            right: The names of the flows that were right, or of the one; none where nothing fits.
+            note: What there is to say of it.
+
+        Raises:
+            ConfigError: There is no log, no such entry, or no such flow.
+            OutcomeLogError: It could not be written.
+        """
+        if self._outcomes is None:
+            msg = "this selector keeps no log, so nothing is known of earlier selections: FlowSelector(…, log=PATH)"
+            raise ConfigError(msg)
+        await self._outcomes.told(result, right, note)
+
+    def hint(self, entry: str, *, right: Sequence[str], note: str = "") -> None:
+        """Keep what the way a conversation went on says of a selection: weaker than `feedback`, and never waited for.
+
+        Args:
+            entry: The `logged` of its result; where that is empty, nothing is kept.
+            right: Names of flows that seem to have been meant; none where what was chosen was called off.
+            note: What happened.
+        """
+        if self._outcomes is not None:
+            self._outcomes.hinted(entry, right, note)
+
     async def _chosen(
         self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any], began: float
     ) -> FlowSelectionResult:
@@ -282,7 +326,8 @@ class FlowSelector:
         choice = self._settled(request, narrowed) or await self._asked(request, narrowed)
         decided_at = perf_counter()
         latency = Latency(recall_s=narrowed_at - began, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
-        return await self._record(narrowed, choice, context, latency)
+        result = await self._record(narrowed, choice, context, latency)
+        return result if self._outcomes is None else self._outcomes.noted(request, result)
 
     async def _foreseen(
         self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any], began: float
@@ -375,6 +420,13 @@ class FlowSelector:
             else:
                 why = "registered but not offered" if flow_id in self._registry else "unknown"
             _log.warning("flow_id=<%s> | flow is not run: %s", flow_id, why)
+
+
+def _outcomes(log: "LogLike", agent_id: str, registry: Mapping[str, BaseFlow]) -> "Outcomes":
+    """Loaded where there is a log, and only there."""
+    from jazz_select.selector.feedback import Outcomes
+
+    return Outcomes(log, agent_id, registry)
 
 
 def _nothing_asked() -> FlowSelectionResult:

@@ -1,0 +1,180 @@
+"""The file of a log of outcomes: its tables, its version, and how it is opened to write and to read."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, cast
+
+import orjson
+
+from jazz_select.errors import OutcomeLogError
+from jazz_select.outcomes.entries import Logged
+from jazz_select.text import describe_error
+
+VERSION: Final = 1
+"""Of the file's tables."""
+BUSY_S: Final = 5.0
+"""How long another process is waited for, in seconds."""
+_APPLICATION: Final = 0x4A5A4F4C
+"""Stands in the file's header, so that another program's database is told from a log."""
+TABLES: Final = f"""
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA journal_mode = WAL;
+BEGIN IMMEDIATE;
+CREATE TABLE entries (
+    n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, at REAL NOT NULL, agent TEXT NOT NULL, request TEXT NOT NULL,
+    digest TEXT NOT NULL, chars INTEGER NOT NULL, alone INTEGER NOT NULL, chosen TEXT NOT NULL,
+    candidates TEXT NOT NULL, confidences TEXT NOT NULL, in_scope REAL, reason TEXT NOT NULL, tier TEXT NOT NULL,
+    asked INTEGER NOT NULL, model TEXT NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL,
+    took_s REAL NOT NULL, catalogue TEXT NOT NULL
+);
+CREATE INDEX entries_at ON entries (at);
+CREATE TABLE feedback (
+    n INTEGER PRIMARY KEY, entry TEXT NOT NULL, at REAL NOT NULL, "right" TEXT NOT NULL, note TEXT NOT NULL,
+    source TEXT NOT NULL
+);
+CREATE INDEX feedback_entry ON feedback (entry);
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {VERSION};
+COMMIT;
+"""
+ENTRY: Final = (
+    "INSERT INTO entries (id, at, agent, request, digest, chars, alone, chosen, candidates, confidences, in_scope, "
+    "reason, tier, asked, model, tokens_in, tokens_out, took_s, catalogue) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+FEEDBACK: Final = 'INSERT INTO feedback (entry, at, "right", note, source) VALUES (?, ?, ?, ?, ?)'
+READ: Final = (
+    "SELECT id, at, agent, request, digest, chars, alone, chosen, candidates, confidences, in_scope, reason, tier, "
+    "asked, model, tokens_in, tokens_out, took_s, catalogue FROM entries"
+)
+
+
+def made(path: Path) -> None:
+    """See that the file is a log of this version; make it where there is none.
+
+    Raises:
+        OutcomeLogError: It is not.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, timeout=BUSY_S)) as database:
+            if _is_empty(database):
+                try:
+                    database.executescript(TABLES)
+                except sqlite3.OperationalError:
+                    if _is_empty(database):  # else another process was quicker
+                        raise
+            _check(path, database)
+    except (sqlite3.Error, OSError) as error:
+        raise unusable(path, error) from error
+
+
+def _is_empty(database: sqlite3.Connection) -> bool:
+    return not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+
+
+def _check(path: Path, database: sqlite3.Connection) -> None:
+    application, version = (
+        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
+    if application != _APPLICATION:
+        raise OutcomeLogError(
+            str(path), "it is a database of something else", advice="Name another file, or one that is not there yet"
+        )
+    if version != VERSION:
+        problem = f"it is of version {version}, and this jazz-select reads version {VERSION}"
+        raise OutcomeLogError(str(path), problem, advice="Use the version that wrote it, or name another file")
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """A connection to write by.
+
+    Raises:
+        OutcomeLogError: The file has become another one.
+    """
+    if not path.exists():
+        made(path)  # whoever moved it away wants a new one
+    database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    try:
+        _check(path, database)
+        database.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def reading(path: Path) -> "closing[sqlite3.Connection]":
+    """A connection to read by, which changes nothing; also from a disk that cannot be written.
+
+    Raises:
+        OutcomeLogError: The file cannot be read.
+    """
+    where = path.absolute().as_uri()
+    problem: sqlite3.Error | None = None
+    for how in ("?mode=ro", "?immutable=1"):
+        database: sqlite3.Connection | None = None
+        try:
+            database = sqlite3.connect(where + how, uri=True, timeout=BUSY_S, check_same_thread=False)
+            _check(path, database)
+        except sqlite3.Error as error:
+            problem = problem or error
+            if database is not None:
+                database.close()
+        except OutcomeLogError:
+            if database is not None:
+                database.close()
+            raise
+        else:
+            return closing(database)
+    raise unusable(path, problem or sqlite3.Error("it cannot be opened"))
+
+
+def unusable(path: Path, error: Exception) -> OutcomeLogError:
+    """What to say where a file cannot be made, opened or read."""
+    damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+    advice = (
+        "It was left as it is: move it away, and a new one is begun (sqlite3 FILE .recover saves what can be)"
+        if damaged or isinstance(error, ValueError | TypeError)
+        else "Name a file in a folder that can be written"
+    )
+    return OutcomeLogError(str(path), describe_error(error), advice=advice)
+
+
+def corrections_in(database: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
+    """What was right, who said so and with which note, by entry: the last that a person said, else the last."""
+    said: dict[str, tuple[str, str, str]] = {}
+    for entry, right, source, note in database.execute('SELECT entry, "right", source, note FROM feedback ORDER BY n'):
+        if source == "user" or entry not in said or said[entry][1] != "user":
+            said[entry] = (right, source, note)
+    return said
+
+
+def logged(row: tuple[Any, ...], said: tuple[str, str, str] | None) -> Logged:
+    """An entry, of a row as `READ` has it and of what was right, as `corrections_in` has it."""
+    confidences = cast("list[float | None]", orjson.loads(row[9]))
+    return Logged(
+        id=row[0],
+        at=row[1],
+        agent_id=row[2],
+        request=row[3],
+        digest=row[4],
+        chars=row[5],
+        alone=bool(row[6]),
+        chosen=tuple(orjson.loads(row[7])),
+        candidates=tuple(orjson.loads(row[8])),
+        confidences=tuple(confidences),
+        in_scope=row[10],
+        reason=row[11],
+        tier=row[12],
+        asked=bool(row[13]),
+        model=row[14],
+        tokens_in=row[15],
+        tokens_out=row[16],
+        took_s=row[17],
+        catalogue=row[18],
+        right=None if said is None else tuple(orjson.loads(said[0])),
+        source="" if said is None else said[1],
+        note="" if said is None else said[2],
+    )

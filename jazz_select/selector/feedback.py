@@ -1,0 +1,101 @@
+"""What a selector writes into a log of outcomes, and what it is told of a selection afterwards."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial
+from os import PathLike
+from pathlib import Path
+
+from jazz_select.errors import ConfigError
+from jazz_select.flow.base import BaseFlow, FlowRegistry
+from jazz_select.outcomes.log import OutcomeLog
+from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.selector.retrieval import Request
+from jazz_select.threads import in_thread
+
+_LONGEST = 80
+LogLike = OutcomeLog | str | PathLike[str]
+"""A log of outcomes, or where its file is."""
+
+
+class Outcomes:
+    """The log of one selector."""
+
+    def __init__(self, log: object, agent_id: str, registry: Mapping[str, BaseFlow]) -> None:
+        """Take a log, or open the one at a path, which is then closed with the selector.
+
+        Raises:
+            ConfigError: It is neither.
+            OutcomeLogError: The file cannot be used.
+        """
+        if not isinstance(log, OutcomeLog | str | Path | PathLike):
+            msg = f"log is an OutcomeLog, the path of its file, or None, not {log!r:.80}"
+            raise ConfigError(msg)
+        self._owned = not isinstance(log, OutcomeLog)
+        self.log = log if isinstance(log, OutcomeLog) else OutcomeLog(log)  # pyright: ignore[reportUnknownArgumentType]
+        self._agent_id = agent_id
+        self._registry = registry
+        self._known: tuple[int, str] = (-1, "")
+
+    async def close(self) -> None:
+        """Write what is left, where the log is the selector's own."""
+        if self._owned:
+            await in_thread(self.log.close)
+
+    def noted(self, request: Request, result: FlowSelectionResult) -> FlowSelectionResult:
+        """The result, with the id of its entry."""
+        entry = self.log.record(
+            request.query,
+            result.decision,
+            agent_id=self._agent_id,
+            chosen=result.names,
+            alone=not request.summaries and request.situation is None,
+            catalogue=self._catalogue(),
+        )
+        return replace(result, logged=entry)
+
+    async def told(self, result: FlowSelectionResult | str, right: Sequence[str] | str, note: str) -> None:
+        """Keep what was right for a selection.
+
+        Raises:
+            ConfigError: It was not logged, or there is no such flow.
+            OutcomeLogError: It could not be written.
+        """
+        entry = result if isinstance(result, str) else result.logged
+        names = self._checked(right)
+        if not entry:
+            msg = "this selection has no entry in the log: nothing was asked, or it could not be written"
+            raise ConfigError(msg)
+        if isinstance(result, str) and not await in_thread(self.log.has, entry):
+            msg = f"the log {self.log.path} has no entry {entry!r:.80}: pass a result, or its `logged`"
+            raise ConfigError(msg)
+        await in_thread(partial(self.log.correct, entry, names, note=note))
+
+    def hinted(self, entry: str, right: Sequence[str], note: str) -> None:
+        """Keep what a conversation says of a selection; nothing where it was not logged."""
+        if entry:
+            self.log.hint(entry, right, note=note)
+
+    def _checked(self, right: Sequence[str] | str) -> tuple[str, ...]:
+        names = (right,) if isinstance(right, str) else tuple(right)
+        known = {flow.name for flow in self._registry.values()}
+        for name in names:
+            if not isinstance(name, str) or name not in known:  # pyright: ignore[reportUnnecessaryIsInstance]
+                said = str(name)[:_LONGEST]
+                near = get_close_matches(said, [each for each in known if len(each) <= _LONGEST], n=3)
+                more = f" (did you mean {', '.join(map(repr, near))}?)" if near else ""
+                msg = f"right: there is no flow {said!r}{more}; right=[] says that nothing fits"
+                raise ConfigError(msg)
+        return tuple(dict.fromkeys(names))
+
+    def _catalogue(self) -> str:
+        """What is equal where the flows say the same; empty where nobody knows when they change."""
+        registry = self._registry
+        if not isinstance(registry, FlowRegistry):
+            return ""
+        if self._known[0] != registry.version:
+            told = sorted(repr((flow.name, flow.description, *flow.examples)) for flow in registry.values())
+            self._known = (registry.version, hashlib.sha256("".join(told).encode(errors="replace")).hexdigest()[:16])
+        return self._known[1]

@@ -1,0 +1,331 @@
+"""The log of outcomes: what is kept, for how long, by how many at once, and what it says of a file it cannot use."""
+
+import asyncio
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jazz_select.errors import ConfigError, OutcomeLogError
+from jazz_select.outcomes import Logged, OutcomeLog, labels
+from jazz_select.values import Candidate, Decision, Latency, Reason, Tier, Usage
+
+making: Callable[..., OutcomeLog] = OutcomeLog
+"""With options that a type checker need not know."""
+DECIDED = Decision(
+    tier=Tier.GUIDED,
+    reason=Reason.LLM,
+    candidates=(
+        Candidate(flow_id="1", flow_name="refund", confidence=0.75),
+        Candidate(flow_id="2", flow_name="track", confidence=None),
+    ),
+    raw_reply='["refund"]',
+    in_scope=0.9,
+    latency=Latency(total_s=0.25),
+    usage=Usage(input_tokens=70, output_tokens=5),
+    model="m",
+    attempts=1,
+)
+
+
+def no_digits(text: str) -> str:
+    return text.replace("15", "##")
+
+
+def fails(text: str) -> str:
+    return text[99]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kept" / "outcomes.db"
+
+
+def test_an_entry_comes_back_as_it_was_recorded(path: Path) -> None:
+    with OutcomeLog(path) as log:
+        entry = log.record("my money back", DECIDED, agent_id="shop", chosen=["refund"], alone=False, catalogue="c1")
+        (kept,) = log.read()
+    assert kept == Logged(
+        id=entry,
+        at=kept.at,
+        agent_id="shop",
+        request="my money back",
+        chars=13,
+        alone=False,
+        chosen=("refund",),
+        candidates=("refund", "track"),
+        confidences=(0.75, None),
+        in_scope=0.9,
+        reason="llm",
+        tier="guided",
+        asked=True,
+        model="m",
+        tokens_in=70,
+        tokens_out=5,
+        took_s=0.25,
+        catalogue="c1",
+    )
+    assert (kept.first, kept.confidence) == ("refund", 0.75)
+    assert kept.to_dict()["candidates"] == ("refund", "track")
+
+
+@pytest.mark.spec("007.5")
+@pytest.mark.parametrize(
+    ("said", "right", "source"),
+    [
+        pytest.param([], None, "", id="nobody said anything"),
+        pytest.param([("user", "track")], ("track",), "user", id="a correction"),
+        pytest.param([("user", "")], (), "user", id="nothing fits"),
+        pytest.param([("user", "track"), ("user", "refund track")], ("refund", "track"), "user", id="the last"),
+        pytest.param([("agent", "track")], ("track",), "agent", id="gathered"),
+        pytest.param([("user", "track"), ("agent", "refund")], ("track",), "user", id="a person before an agent"),
+        pytest.param([("agent", "track"), ("user", "refund")], ("refund",), "user", id="and after one"),
+    ],
+)
+def test_corrections_join_what_they_correct(
+    path: Path, said: list[tuple[str, str]], right: tuple[str, ...] | None, source: str
+) -> None:
+    with OutcomeLog(path) as log:
+        entry = log.record("my parcel", DECIDED)
+        other = log.record("something else", DECIDED)
+        for who, names in said:
+            if who == "user":
+                log.correct(entry, names.split(), note="said so")
+            else:
+                log.hint(entry, names.split())
+        found = {each.id: each for each in log.read()}
+        assert (found[entry].right, found[entry].source) == (right, source)
+        assert found[other].right is None
+        assert [each.id for each in log.read(corrected=True)] == ([entry] if said else [])
+        assert other in [each.id for each in log.read(corrected=False)]
+        assert log.has(entry)
+        assert not log.has("another")
+
+
+@pytest.mark.parametrize(
+    ("options", "request_", "kept", "digest"),
+    [
+        pytest.param({}, "call 0151 23", "call 0151 23", 0, id="as it is"),
+        pytest.param({"redact": no_digits}, "a 15", "a ##", 0, id="redacted"),
+        pytest.param({"redact": fails}, "a secret", "", 0, id="a redaction that fails keeps nothing"),
+        pytest.param({"text": False}, "a secret", "", 16, id="no texts"),
+        pytest.param({}, "half \ud800 a pair", "half ? a pair", 0, id="what no file takes"),
+        pytest.param({}, "x" * 9_000, "x" * 8_000, 0, id="endless"),
+    ],
+)  # fmt: skip
+def test_what_is_kept_of_a_text(path: Path, options: dict[str, object], request_: str, kept: str, digest: int) -> None:
+    with making(path, **options) as log:
+        log.correct(log.record(request_, DECIDED), ["track"], note=request_)
+        (found,) = log.read()
+    assert (found.request, found.note, len(found.digest), found.chars) == (kept, kept, digest, len(request_))
+    assert kept == request_ or b"secret" not in path.read_bytes()
+
+
+def test_equal_requests_have_equal_digests(path: Path) -> None:
+    with OutcomeLog(path, text=False) as log:
+        for request in ("a", "b", "a"):
+            log.record(request, DECIDED)
+        first, second, third = (each.digest for each in log.read())
+    assert first == third != second
+
+
+def test_the_oldest_and_what_is_too_old_is_let_go_of(path: Path) -> None:
+    with OutcomeLog(path) as log:
+        for number in range(50):
+            log.correct(log.record(f"request {number}", DECIDED), ["track"])
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE entries SET at = at - 40 * 86400 WHERE n <= 30")
+        database.execute("UPDATE feedback SET at = at - 40 * 86400 WHERE n <= 30")
+    database.close()
+    with OutcomeLog(path, keep_days=30, max_entries=10) as log:
+        log.record("the newest", DECIDED)
+        left = [each.request for each in log.read()]
+    assert left == [*(f"request {number}" for number in range(41, 50)), "the newest"]
+    with sqlite3.connect(path) as database:
+        kept = database.execute("SELECT count(*) FROM feedback").fetchone()[0]
+    database.close()
+    assert kept == 20, "what was said within the hour may be of an entry that is still on its way"
+
+
+def test_reading_is_narrowed(path: Path) -> None:
+    with OutcomeLog(path) as log:
+        for agent in ("a", "b", "a"):
+            log.record("x", DECIDED, agent_id=agent)
+        at = [each.at for each in log.read()]
+        assert len(list(log.read(agent_id="a"))) == 2
+        assert len(list(log.read(since=at[1]))) == 2
+        assert len(list(log.read(until=at[1]))) == 1
+        assert list(log.read(agent_id="c")) == []
+
+
+def test_a_reader_is_not_disturbed_by_who_writes(path: Path) -> None:
+    with OutcomeLog(path) as log, OutcomeLog(path) as beside:
+        for number in range(10):
+            (log if number % 2 else beside).record(f"{number}", DECIDED)
+        beside.flush()
+        reader = log.read()
+        first = next(reader)
+        log.record("later", DECIDED)
+        log.flush()
+        assert len([first, *reader]) == 10
+        assert len(list(beside.read())) == 11
+
+
+def test_many_threads_and_loops_record_at_once(path: Path) -> None:
+    with OutcomeLog(path) as log:
+
+        async def some(name: str) -> None:
+            for number in range(100):
+                log.record(f"{name} {number}", DECIDED)
+                await asyncio.sleep(0)
+
+        threads = [threading.Thread(target=asyncio.run, args=[some(f"t{number}")]) for number in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        found = [each.id for each in log.read()]
+    assert len(found) == len(set(found)) == 500
+
+
+def test_what_cannot_be_written_costs_nothing_but_itself(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = OutcomeLog(path)
+    log.record("kept", DECIDED)
+    log.flush()
+    path.write_bytes(b"not a database any more, and long enough to be taken for one" * 100)
+    for suffix in ("-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert log.record("lost", DECIDED)
+            log.flush()
+        log.close()
+        assert log.record("after the end", DECIDED) == ""
+    assert 1 <= log.dropped <= 4
+    assert sum("are not kept" in each.message for each in caplog.records) == 1
+
+
+def test_a_correction_that_is_not_written_is_an_error(path: Path) -> None:
+    log = OutcomeLog(path)
+    log.close()
+    with pytest.raises(OutcomeLogError, match="could not be written"):
+        log.correct("x", ["refund"])
+
+
+@pytest.mark.parametrize("number", ["0", "nan"], ids=["none", "no number"])
+def test_a_decision_without_numbers_is_kept(path: Path, number: str) -> None:
+    confidence = float(number)
+    decided = Decision(tier=Tier.OPEN, reason=Reason.NONE, candidates=(Candidate(flow_id="1", confidence=confidence),))
+    with OutcomeLog(path) as log:
+        log.record("", decided)
+        (found,) = log.read()
+    assert found.candidates == ("1",)
+    assert found.confidence in {0.0, None}
+    assert not found.asked
+
+
+def another_program(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE songs (name TEXT)")
+    database.close()
+
+
+def of_the_future(path: Path) -> None:
+    OutcomeLog(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+
+
+def a_diary(path: Path) -> None:
+    path.write_text("dear diary " * 50)
+
+
+def damaged(path: Path) -> None:
+    with OutcomeLog(path) as log:
+        for _ in range(200):
+            log.record("x" * 500, DECIDED)
+    whole = bytearray(path.read_bytes())
+    whole[0:100] = b"\xff" * 100
+    path.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        pytest.param(another_program, "a database of something else", id="another program's"),
+        pytest.param(of_the_future, "version 99, and this jazz-select reads version 1", id="of another version"),
+        pytest.param(damaged, "It was left as it is", id="damaged"),
+        pytest.param(Path.mkdir, "in a folder that can be written", id="a folder"),
+        pytest.param(a_diary, "It was left as it is", id="a text"),
+    ],
+)
+def test_a_file_that_is_no_log_of_this_version_is_refused_and_left(
+    tmp_path: Path, spoil: Callable[[Path], None], said: str
+) -> None:
+    path = tmp_path / "outcomes.db"
+    spoil(path)
+    before = path.read_bytes() if path.is_file() else b""
+    with pytest.raises(OutcomeLogError, match=said):
+        OutcomeLog(path)
+    assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+def test_a_log_to_read_has_to_be_there(path: Path) -> None:
+    with pytest.raises(OutcomeLogError, match="it is not there"):
+        OutcomeLog.existing(path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("option", [{"keep_days": 0}, {"max_entries": -1}, {"max_entries": True}], ids=str)
+def test_limits_that_make_no_sense_are_refused(path: Path, option: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(option))):
+        making(path, **option)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_writes_its_own_lines_and_no_others(path: Path) -> None:
+    with OutcomeLog(path) as log:
+        log.record("of the parent", DECIDED)
+        child = os.fork()
+        if not child:
+            log.record("of the child", DECIDED)
+            os._exit(0 if log.flush() else 1)
+        _, status = os.waitpid(child, 0)
+        assert status == 0
+        assert sorted(each.request for each in log.read()) == ["of the child", "of the parent"]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    said=st.lists(st.tuples(st.integers(0, 3), st.lists(st.sampled_from("abc"), max_size=2, unique=True)), max_size=8)
+)
+def test_whatever_is_said_the_last_word_counts(
+    tmp_path_factory: pytest.TempPathFactory, said: list[tuple[int, list[str]]]
+) -> None:
+    with OutcomeLog(tmp_path_factory.mktemp("log") / "outcomes.db") as log:
+        ids = [log.record(f"{number}", DECIDED) for number in range(4)]
+        for number, names in said:
+            log.hint(ids[number], names, source="user")
+        expected = {ids[number]: tuple(names) for number, names in said}
+        assert {each.id: each.right for each in log.read(corrected=True)} == expected
+
+
+def test_labels_for_whoever_looks_for_examples() -> None:
+    base = Logged(id="1", at=0.0, request="q", chosen=("a",), candidates=("a", "b"), confidences=(0.5, 0.1))
+    entries = [
+        base,
+        Logged(id="2", at=0.0, request="corrected", right=("b",), source="user", chosen=("a",)),
+        Logged(id="3", at=0.0, request="two", right=("a", "b"), source="user"),
+        Logged(id="4", at=0.0, request="none", right=(), source="user"),
+        Logged(id="5", at=0.0, request="gathered", right=("b",), source="agent", chosen=("a",)),
+        Logged(id="6", at=0.0, request="unknown", chosen=("a",), candidates=("a",), confidences=(None,)),
+        Logged(id="7", at=0.0, request="and that", alone=False, chosen=("a",), candidates=("a",), confidences=(0.9,)),
+    ]
+    assert list(labels(entries)) == [("q", "a", 0.5), ("corrected", "b", 1.0)]

@@ -1,0 +1,124 @@
+"""A selector that keeps a log: what is in it, what it is told afterwards, and what it refuses."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from jazz_select import Flow, FlowRegistry, FlowSelector
+from jazz_select.errors import ConfigError, OutcomeLogError
+from jazz_select.outcomes import OutcomeLog
+from jazz_select.selector.retrieval import SelectRequest
+from jazz_select.testing import ListMemory, ScriptedModel
+
+
+@pytest.fixture
+def registry() -> FlowRegistry:
+    made = FlowRegistry(min_examples=0)
+    for name in ("refund_order", "track_order", "say_hello"):
+        Flow(name=name, registry=made)
+    return made
+
+
+@pytest.fixture
+def memory(registry: FlowRegistry) -> ListMemory:
+    return ListMemory({"flow_id": flow.id, "flow_name": flow.name, "confidence": 0.5} for flow in registry.values())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "outcomes.db"
+
+
+@pytest_asyncio.fixture
+async def selector(registry: FlowRegistry, memory: ListMemory, path: Path) -> AsyncGenerator[FlowSelector]:
+    async with FlowSelector(None, registry, memory, "shop", log=path) as made:
+        yield made
+
+
+async def test_nothing_is_kept_unless_it_is_asked_for(registry: FlowRegistry, memory: ListMemory) -> None:
+    selector = FlowSelector(None, registry, memory, "shop")
+    result = await selector.select("my money back")
+    assert result.logged == ""
+    selector.hint(result.logged, right=["track_order"])
+    with pytest.raises(ConfigError, match="keeps no log"):
+        await selector.feedback(result, right="track_order")
+
+
+@pytest.mark.spec("007.5")
+async def test_each_selection_is_kept_and_corrected(selector: FlowSelector, path: Path) -> None:
+    one = await selector.select("my money back")
+    two, three, blank = await selector.select_many(
+        ["where is it", SelectRequest("help with that", episode_summaries=["The user has a parcel."]), " "]
+    )
+    await selector.feedback(one, right=["track_order"], note="said by phone")
+    await selector.feedback(two.logged, right="say_hello")
+    await selector.feedback(three, right=[])
+    selector.hint(one.logged, right=["say_hello"])
+    assert blank.logged == ""
+    kept = list(OutcomeLog.existing(path).read())
+    assert [(each.request, each.right, each.source, each.alone) for each in kept] == [
+        ("my money back", ("track_order",), "user", True),
+        ("where is it", ("say_hello",), "user", True),
+        ("help with that", (), "user", False),
+    ]
+    assert {each.agent_id for each in kept} == {"shop"}
+    assert {each.chosen for each in kept} == {("refund_order",)}
+    assert kept[0].candidates == ("refund_order", "track_order", "say_hello")
+    assert kept[0].note == "said by phone"
+
+
+async def test_what_is_seen_ahead_is_not_kept(registry: FlowRegistry, memory: ListMemory, path: Path) -> None:
+    with OutcomeLog(path) as log:
+        selector = FlowSelector(ScriptedModel(), registry, memory, "shop", log=log)
+        (seen,) = await selector.select_many(["my money back"], ask=False)
+        assert seen.logged == ""
+        assert list(log.read()) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "said"),
+    [
+        pytest.param("refund_ordr", r"no flow 'refund_ordr' \(did you mean 'refund_order'", id="misspelt"),
+        pytest.param(["track_order", "zzz"], "no flow 'zzz'; right=", id="one of two"),
+        pytest.param([7], "no flow '7'", id="no name"),
+    ],
+)
+async def test_a_flow_that_is_not_there_is_refused(
+    selector: FlowSelector, path: Path, right: list[str], said: str
+) -> None:
+    result = await selector.select("my money back")
+    with pytest.raises(ConfigError, match=said):
+        await selector.feedback(result, right=right)
+    assert [each.right for each in OutcomeLog.existing(path).read()] in ([], [None])
+
+
+async def test_an_entry_that_is_not_there_is_refused(selector: FlowSelector) -> None:
+    with pytest.raises(ConfigError, match="has no entry 'made-up'"):
+        await selector.feedback("made-up", right=[])
+    (blank,) = await selector.select_many([""])
+    with pytest.raises(ConfigError, match="no entry in the log"):
+        await selector.feedback(blank, right=[])
+
+
+async def test_a_log_that_cannot_be_used_is_told_of_at_once(
+    registry: FlowRegistry, memory: ListMemory, path: Path
+) -> None:
+    path.write_text("dear diary, " * 100)
+    with pytest.raises(OutcomeLogError, match="It was left as it is"):
+        FlowSelector(None, registry, memory, "shop", log=path)
+    with pytest.raises(ConfigError, match="log is an OutcomeLog"):
+        FlowSelector(None, registry, memory, "shop", log=7)  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_catalogue_that_changes_is_told_apart(
+    selector: FlowSelector, registry: FlowRegistry, path: Path
+) -> None:
+    await selector.select("one")
+    await selector.select("two")
+    Flow(name="track_order", description="Another one.", registry=registry, replace=True)
+    await selector.select("three")
+    await selector.aclose()
+    one, two, three = (each.catalogue for each in OutcomeLog.existing(path).read())
+    assert one == two != three
