@@ -9,18 +9,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.errors import ConfigError, meant
 from jazz_select.evaluation.cases import read_entries
 from jazz_select.evaluation.expectations import Expected, Names, Strict
 from jazz_select.json_values import plain
+from jazz_select.selector.prompt import OFF
 from jazz_select.text import beginning
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
     from jazz_select.flow.base import BaseFlow
 
 _WHAT: Final = "conversations"
@@ -29,6 +28,8 @@ _LONGEST_ID: Final = 60
 _LONGEST_PROBLEM: Final = 300
 _NO_WORD: Final = re.compile(r"[\W_]+")
 _APOSTROPHE: Final = re.compile("['’]")
+ANSWERS: Final = ("yes", "no")
+"""What a model may say, beside flows, to the question that waits."""
 _SUFFIXES: Final = (".yaml", ".yml")
 
 
@@ -132,9 +133,6 @@ def slug(text: str) -> str:
     return words[: _LONGEST_ID + 1].rpartition("-")[0] or words[:_LONGEST_ID]
 
 
-_CASES: Final = TypeAdapter(list[ConversationCase])
-
-
 def load_conversations(
     source: Path,
     registry: "Mapping[str, BaseFlow] | None" = None,
@@ -156,60 +154,71 @@ def load_conversations(
     if not cases:
         msg = f"{source} holds no conversations; write at least one, as docs/conversation-cases.md shows"
         raise ConfigError(msg)
-    problems: list[str] = []
+    wrong: list[tuple[str, str]] = []
     places: dict[str, str] = {}
     for case in cases:
+        where = f"{case.file} ({case.name})"
         if case.name in places:
-            first = places[case.name]
-            problems.append(f"{case.file}: two conversations are known as {case.name!r} ({first}); give one another id")
+            wrong.append((where, f"another one in {places[case.name]} is known as that; give one of them another id"))
         places.setdefault(case.name, case.file)
-        problems += _unknown(case, registry, tools)
-    _refuse(problems)
+        wrong += [(where, problem) for problem in _unknown(case, registry, tools)]
+    _refuse(wrong)
     return tuple(cases)
 
 
-def _read(file: Path) -> Iterator[ConversationCase]:
+def _read(file: Path) -> list[ConversationCase]:
     """The cases of one file; each that is wrong is told, not the first alone."""
     content = read_entries(file, _WHAT)
     entries: object = [cast("object", content)] if isinstance(content, dict) else content
-    if not isinstance(entries, list):
+    if entries is not None and not isinstance(entries, list):
         msg = f"{file}: it has to hold a list of conversations, each with title: and turns:, not {content!r:.60}"
         raise ConfigError(msg)
     found: list[ConversationCase] = []
-    problems: list[str] = []
-    for number, entry in enumerate(cast("list[object]", entries), 1):
-        if not isinstance(entry, dict):
-            problems.append(f"{file}, entry {number}: a conversation is a mapping with title: and turns:")
+    wrong: list[tuple[str, str]] = []
+    for number, entry in enumerate(cast("list[object]", entries or []), 1):
+        where = f"{file}, entry {number}"
+        if problem := _other(entry):
+            wrong.append((where, problem))
             continue
-        given = cast("dict[object, object]", entry)
-        if "request" in given and "turns" not in given:
-            problems.append(f"{file}, entry {number}: it is a labelled request, which jazz-select eval reads")
-            continue
-        if "say" in given and "turns" not in given:
-            problems.append(f"{file}, entry {number}: it is a turn; put the turns under turns:, beside a title:")
-            continue
+        given = cast("dict[str, Any]", entry)
         try:
-            found += _CASES.validate_python([{"file": str(file), **cast("dict[str, Any]", given)}])
+            found.append(ConversationCase.model_validate({**given, "file": str(file)}))
         except ValidationError as error:
-            where = f"{file}, entry {number}{_titled(given)}"
-            problems += [f"{where}: {_problem(each)}" for each in error.errors(include_url=False)]
-    _refuse(problems)
-    yield from found
+            wrong += [(f"{where}{_titled(given)}", problem) for problem in _problems(error)]
+    _refuse(wrong)
+    return found
 
 
-def _titled(given: Mapping[object, object]) -> str:
+def _other(entry: object) -> str:
+    """What an entry is that is no conversation at all; empty where it may be one."""
+    if not isinstance(entry, dict):
+        return "a conversation is a mapping with title: and turns:"
+    fields = cast("dict[object, object]", entry).keys()
+    if "turns" not in fields and "request" in fields:
+        return "it is a labelled request, which jazz-select eval reads"
+    if "turns" not in fields and "say" in fields:
+        return "it is a turn; put the turns under turns:, beside a title:"
+    return ""
+
+
+def _titled(given: Mapping[str, object]) -> str:
     title = given.get("title")
     return f" ({beginning(title, _LONGEST_ID)})" if isinstance(title, str) else ""
 
 
-def _problem(error: "ErrorDetails") -> str:
+def _problems(error: ValidationError) -> Iterator[str]:
     """Where in a conversation, and what is wrong there."""
-    path = [f"{part + 1}" if isinstance(part, int) else part for part in error["loc"][1:]]
-    place = ".".join(path).replace("turns.", "turn ", 1)
-    msg = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        msg = "there is no such field; see docs/conversation-cases.md"
-    return f"{beginning(place, _LONGEST_PROBLEM) or 'it'}: {beginning(msg, _LONGEST_PROBLEM)}"
+    found = error.errors(include_url=False)
+    in_turns = any(each["loc"][:1] == ("turns",) and len(each["loc"]) > 1 for each in found)
+    for each in found:
+        if in_turns and each["loc"] == ("turns",):
+            continue  # too few, since one of them is wrong
+        place = ".".join(f"{part + 1}" if isinstance(part, int) else part for part in each["loc"])
+        msg = each["msg"].removeprefix("Value error, ")
+        if each["type"] == "extra_forbidden":
+            msg = "there is no such field; see docs/conversation-cases.md"
+        place = beginning(place.replace("turns.", "turn ", 1), _LONGEST_PROBLEM)
+        yield f"{place or 'it'}: {msg[:1].lower()}{beginning(msg[1:], _LONGEST_PROBLEM)}"
 
 
 def _unknown(
@@ -217,16 +226,41 @@ def _unknown(
 ) -> Iterator[str]:
     """Names in expectations that nothing has: such a check could never pass, or never fail."""
     flows = None if registry is None else [flow.name for flow in registry.values()]
-    wanted = [(f"turn {number}.expect", turn.expect) for number, turn in enumerate(case.turns, 1)]
-    for place, expected in (*wanted, ("expect", case.expect)):
-        named = ((flows, "flow", expected.flow_names), (tools, "tool", expected.tool_names))
-        for known, kind, names in named:
-            for field, name in names:
-                if known is not None and name not in known:
-                    yield f"{case.file} ({case.name}): {place}.{field}: there is no {kind} {meant(name, list(known))}"
+    for place, kind, name in _named(case):
+        known = flows if kind == "flow" else tools
+        if known is not None and name not in known:
+            yield f"{place}: there is no {kind} {meant(name, list(known))}"
 
 
-def _refuse(problems: list[str]) -> None:
-    if problems:
-        rest = f"; and {len(problems) - _MOST_PROBLEMS} more" if len(problems) > _MOST_PROBLEMS else ""
-        raise ConfigError("; ".join(problems[:_MOST_PROBLEMS]) + rest)
+def _named(case: ConversationCase) -> Iterator[tuple[str, str, str]]:
+    """Every flow and tool that is named: where, which of the two, and its name."""
+    for number, turn in enumerate(case.turns, 1):
+        for each in turn.chooses or ():
+            if each not in ANSWERS:
+                yield f"turn {number}.chooses", "flow", each.removeprefix(OFF)
+        yield from _named_in(f"turn {number}.expect", turn.expect)
+    yield from _named_in("expect", case.expect)
+
+
+def _named_in(place: str, expected: Expected) -> Iterator[tuple[str, str, str]]:
+    yield from ((f"{place}.{field}", "flow", name) for field, name in expected.flow_names)
+    yield from ((f"{place}.{field}", "tool", name) for field, name in expected.tool_names)
+
+
+def _refuse(wrong: list[tuple[str, str]]) -> None:
+    """What is wrong at several places in the same way is told once.
+
+    Raises:
+        ConfigError: Something is.
+    """
+    places: dict[str, list[str]] = {}
+    for where, problem in wrong:
+        places.setdefault(problem, []).append(where)
+    told = [f"{_places(several)}: {problem}" for problem, several in places.items()]
+    if told:
+        rest = f"; and {len(told) - _MOST_PROBLEMS} more" if len(told) > _MOST_PROBLEMS else ""
+        raise ConfigError("; ".join(told[:_MOST_PROBLEMS]) + rest)
+
+
+def _places(several: list[str]) -> str:
+    return several[0] if len(several) == 1 else f"{several[0]} and {len(several) - 1} more"

@@ -16,7 +16,7 @@ from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ModelError
-from jazz_select.evaluation.conversations import ConversationCase, TurnCase
+from jazz_select.evaluation.conversations import ANSWERS, ConversationCase, TurnCase
 from jazz_select.evaluation.expectations import Called, Check, Seen, judged
 from jazz_select.evaluation.played import ConversationReport, ConversationResult, TurnPlayed
 from jazz_select.json_values import plain
@@ -33,8 +33,6 @@ _SHOWN: Final = 240
 _CHOOSING: Final = "<selection>"
 """What a prompt begins with that asks which flow is meant."""
 _CANDIDATE: Final = re.compile(r'<flow id="([^"]+)" name="([^"]*)"')
-_ANSWERS: Final = ("yes", "no")
-"""What a model may say, beside flows, to the question that waits."""
 
 MadeAgent: TypeAlias = Agent | Awaitable[Agent] | AbstractAsyncContextManager[Agent]
 MakeAgent: TypeAlias = "Callable[[ChatModel | None], MadeAgent]"
@@ -240,9 +238,9 @@ class Script:
         told: list[str] = []
         for each in chooses:
             name = each.removeprefix(OFF)
-            if each not in _ANSWERS and name not in ids:
+            if each not in ANSWERS and name not in ids:
                 self._not_offered.append(f"{name} is not among {', '.join(ids) or 'the candidates: there are none'}")
-            told.append(each if each in _ANSWERS else each.removesuffix(name) + ids.get(name, name))
+            told.append(each if each in ANSWERS else each.removesuffix(name) + ids.get(name, name))
         return json.dumps(told)
 
     def checks(self) -> tuple[Check, ...]:

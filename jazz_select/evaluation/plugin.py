@@ -89,9 +89,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not marks:
         return
     if len(marks) > 1:
-        msg = (
-            "one @jazz_cases a test: put the requests into one file, or the body of the test into a function of its own"
-        )
+        msg = "one @jazz_cases a test: put the requests into one file, or what the tests share into a function"
         raise pytest.Collector.CollectError(msg)
     metafunc.parametrize("case", _params(metafunc, *_told(marks[0])))
 
