@@ -106,3 +106,54 @@ def diff(  # noqa: PLR0913 - one per option
         as_json=json,
     )
     run(settings, wishes)
+
+
+@judging.command()
+def converse(  # noqa: PLR0913 - one per option
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE|FOLDER", help="Conversations, as YAML; examples/clinic/conversations.yaml is such a file."
+        ),
+    ],
+    *,
+    flows: FlowsOption = None,
+    tools: Annotated[
+        str | None,
+        typer.Option(
+            "--tools",
+            metavar="PATH|PACKAGE",
+            help="The tools, as for graph, loaded anew for each conversation. (default: those beside the flows)",
+        ),
+    ] = None,
+    agent: Annotated[
+        str,
+        typer.Option(
+            "--agent",
+            metavar="MODULE:FACTORY",
+            help="A function that takes a model, or None, and returns an agent of its own each time; instead of one "
+            "made of --flows and --tools.",
+        ),
+    ] = "",
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="ID|TAG", help="Play these alone; may be repeated.")
+    ] = None,
+    at_once: Annotated[
+        int, typer.Option("--at-once", min=1, help="How many are played at the same time.", show_default=True)
+    ] = 1,
+    top_k: TopKOption = None,
+    rrf_k: RrfKOption = None,
+    llm: LlmOption = None,
+    embedder: EmbedderOption = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every turn, also of those that pass.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Play conversations against an agent, and check flows, tools, arguments, texts and how each turn ends.
+
+    Where no model is configured, the scripts in the file answer. It leaves with 1 where a conversation fails.
+    """
+    settings = settings_with({"flows": flows, "top_k": top_k, "rrf_k": rrf_k, "llm": llm, "embedder": embedder})
+    from jazz_select.cli.conversing import Wanted, run
+
+    wanted = Wanted(source=source, only=only or (), agent=agent, tools=tools, at_once=at_once, shown=verbose)
+    run(settings, wanted, as_json=json)

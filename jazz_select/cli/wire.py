@@ -8,6 +8,7 @@
 | `eval --json` | `Evaluation` |
 | `graph --json` | `Graph` |
 | `diff --json` | `Difference.to_dict()` of `jazz_select.evaluation` |
+| `converse --json` | `jazz_select.evaluation.ConversationReport.to_dict()` |
 
 Keys may be added; none is renamed or removed without a major version. Times are
 seconds. `null` stands for what is not known.

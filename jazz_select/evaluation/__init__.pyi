@@ -9,6 +9,9 @@ from jazz_select.evaluation.cases import load_cases as load_cases
 from jazz_select.evaluation.cases import read_cases as read_cases
 from jazz_select.evaluation.comparison import Difference as Difference
 from jazz_select.evaluation.comparison import diff as diff
+from jazz_select.evaluation.conversations import ConversationCase as ConversationCase
+from jazz_select.evaluation.conversations import TurnCase as TurnCase
+from jazz_select.evaluation.conversations import load_conversations as load_conversations
 from jazz_select.evaluation.difference import Effect as Effect
 from jazz_select.evaluation.difference import Kind as Kind
 from jazz_select.evaluation.difference import Leading as Leading
@@ -18,6 +21,13 @@ from jazz_select.evaluation.difference import Totals as Totals
 from jazz_select.evaluation.drifting import Drift as Drift
 from jazz_select.evaluation.drifting import drift as drift
 from jazz_select.evaluation.evaluating import evaluate as evaluate
+from jazz_select.evaluation.expectations import Called as Called
+from jazz_select.evaluation.expectations import Check as Check
+from jazz_select.evaluation.expectations import Expected as Expected
+from jazz_select.evaluation.expectations import ExpectedCall as ExpectedCall
+from jazz_select.evaluation.expectations import Seen as Seen
+from jazz_select.evaluation.exports import to_pydantic_evals as to_pydantic_evals
+from jazz_select.evaluation.exports import write_pydantic_evals as write_pydantic_evals
 from jazz_select.evaluation.floors import Floor as Floor
 from jazz_select.evaluation.floors import failures as failures
 from jazz_select.evaluation.floors import floors_of as floors_of
@@ -36,6 +46,11 @@ from jazz_select.evaluation.overlay import Taught as Taught
 from jazz_select.evaluation.overlay import Version as Version
 from jazz_select.evaluation.overlay import load_overlay as load_overlay
 from jazz_select.evaluation.overlay import taught as taught
+from jazz_select.evaluation.played import ConversationReport as ConversationReport
+from jazz_select.evaluation.played import ConversationResult as ConversationResult
+from jazz_select.evaluation.played import TurnPlayed as TurnPlayed
+from jazz_select.evaluation.playing import play as play
+from jazz_select.evaluation.playing import play_all as play_all
 from jazz_select.evaluation.route import Asked as Asked
 from jazz_select.evaluation.route import Outcome as Outcome
 from jazz_select.evaluation.route import Policy as Policy

@@ -1,0 +1,133 @@
+"""Labelled requests for pydantic-evals: a data set with an evaluator that compares flows, or the YAML file of one."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from jazz_select.errors import ConfigError, MissingExtraError
+from jazz_select.evaluation.cases import Case
+from jazz_select.evaluation.conversations import slug
+from jazz_select.json_values import plain
+
+_MODULE: Final = "pydantic_evals"
+_EXTRA: Final = "evals"
+_PURPOSE: Final = "to_pydantic_evals"
+
+
+def to_pydantic_evals(cases: Sequence[Case], *, name: str = "jazz-select") -> Any:
+    """A `pydantic_evals.Dataset` of labelled requests, to be evaluated with whatever chooses flows.
+
+    The inputs of each case are a mapping with `request`, `episodes` and `context`; its expected output is the list of
+    the flows' names. The task gets these inputs and returns names of flows. `ChosenFlows`, the data set's evaluator,
+    says whether they are the expected ones (an assertion), in whatever order, and of those that were expected which
+    share was chosen (a score).
+
+    ```python
+    data = to_pydantic_evals(load_cases(file, registry, flows="flows"))
+
+
+    async def choose(inputs):
+        return (await selector.select(inputs["request"], context=inputs["context"])).names
+
+
+    report = await data.evaluate(choose)
+    ```
+
+    Args:
+        cases: The labelled requests.
+        name: What the data set is called.
+
+    Raises:
+        MissingExtraError: pydantic-evals is not installed.
+    """
+    evals = _package()
+    evaluator: Any = flow_evaluator()
+    entries = [evals.Case(**entry) for entry in _entries(cases)]
+    return evals.Dataset(name=name, cases=entries, evaluators=[evaluator()])
+
+
+def write_pydantic_evals(cases: Sequence[Case], file: Path, *, name: str = "jazz-select") -> None:
+    """Write labelled requests as a YAML file that `pydantic_evals.Dataset.from_file` reads; the package is not needed.
+
+    Its evaluator is `EqualsExpected`, which is built in there: names and their order have to be those of the case. To
+    read it with the evaluator of `to_pydantic_evals` beside, give `custom_evaluator_types=[flow_evaluator()]`.
+
+    Args:
+        cases: The labelled requests.
+        file: Where to; what stands there is overwritten.
+        name: What the data set is called.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
+    content = {"name": name, "cases": list(_entries(cases)), "evaluators": ["EqualsExpected"]}
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
+    try:
+        file.write_text(text, "utf-8", errors="replace")
+    except OSError as error:
+        msg = f"cannot write the data set to {file}: {error.strerror or error}"
+        raise ConfigError(msg) from error
+
+
+def names_of(cases: Sequence[Case]) -> list[str]:
+    """What each case is called: made of its request, with its number where two would be called the same."""
+    names = [slug(case.request) for case in cases]
+    several = Counter(names)
+    return [f"{name}-{number}" if several[name] > 1 else name for number, name in enumerate(names, 1)]
+
+
+def _entries(cases: Sequence[Case]) -> Iterable[dict[str, Any]]:
+    for name, case in zip(names_of(cases), cases, strict=True):
+        yield {
+            "name": name,
+            "inputs": {
+                "request": case.request,
+                "episodes": list(case.episodes),
+                "context": plain(case.context),
+            },
+            "metadata": {"why": case.why, "tools": list(case.tools)},
+            "expected_output": list(case.expect),
+        }
+
+
+@cache
+def flow_evaluator() -> type[Any]:
+    """The class `ChosenFlows`, an evaluator of pydantic-evals that compares chosen flows with expected ones.
+
+    Raises:
+        MissingExtraError: pydantic-evals is not installed.
+    """
+    base: Any = _package("evaluators").Evaluator
+
+    def evaluate(_: object, ctx: Any) -> Mapping[str, Any]:
+        return compared(ctx.expected_output or (), ctx.output or ())
+
+    told = "Whether the chosen flows are the expected ones, and which share of those was chosen."
+    # Made while it is asked for: the class of which it is one is there only where the package is.
+    made = type(base)("ChosenFlows", (base,), {"evaluate": evaluate, "__doc__": told, "__module__": __name__})
+    return dataclass(made)
+
+
+def compared(expected: Iterable[str], chosen: Iterable[str]) -> dict[str, bool | float]:
+    """What `ChosenFlows` says: `right_flows`, whether they are the same ones, and `found`, the share that was chosen.
+
+    Where nothing is expected, nothing is there to be found: the share is 1 where nothing was chosen, else 0.
+    """
+    wanted, got = set(expected), set(chosen)
+    found = len(wanted & got) / len(wanted) if wanted else float(not got)
+    return {"right_flows": wanted == got, "found": found}
+
+
+def _package(part: str = "") -> Any:
+    try:
+        return import_module(f"{_MODULE}.{part}" if part else _MODULE)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != _MODULE:
+            raise
+        raise MissingExtraError("pydantic-evals", extra=_EXTRA, purpose=_PURPOSE) from error
