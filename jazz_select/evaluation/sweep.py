@@ -271,9 +271,9 @@ def _point(value: float) -> str:
 
 
 def _percent(share: float, digits: int = 0) -> str:
-    """Cut rather than rounded: 100 % is only said of all."""
+    """Cut rather than rounded: 100% is only said of all."""
     scale = 100 * 10**digits
-    return f"{int(share * scale + 1e-9) / 10**digits:g} %"
+    return f"{int(share * scale + 1e-9) / 10**digits:g}%"
 
 
 def _needed(at: float) -> int:
