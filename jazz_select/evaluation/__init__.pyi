@@ -13,6 +13,8 @@ from jazz_select.evaluation.judged import Chosen as Chosen
 from jazz_select.evaluation.judged import Group as Group
 from jazz_select.evaluation.judged import Judged as Judged
 from jazz_select.evaluation.judged import Measure as Measure
+from jazz_select.evaluation.reports import junit as junit
+from jazz_select.evaluation.reports import markdown_report as markdown_report
 from jazz_select.evaluation.route import Asked as Asked
 from jazz_select.evaluation.route import Outcome as Outcome
 from jazz_select.evaluation.route import Policy as Policy
