@@ -11,34 +11,191 @@ from jazz_select.cli.options import (
     FlowsOption,
     IndexOption,
     JsonFlag,
+    LearnedOption,
     LlmOption,
+    OnEmptyOption,
     RrfKOption,
     TopKOption,
     UrlOption,
     settings_with,
 )
+from jazz_select.errors import ConfigError
 
 judging = typer.Typer()
 """Joins the other commands; a group without a name adds no level."""
 _SHOWN = 30
 """Changes that a diff shows unless told otherwise."""
+_GOOD, _REPORT, _CHOICE = "What is good enough", "What is told", "How a flow is chosen"
+
+
+def _print_schema(asked: bool) -> None:  # noqa: FBT001 - the signature of an option's callback
+    if asked:
+        from jazz_select.cli.terminal import emit
+        from jazz_select.evaluation.cases import case_schema
+
+        emit(case_schema())
+        raise typer.Exit
+
+
+@judging.command()
+def check(  # noqa: PLR0913 - one per option
+    source: Annotated[
+        str | None, typer.Argument(metavar="PATH|PACKAGE", help="The flows, as for --flows.", show_default=False)
+    ] = None,
+    *,
+    flows: FlowsOption = None,
+    tools: Annotated[
+        str | None,
+        typer.Option("--tools", metavar="PATH|PACKAGE", help="The tools that there are: flows may name no others."),
+    ] = None,
+    cases: Annotated[
+        list[Path] | None,
+        typer.Option("--cases", metavar="FILE", help="Labelled requests, which no example may repeat; repeatable."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="CODE,…", help="Look for these kinds alone; repeatable.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore",
+            metavar="CODE[:FLOW,…]",
+            help="Accept a kind, or one finding of it; beside `ignore` in pyproject.toml (tool.jazz-select.check).",
+        ),
+    ] = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on", metavar="LEVEL", help="Exit with 1 from error, warning or note on, or never. (default: error)"
+        ),
+    ] = None,
+    sarif: Annotated[
+        Path | None, typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0 as well, for GitHub and editors.")
+    ] = None,
+    embedder: EmbedderOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Find everything that is wrong with a catalogue, the worst first. No index and no model is needed."""
+    if source is not None and flows is not None:
+        msg = "name the flows once: as the argument, or with --flows"
+        raise ConfigError(msg)
+    settings = settings_with({"flows": source if source is not None else flows, "embedder": embedder})
+    from jazz_select.cli.checking import run
+
+    code = run(
+        settings,
+        tools=tools,
+        cases=cases or [],
+        only=only or [],
+        ignore=ignore or [],
+        fail_on=fail_on,
+        sarif_file=sarif,
+        as_json=json,
+    )
+    raise typer.Exit(code)
 
 
 @judging.command(name="eval")
 def eval_(  # noqa: PLR0913 - one per option
-    file: Annotated[Path, typer.Argument(help="Labelled requests, as YAML; examples/eval.yaml is one.")],
+    file: Annotated[
+        Path, typer.Argument(help="Labelled requests, as YAML, JSON, JSON Lines or CSV; examples/eval.yaml is one.")
+    ],
     *,
     flows: FlowsOption = None,
     agent: AgentOption = None,
     top_k: TopKOption = None,
     rrf_k: RrfKOption = None,
     llm: LlmOption = None,
+    on_empty: OnEmptyOption = None,
+    skip_llm_above: Annotated[
+        float | None,
+        typer.Option(
+            "--skip-llm-above",
+            metavar="P",
+            help="Do without the model where recall is at least this sure. (JAZZ_SKIP_LLM_ABOVE)",
+            rich_help_panel=_CHOICE,
+        ),
+    ] = None,
+    abstain_below: Annotated[
+        float | None,
+        typer.Option(
+            "--abstain-below",
+            metavar="P",
+            help="Choose nothing where P(some flow is right) is below this. (JAZZ_ABSTAIN_BELOW)",
+            rich_help_panel=_CHOICE,
+        ),
+    ] = None,
     index: IndexOption = None,
     url: UrlOption = None,
     embedder: EmbedderOption = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="Only cases with this tag; may be repeated.")
+    ] = None,
+    at: Annotated[
+        float,
+        typer.Option(
+            "--at",
+            metavar="SHARE",
+            help="Find the thresholds that save most calls while this share of what is decided without a model is "
+            "right.",
+            rich_help_panel=_GOOD,
+        ),
+    ] = 0.99,
+    fail_under: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-under",
+            metavar="MEASURE=VALUE",
+            help="Exit with 1 where a measure is below, such as R@1=.8, several:R@3=.7 or none-F1=.5; may be repeated. "
+            "A misspelt one lists all there are.",
+            rich_help_panel=_GOOD,
+        ),
+    ] = None,
+    k: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--k", min=1, max=10, metavar="N", help="Show R@N as well; may be repeated.", rich_help_panel=_REPORT
+        ),
+    ] = None,
+    by_flow: Annotated[
+        bool, typer.Option("--by-flow", help="Show every flow, not the worst alone.", rich_help_panel=_REPORT)
+    ] = False,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="table|json|junit|markdown",
+            help="How it is told. (default: by the name of --output, else a table)",
+            rich_help_panel=_REPORT,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write it there, and show the table as well.",
+            rich_help_panel=_REPORT,
+        ),
+    ] = None,
+    schema: Annotated[  # noqa: ARG001 - its callback has printed it and left
+        bool,
+        typer.Option(
+            "--schema",
+            is_eager=True,
+            callback=_print_schema,
+            help="Print the JSON Schema of such a file, for editors.",
+            rich_help_panel=_REPORT,
+        ),
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Measure recall on labelled requests, list the misses, and with a model also count its right choices."""
+    """Measure on labelled requests how well the flows are found, and with a model how well it chooses.
+
+    The flows are judged as they are written, without a sync; with --index or --url the index that is there is judged.
+    Exit code 1: a --fail-under is not reached, or a case was left out, which is said; all others were judged.
+    """
     settings = settings_with(
         {
             "flows": flows,
@@ -46,14 +203,78 @@ def eval_(  # noqa: PLR0913 - one per option
             "top_k": top_k,
             "rrf_k": rrf_k,
             "llm": llm,
+            "on_empty": on_empty,
+            "skip_llm_above": skip_llm_above,
+            "abstain_below": abstain_below,
             "index": index,
             "url": url,
             "embedder": embedder,
         }
     )
-    from jazz_select.cli.evaluation import run
+    from jazz_select.cli.evaluation import Wishes, format_of, run
 
-    run(settings, file, as_json=json)
+    wishes = Wishes(
+        deployed=index is not None or url is not None,
+        at=at,
+        depths=tuple(k or ()),
+        floors=tuple(fail_under or ()),
+        form=format_of(form, as_json=json),
+        output=output,
+        by_flow=by_flow,
+        tags=tuple(tag or ()),
+    )
+    run(settings, file, wishes)
+
+
+@judging.command()
+def converse(  # noqa: PLR0913 - one per option
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE|FOLDER", help="Conversations, as YAML; examples/clinic/conversations.yaml is such a file."
+        ),
+    ],
+    *,
+    flows: FlowsOption = None,
+    tools: Annotated[
+        str | None,
+        typer.Option(
+            "--tools",
+            metavar="PATH|PACKAGE",
+            help="The tools, as for graph, loaded anew for each conversation. (default: those beside the flows)",
+        ),
+    ] = None,
+    agent: Annotated[
+        str,
+        typer.Option(
+            "--agent",
+            metavar="MODULE:FACTORY",
+            help="A function that takes a model, or None, and returns an agent of its own each time; instead of one "
+            "made of --flows and --tools.",
+        ),
+    ] = "",
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="ID|TAG", help="Play these alone; may be repeated.")
+    ] = None,
+    at_once: Annotated[
+        int, typer.Option("--at-once", min=1, help="How many are played at the same time.", show_default=True)
+    ] = 1,
+    top_k: TopKOption = None,
+    rrf_k: RrfKOption = None,
+    llm: LlmOption = None,
+    embedder: EmbedderOption = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every turn, also of those that pass.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Play conversations against an agent, and check flows, tools, arguments, texts and how each turn ends.
+
+    Where no model is configured, the scripts in the file answer. It leaves with 1 where a conversation fails.
+    """
+    settings = settings_with({"flows": flows, "top_k": top_k, "rrf_k": rrf_k, "llm": llm, "embedder": embedder})
+    from jazz_select.cli.conversing import Wanted, run
+
+    wanted = Wanted(source=source, only=only or (), agent=agent, tools=tools, at_once=at_once, shown=verbose)
+    run(settings, wanted, as_json=json)
 
 
 @judging.command()
@@ -109,51 +330,66 @@ def diff(  # noqa: PLR0913 - one per option
 
 
 @judging.command()
-def converse(  # noqa: PLR0913 - one per option
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE|FOLDER", help="Conversations, as YAML; examples/clinic/conversations.yaml is such a file."
-        ),
-    ],
+def learn(  # noqa: PLR0913 - one per option
+    log: Annotated[
+        Path | None,
+        typer.Argument(help="A log of outcomes, as FlowSelector(…, log=PATH) writes it."),
+    ] = None,
     *,
     flows: FlowsOption = None,
-    tools: Annotated[
-        str | None,
-        typer.Option(
-            "--tools",
-            metavar="PATH|PACKAGE",
-            help="The tools, as for graph, loaded anew for each conversation. (default: those beside the flows)",
-        ),
+    agent: AgentOption = None,
+    cases: Annotated[
+        Path | None,
+        typer.Option("--cases", metavar="FILE", help="Labelled requests that nothing learned may lower, as for eval."),
     ] = None,
-    agent: Annotated[
-        str,
-        typer.Option(
-            "--agent",
-            metavar="MODULE:FACTORY",
-            help="A function that takes a model, or None, and returns an agent of its own each time; instead of one "
-            "made of --flows and --tools.",
-        ),
-    ] = "",
-    only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="ID|TAG", help="Play these alone; may be repeated.")
-    ] = None,
-    at_once: Annotated[
-        int, typer.Option("--at-once", min=1, help="How many are played at the same time.", show_default=True)
-    ] = 1,
+    learned: LearnedOption = None,
+    shadow: Annotated[
+        bool, typer.Option("--shadow", help="Learn nothing: show what the version on trial would have changed.")
+    ] = False,
+    promote: Annotated[bool, typer.Option("--promote", help="Make the version on trial the live one.")] = False,
+    roll_back: Annotated[bool, typer.Option("--roll-back", help="Make the version live that was so before.")] = False,
+    most: Annotated[int, typer.Option("--most", min=1, metavar="N", help="Texts that one flow learns at most.")] = 20,
     top_k: TopKOption = None,
     rrf_k: RrfKOption = None,
-    llm: LlmOption = None,
     embedder: EmbedderOption = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every turn, also of those that pass.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Play conversations against an agent, and check flows, tools, arguments, texts and how each turn ends.
+    """Learn examples from the corrections in a log, as far as they lower nothing, into a file beside the flows.
 
-    Where no model is configured, the scripts in the file answer. It leaves with 1 where a conversation fails.
+    What is learned is on trial first: --shadow shows what it would change, --promote makes it live at the next sync.
     """
-    settings = settings_with({"flows": flows, "top_k": top_k, "rrf_k": rrf_k, "llm": llm, "embedder": embedder})
-    from jazz_select.cli.conversing import Wanted, run
+    settings = settings_with(
+        {
+            "flows": flows,
+            "agent_id": agent,
+            "learned": learned,
+            "top_k": top_k,
+            "rrf_k": rrf_k,
+            "embedder": embedder,
+        }
+    )
+    from jazz_select.cli.learning import Step, run
 
-    wanted = Wanted(source=source, only=only or (), agent=agent, tools=tools, at_once=at_once, shown=verbose)
-    run(settings, wanted, as_json=json)
+    step = Step.of(shadow=shadow, promote=promote, roll_back=roll_back)
+    run(settings, log, step=step, cases=cases, most=most, dry_run=dry_run, as_json=json)
+
+
+@judging.command()
+def drift(  # noqa: PLR0913 - one per option
+    log: Annotated[Path, typer.Argument(help="A log of outcomes, as FlowSelector(…, log=PATH) writes it.")],
+    *,
+    flows: FlowsOption = None,
+    agent: AgentOption = None,
+    days: Annotated[float, typer.Option("--days", metavar="N", help="The last N days against the N before.")] = 7,
+    fail_on_alarm: Annotated[
+        bool, typer.Option("--fail-on-alarm", help="Exit code 1 where something is to be looked at.")
+    ] = False,
+    embedder: EmbedderOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Show how selection changes: how sure it is, who is asked, flows that nobody gets, requests without a flow."""
+    settings = settings_with({"flows": flows, "agent_id": agent, "embedder": embedder})
+    from jazz_select.cli.drifting import run
+
+    run(settings, log, days=days, fail_on_alarm=fail_on_alarm, as_json=json)

@@ -5,7 +5,7 @@
 | `sync --json` | `Sync` |
 | `select --json` | `Selection` |
 | `list --json` | `Listing` |
-| `eval --json` | `Evaluation` |
+| `eval --json` | what `jazz_select.evaluation.Evaluation.to_dict` gives |
 | `graph --json` | `Graph` |
 | `diff --json` | `Difference.to_dict()` of `jazz_select.evaluation` |
 | `converse --json` | `jazz_select.evaluation.ConversationReport.to_dict()` |
@@ -205,41 +205,6 @@ class Listing:
     agent_id: str
     index: str
     flows: tuple[Mapping[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Miss:
-    """A request whose right flow is not first; `rank` is null where it is not among the first ten."""
-
-    request: str
-    expect: tuple[str, ...]
-    first: str
-    rank: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
-    """How a model did on the same requests: `exact` of them got the expected flows, no more and no less."""
-
-    model: str
-    exact: int
-    failed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """Recall of labelled requests, as shares from 0 to 1; `unlabelled` expect no flow and count in `choices` alone."""
-
-    agent_id: str
-    embedder: str
-    requests: int
-    unlabelled: int
-    recall_at_1: float
-    recall_at_3: float
-    mrr: float
-    p50_s: float
-    misses: tuple[Miss, ...]
-    choices: Choices | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,8 @@ from jazz_select.evaluation.played import ConversationResult as ConversationResu
 from jazz_select.evaluation.played import TurnPlayed as TurnPlayed
 from jazz_select.evaluation.playing import play as play
 from jazz_select.evaluation.playing import play_all as play_all
+from jazz_select.evaluation.reports import junit as junit
+from jazz_select.evaluation.reports import markdown_report as markdown_report
 from jazz_select.evaluation.route import Asked as Asked
 from jazz_select.evaluation.route import Outcome as Outcome
 from jazz_select.evaluation.route import Policy as Policy

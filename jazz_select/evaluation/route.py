@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from time import perf_counter
 from typing import Any, Literal
 
 import orjson
@@ -79,7 +80,7 @@ class Route:
         in_scope: P(some flow is right), likewise.
         outcome: Whether a model would be asked.
         notes: What was degraded on the way.
-        took_s: How long it took, in seconds, its share of the batch it was recalled in included.
+        took_s: How long it took, in seconds: its share of the batch that it was recalled in.
         sized: Whether recall chose how many candidates there are.
         runs: Whether the first candidate is live.
     """
@@ -172,17 +173,23 @@ async def routes(
     for places in groups.values():
         requests = [SelectRequest(asked[each].request, episode_summaries=asked[each].episodes) for each in places]
         watched.rankings.clear()
+        began = perf_counter()
         results = await selector.select_many(requests, context=asked[places[0]].context, ask=False)
+        took_s = (perf_counter() - began) / len(places)
         rankings = iter(watched.rankings)
         for place, result in zip(places, results, strict=True):
             each = asked[place]
             ranking = () if Request.of(each.request, each.episodes).blank else next(rankings)
-            found[place] = _route(each.request, result, ranking, registry)
+            found[place] = _route(each.request, result, ranking, registry, took_s)
     return [found[place] for place in range(len(asked))]
 
 
 def _route(
-    request: str, result: FlowSelectionResult, ranking: tuple[str, ...], registry: Mapping[str, BaseFlow]
+    request: str,
+    result: FlowSelectionResult,
+    ranking: tuple[str, ...],
+    registry: Mapping[str, BaseFlow],
+    took_s: float,
 ) -> Route:
     decision = result.decision
     candidates = tuple(each.flow_name for each in decision.candidates)
@@ -194,7 +201,7 @@ def _route(
         in_scope=decision.in_scope,
         outcome=_OUTCOMES.get(decision.reason, Outcome.TAKEN),
         notes=decision.notes,
-        took_s=decision.latency.total_s,
+        took_s=took_s,
         sized=bool(decision.sized),
         runs=bool(decision.candidates) and decision.candidates[0].flow_id in registry,
     )

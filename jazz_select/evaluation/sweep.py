@@ -115,9 +115,9 @@ class Sweep:
         if self.best is None:
             return f"{self._unmet()}{limits}"
         best, (low, high) = self.best, self.best.between
-        already = f" ({_percent(self.without.saved)} without them)" if self.without.unasked else ""
+        already = f" ({_percent(self.without.saved, 1)} without them)" if self.without.unasked else ""
         said = (
-            f"with {best.named} you save {_percent(best.saved)} of {cases:,} calls{already} at "
+            f"with {best.named} you save {_percent(best.saved, 1)} of {cases:,} calls{already} at "
             f"{_percent(best.right / best.unasked, 1)}: {best.right:,} of {best.unasked:,} right, "
             f"which is between {_percent(low, 1)} and {_percent(high, 1)}"
         )
@@ -270,10 +270,10 @@ def _point(value: float) -> str:
     return f"{value:g}".removeprefix("0")
 
 
-def _percent(share: float, digits: int = 0) -> str:
-    """Cut rather than rounded: 100 % is only said of all."""
+def _percent(share: float, digits: int) -> str:
+    """Cut rather than rounded: 100% is only said of all."""
     scale = 100 * 10**digits
-    return f"{int(share * scale + 1e-9) / 10**digits:g} %"
+    return f"{int(share * scale + 1e-9) / 10**digits:g}%"
 
 
 def _needed(at: float) -> int:

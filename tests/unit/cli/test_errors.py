@@ -123,12 +123,15 @@ def test_a_server_that_does_not_answer(shared: Jazz) -> None:
     [
         (
             "- {request: hi, expect: [refund_ordr]}",
-            "entry 1: expect: there is no flow named 'refund_ordr' in {flows} (--flows",
+            "entry 1 (line 1): expect: there is no flow named 'refund_ordr' in {flows} (--flows",
         ),
-        ("- {request: hi, expect: []}\n- {request: hi}", "entry 2: expect: Field required"),
-        ("- {request: hi, expect: [], expected: []}", "entry 1: expected: Extra inputs"),
-        ("- {request: hi, expect: refund_order}", "entry 1: expect: has to be a list, even of one: [refund_order]"),
-        ("- {request: '', expect: []}", "entry 1: request: "),
+        ("# hi\n- {request: hi}", "entry 1 (line 2): expect: is missing; write none"),
+        (
+            "- {request: hi, expect: [], expected: []}",
+            "entry 1 (line 1): expected: is no field of a case; did you mean 'expect'?",
+        ),
+        ("- {request: hi, expect: {a: b}}", "entry 1 (line 1): expect: has to be a list of texts"),
+        ("- {request: '', expect: []}", "entry 1 (line 1): request: is empty"),
         ("- request: [", "is no YAML"),
         ("[" * 1_000, "cannot read the requests in {file}: it nests lists or mappings more than 100 deep"),
         ("- &a [x, x, x]\n" + "- [" + "*a, " * 40_000 + "]", "{file}: it holds more than 100000 values"),
@@ -136,8 +139,8 @@ def test_a_server_that_does_not_answer(shared: Jazz) -> None:
         ("- {request: hi, request: ho, expect: []}", "'request' stands twice"),
         ("[]\n---\n[]", "it holds 2 documents"),
         ("[]", "holds no requests"),
-        ("", "requests.yaml: requests: Input should be"),
-        ("just words", "requests.yaml: requests: Input should be"),
+        ("", "requests.yaml holds no requests"),
+        ("just words", "requests.yaml has to hold a list of cases"),
     ],
 )
 def test_labelled_requests_that_are_wrong(shared: Jazz, tmp_path: Path, text: str, message: str) -> None:

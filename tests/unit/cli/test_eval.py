@@ -1,103 +1,189 @@
-"""`jazz-select eval` and `jazz-select list`."""
+"""`jazz-select eval` on labelled requests, and `jazz-select list`."""
 
+import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
 
-from jazz_select import FlowSelectionResult
 from jazz_select.cli import wire
-from jazz_select.cli.evaluation import measure
-from jazz_select.evaluation.cases import Case
-from jazz_select.values import Candidate, Decision, Latency, Reason, Tier
+from jazz_select.evaluation.index import CACHE
 from tests.unit.chat.loopback import Provider
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
+from tests.unit.cli.shop import REFUND, TRACK, write_flows
+
+CASES: list[dict[str, Any]] = [
+    {"request": "give me my money back", "expect": "refund_order", "tags": ["money"]},
+    {"request": "close my account", "expect": ["close_account"]},
+    {"request": "close my account", "expect": ["close_account"], "context": {"authenticated": True}},
+    {"request": "what is the capital of Peru", "expect": "none", "id": "peru"},
+]
+KEPT = {
+    "agent_id", "embedder", "requests", "unlabelled", "recall_at_1", "recall_at_3", "mrr", "p50_s", "misses", "choices"
+}  # fmt: skip
+"""Keys that a major version keeps."""
 
 
-def recalled(*names: str, total_s: float = 0.002) -> FlowSelectionResult:
-    candidates = tuple(Candidate(flow_id=name, flow_name=name) for name in names)
-    latency = Latency(total_s=total_s)
-    return FlowSelectionResult(
-        decision=Decision(tier=Tier.OPEN, reason=Reason.NONE, candidates=candidates, latency=latency)
-    )
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
+    monkeypatch.chdir(tmp_path)  # where indexes are cached
 
 
-@pytest.mark.parametrize(
-    ("expect", "names", "numbers", "rank"),
-    [
-        pytest.param(["a"], "abc", (1, 1, 1), 1, id="first"),
-        pytest.param(["a"], "bca", (0, 1, 1 / 3), 3, id="third"),
-        pytest.param(["a"], "bcda", (0, 0, 1 / 4), 4, id="fourth"),
-        pytest.param(["a"], "bcd", (0, 0, 0), None, id="not found"),
-        pytest.param(["a"], "", (0, 0, 0), None, id="nothing recalled"),
-        pytest.param(["a", "b"], "acb", (1 / 2, 1, 1), 1, id="two right ones"),
-        pytest.param(["a", "b"], "cbd", (0, 1 / 2, 1 / 2), 2, id="one of two"),
-    ],
-)
-def test_the_measures(expect: list[str], names: str, numbers: tuple[float, ...], rank: int | None) -> None:
-    found = measure("support", "static:1", [Case(request="hi", expect=tuple(expect))], [recalled(*names)], None)
-    assert (found.recall_at_1, found.recall_at_3, found.mrr) == pytest.approx(numbers)
-    if rank == 1:
-        assert found.misses == ()
-    else:
-        miss = wire.Miss(request="hi", expect=tuple(expect), first=names[:1], rank=rank)
-        assert found.misses == (miss,)
-
-
-def test_requests_that_expect_no_flow_count_for_no_measure() -> None:
-    cases = [Case(request="x", expect=("a",)), Case(request="y", expect=()), Case(request="z", expect=("c",))]
-    found = measure(
-        "support",
-        "static:1",
-        cases,
-        [recalled("a", total_s=1), recalled("b", total_s=2), recalled("b", total_s=9)],
-        None,
-    )
-    assert (found.requests, found.unlabelled, found.recall_at_1, found.p50_s) == (3, 1, 0.5, 2)
-    assert [miss.request for miss in found.misses] == ["z"]
-    assert measure("support", "static:1", cases[1:2], [recalled("b")], None).mrr == 0
-
-
-def test_the_worst_miss_comes_first() -> None:
-    cases = [Case(request=name, expect=("a",)) for name in ("second", "never", "third")]
-    found = measure("support", "static:1", cases, [recalled("b", "a"), recalled("b"), recalled("b", "c", "a")], None)
-    assert [miss.request for miss in found.misses] == ["never", "third", "second"]
-
-
-@pytest.fixture
-def labelled(tmp_path: Path) -> str:
-    cases: list[dict[str, Any]] = [
-        {"request": "give me my money back", "expect": ["refund_order"]},
-        {"request": "close my account", "expect": ["close_account"]},
-        {"request": "close my account", "expect": ["close_account"], "context": {"authenticated": True}},
-        {"request": "what is the capital of Peru", "expect": []},
-    ]
-    file = tmp_path / "cases.yaml"
+def written(folder: Path, cases: list[dict[str, Any]], name: str = "cases.yaml") -> str:
+    file = folder / name
     file.write_text(yaml.safe_dump(cases), encoding="utf-8")
     return str(file)
 
 
-def test_eval_measures_what_select_would_recall(shared: Jazz, labelled: str) -> None:
-    found = shared.json(wire.Evaluation, "eval", labelled)
+@pytest.fixture
+def labelled(tmp_path: Path) -> str:
+    return written(tmp_path, CASES)
+
+
+def asked(jazz: Jazz, *args: str, **env: str | None) -> Any:
+    return jazz.json(dict, "eval", *args, **env)
+
+
+@pytest.mark.spec("007.2")
+def test_the_flows_are_judged_as_they_are_written(jazz: Jazz, labelled: str) -> None:
+    found = asked(jazz, labelled)
+    assert not jazz.index.exists(), "nothing was synced"
+    assert len(list((CACHE / "indexes").iterdir())) == 1
+    assert found.keys() >= KEPT
     assert (found["requests"], found["unlabelled"], found["choices"]) == (4, 1, None)
     assert found["recall_at_1"] == pytest.approx(2 / 3)
     assert [(miss["expect"], miss["rank"]) for miss in found["misses"]] == [(["close_account"], None)]
+    assert found["measures"]["R@1"]["cases"] == 3
+    assert [group["name"] for group in found["groups"]] == ["all", "one", "tag:money"]
+    write_flows(jazz.flows, REFUND.replace("refund_order", "pay_back"), TRACK)
+    told = jazz("eval", labelled, code=1)
+    assert "entry 1 (line 1): expect: there is no flow named 'refund_order'" in told.stderr
+    assert "  3   " in told.stdout, "the others are judged"
+
+
+@pytest.mark.spec("007.2")
+def test_the_index_that_is_there_is_judged_where_it_is_named(shared: Jazz, labelled: str) -> None:
+    found = asked(shared, labelled, "--index", str(shared.index))
+    assert (found["agent_id"], found["recall_at_1"]) == ("support", pytest.approx(2 / 3))
+    assert not CACHE.exists()
+    text = shared("eval", labelled, "--index", str(shared.index)).stdout
+    assert f"flows {shared.flows}, agent support, index {shared.index}" in text
+    assert "has no flows in the index" in shared("eval", labelled, "--index", str(shared.folder / "no"), code=2).stderr
+
+
+def test_the_table_fits_and_every_value_says_of_how_many(shared: Jazz, labelled: str) -> None:
     text = shared("eval", labelled).stdout
     assert max(len(line) for line in text.splitlines() if str(shared.folder) not in line) <= 80
     assert "66.7%" in text
     assert text.count(" miss ") == 1
-    assert f"flows {shared.flows}, agent support" in text
+    words = " ".join(text.split())
+    assert "1 case expects none; without a model or abstain_below nothing says so" in words
+    assert "as they are written" in words
+    assert "too few examples" in words, "sureness is not known of so small a catalogue, and said not to be"
+
+
+@pytest.mark.spec("007.2")
+def test_top_k_thresholds_and_depths_are_those_of_the_deployment(shared: Jazz, labelled: str) -> None:
+    found = asked(shared, labelled, "--top-k", "1", "--k", "2", "--abstain-below", "0.2", "--on-empty", "top1")
+    assert found["policy"] | {"top_k": 1, "abstain_below": 0.2, "on_empty": "top1"} == found["policy"]
+    assert found["measures"]["size"]["value"] == 1
+    assert found["measures"]["unasked"]["value"] == 1, "there is nothing to choose among one"
+    assert found["measures"]["R@2"]["value"] >= found["measures"]["R@k"]["value"] == found["recall_at_1"]
 
 
 def test_eval_counts_the_choices_of_a_model(shared: Jazz, labelled: str, provider: Provider) -> None:
     provider.says("[]")
-    found = shared.json(wire.Evaluation, "eval", labelled, "--llm", MODEL_STRING)
+    found = asked(shared, labelled, "--llm", MODEL_STRING)
     assert found["recall_at_1"] == pytest.approx(2 / 3)
-    assert found["choices"] == {"model": MODEL_STRING, "exact": 1, "failed": 0}
+    choices = found["choices"]
+    assert (choices["model"], choices["exact"], choices["failed"], choices["asked"]) == (MODEL_STRING, 1, 0, 4)
+    assert choices["reasons"] == {"none": 4}
+    assert choices["input_tokens"] > 0
+    assert found["none"] == {"requests": 1, "said": 4, "right": 1, "precision": 0.25, "recall": 1.0, "f1": 0.4}
     provider.fails(500)
     words = " ".join(shared("eval", labelled, "--llm", MODEL_STRING).stdout.split())
     assert "chose exactly the expected flows for 2 of 4, 4 calls failed" in words
+
+
+@pytest.mark.spec("007.2")
+@pytest.mark.parametrize(
+    ("floors", "code", "told"),
+    [
+        pytest.param(["R@1=.5", "MRR=60%"], 0, "", id="reached"),
+        pytest.param(["r@1=.5,mrr=.9"], 1, "MRR is 0.667 of 3 cases, below 0.9", id="one is not"),
+        pytest.param(["tag:money:R@1=1", "size=1"], 1, "size is 2.333 of 3 cases, above 1", id="a ceiling"),
+        pytest.param(["unasked-right=.9"], 1, "unasked-right is not known: no case measures it", id="of nothing"),
+        pytest.param(["recal=.5"], 2, "there is no measure 'recal'", id="misspelt"),
+        pytest.param(["nonef1=.5"], 2, "(did you mean none-F1?); there are R@1, R@3, R@5", id="nearly right"),
+        pytest.param(["R@1"], 2, "write for example R@1=.8", id="no value"),
+        pytest.param(["R@1=much"], 2, "'much' is no number such as .8 or 80%", id="no number"),
+    ],
+)
+def test_floors(shared: Jazz, labelled: str, floors: list[str], code: int, told: str) -> None:
+    options = [part for each in floors for part in ("--fail-under", each)]
+    result = shared("eval", labelled, *options, code=code)
+    assert told in result.stderr
+    assert (result.stdout == "") == (code == 2)
+
+
+@pytest.mark.spec("007.2")
+def test_what_is_wrong_with_a_file_is_told_and_the_rest_judged(shared: Jazz, tmp_path: Path) -> None:
+    more = [{"request": "x", "expect": "gone"}, {"request": "y"}, {"request": "z", "expect": "none", "context": "{"}]
+    file = written(tmp_path, [*CASES, *more])
+    result = shared("eval", file, "--json", code=1)
+    found = json.loads(result.stdout)
+    assert found["requests"] == 4
+    assert [(each["entry"], each["left_out"]) for each in found["problems"]] == [(5, True), (6, True), (7, True)]
+    assert result.stderr.count("left out: ") == 3
+    only_wrong = shared("eval", written(tmp_path, more), code=2)
+    assert "(the first of 3 problems)" in only_wrong.stderr
+    twice = shared("eval", written(tmp_path, [*CASES, CASES[0]]))
+    assert "note: " in twice.stderr
+
+
+@pytest.mark.spec("007.2")
+def test_formats_to_a_file_and_to_the_terminal(shared: Jazz, labelled: str, tmp_path: Path) -> None:
+    printed = ET.fromstring(shared("eval", labelled, "--format", "junit").stdout)  # noqa: S314 - our own
+    assert [case.get("name") for case in printed.iter("testcase")][-1] == "peru"
+    assert (printed.get("tests"), printed.get("failures")) == ("4", "1")
+    for name, begins in {"out.xml": "<?xml", "out.md": "### 4 requests", "out.json": "{", "out.txt": ""}.items():
+        file = tmp_path / name
+        assert "66.7%" in shared("eval", labelled, "--output", str(file)).stdout
+        assert file.read_text("utf-8").startswith(begins)
+    assert json.loads((tmp_path / "out.json").read_text("utf-8"))["requests"] == 4
+    assert "cannot write" in shared("eval", labelled, "-o", str(tmp_path / "no" / "x.md"), code=2).stderr
+    assert "pass one of table, json, junit, markdown" in shared("eval", labelled, "--format", "xml", code=2).stderr
+
+
+def test_tags_pick_cases(shared: Jazz, labelled: str) -> None:
+    assert asked(shared, labelled, "--tag", "money")["requests"] == 1
+    assert (
+        "has no case with the tag monye: there are money" in shared("eval", labelled, "--tag", "monye", code=2).stderr
+    )
+
+
+def test_every_flow_is_shown_on_request(shared: Jazz, labelled: str) -> None:
+    shown = [line for line in shared("eval", labelled, "--by-flow").stdout.splitlines() if " 100.0% " in line]
+    assert [line.split()[0] for line in shown if "refund" in line] == ["refund_order"]
+
+
+def test_the_schema_is_printed_without_a_file(jazz: Jazz) -> None:
+    schema = json.loads(jazz("eval", "--schema").stdout)
+    assert schema["items"]["required"] == ["request", "expect"]
+
+
+def test_texts_of_others_stay_texts(shared: Jazz, tmp_path: Path) -> None:
+    hostile = "[red]close[/red] \x1b[31m my | account <b>\n"
+    file = written(tmp_path, [{"request": hostile, "expect": "close_account", "id": "[bold]i"}])
+    text = shared("eval", file).stdout
+    assert "\x1b" not in text
+    assert "[red]close[/red]" in text
+    assert "[bold]i" in text
+    shown = shared("eval", file, "--format", "markdown").stdout
+    assert "<b>" not in shown
+    ET.fromstring(shared("eval", file, "--format", "junit").stdout)  # noqa: S314 - our own
 
 
 def test_list_shows_what_is_in_the_index(shared: Jazz) -> None:
