@@ -1,0 +1,162 @@
+"""The pytest plugin in runs of its own: a test for each labelled request, as users of the library would see it."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+FLOWS = {"refund": "money back", "track": "where is my parcel", "invoice": "a bill for taxes"}
+CASES = [
+    {"request": "I want my money back", "expect": ["refund"]},
+    {"request": "where is my parcel now", "expect": ["track"], "why": "in the words of an example"},
+    {"request": "sing me a song", "expect": ["invoice"], "why": "xfail: nothing in common"},
+    {"request": "a bill\x1b[31m, please", "expect": ["track"]},
+]
+TEST = """
+from jazz_select.evaluation import Policy
+from jazz_select.evaluation.plugin import jazz_cases
+from jazz_select.testing import HashEmbedder
+
+@jazz_cases("cases.yaml", flows="flows.yaml", embedder=HashEmbedder(), policy=Policy(top_k=1))
+def test_routes(route, case):
+    assert set(case.expect) <= set(route.candidates)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with flows, requests and a test; and the plugin as an installed package would bring it."""
+    flows = [
+        {
+            "name": name,
+            "description": f"All about {words}.",
+            "condition": f"The user says {words}.",
+            "desired_effects": ["it is done"],
+            "examples": [f"{words} {more}" for more in ("please", "now", "today", "at last", "again")],
+        }
+        for name, words in FLOWS.items()
+    ]
+    (tmp_path / "flows.yaml").write_text(yaml.safe_dump(flows), "utf-8")
+    (tmp_path / "cases.yaml").write_text(yaml.safe_dump(CASES), "utf-8")
+    (tmp_path / "test_routes.py").write_text(TEST, "utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n", "utf-8")
+    info = tmp_path / "site" / "routes_plugin-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: routes-plugin\nVersion: 1\n", "utf-8")
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]["pytest11"]
+    lines = "\n".join(f"{name} = {value}" for name, value in points.items())
+    (info / "entry_points.txt").write_text(f"[pytest11]\n{lines}\n", "utf-8")
+    return tmp_path
+
+
+def python(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}  # noqa: TID251
+    environment["PYTHONPATH"] = os.pathsep.join([str(project / "site"), str(ROOT)])
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+
+
+def pytest_in(project: Path, *arguments: str) -> str:
+    return python(project, "-m", "pytest", "-p", "no:asyncio", "-p", "no:randomly", *arguments).stdout
+
+
+@pytest.mark.spec("007.2")
+@pytest.mark.parametrize(
+    "arguments", [pytest.param(["-v"], id="one process"), pytest.param(["-v", "-n", "2"], id="xdist")]
+)
+def test_each_request_is_a_test_with_an_id_that_can_be_read(project: Path, arguments: list[str]) -> None:
+    told = pytest_in(project, *arguments)
+    for line in (
+        "1-i-want-my-money-back] ",
+        "2-where-is-my-parcel-now] ",
+        "3-sing-me-a-song] ",
+        "4-a-bill-31m-please] ",
+    ):
+        assert line in told.replace("\n", " \n"), told
+    assert "1 failed, 2 passed, 1 xfailed" in told
+
+
+def test_what_fails_shows_what_was_asked_expected_and_ranked(project: Path) -> None:
+    told = pytest_in(project)
+    section = told.partition("jazz_select route")[2]
+    assert 'request:  "a bill\\u001b[31m, please"' in section, told
+    assert "expected: track" in section
+    assert "outcome:  asked" in section
+    assert "  1.        invoice  candidate\n" in section
+    assert "track" in section
+    assert "<- expected" in section
+    assert "\x1b[31m, please" not in told
+
+
+def test_an_index_is_kept_for_the_next_run(project: Path) -> None:
+    pytest_in(project)
+    kept = project / ".pytest_cache" / "d" / "jazz_select" / "indexes"
+    (index,) = kept.iterdir()
+    pytest_in(project, "-k", "money")
+    assert list(kept.iterdir()) == [index]
+    assert "1 passed" in pytest_in(project, "-k", "money", "-p", "no:cacheprovider")
+
+
+def test_other_requests_have_routes_too_also_where_a_loop_runs(project: Path) -> None:
+    asked = """
+def test_others(jazz_route, case):
+    import asyncio
+
+    async def inside():
+        return jazz_route("my parcel, where?", context={"known": True}).first
+
+    assert asyncio.run(inside()) == "track"
+"""
+    (project / "test_routes.py").write_text(f"{TEST.partition('def test_routes')[0].rstrip()}{asked}", "utf-8")
+    assert "3 passed, 1 xpassed" in pytest_in(project)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param(("cases.yaml", "gone.yaml"), "jazz_cases: cannot read the requests in", id="no file"),
+        pytest.param(('flows="flows.yaml"', 'flows="nowhere"'), "jazz_cases: ", id="no flows"),
+        pytest.param(('"cases.yaml", ', '"flows.yaml", '), "entry 1: request: Field required", id="no requests"),
+        pytest.param(("@jazz_cases(", "@jazz_cases('cases.yaml', flows='flows.yaml')\n@jazz_cases("), "one @jazz_cases", id="two"),
+        pytest.param(("def test_routes(route, case)", "@__import__('pytest').mark.jazz_cases\ndef test_routes(route, case)"), "above the test put", id="bare"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_collected_says_why_without_a_traceback(
+    project: Path, change: tuple[str, str], told: str
+) -> None:
+    text = TEST.replace(*change)
+    if "mark.jazz_cases" in text:
+        text = "\n".join(line for line in text.splitlines() if not line.startswith("@jazz_cases"))
+    (project / "test_routes.py").write_text(text, "utf-8")
+    said = pytest_in(project)
+    assert told in said
+    assert "Traceback" not in said
+    assert "1 error" in said
+
+
+def test_a_route_without_cases_says_what_is_missing(project: Path) -> None:
+    (project / "test_routes.py").write_text("def test_x(jazz_route): ...\n", "utf-8")
+    assert "need @jazz_cases(file, flows=…) above the test" in pytest_in(project)
+
+
+def test_who_does_not_use_it_notices_nothing(project: Path) -> None:
+    loaded = "import sys\ndef test_x(): assert not {'numpy', 'pydantic', 'yaml', 'orjson'} & sys.modules.keys()\n"
+    (project / "test_routes.py").write_text(loaded, "utf-8")
+    plain = ("-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:langsmith_plugin", "-p", "no:logfire")
+    assert "1 passed" in pytest_in(project, *plain)
+
+
+def test_it_can_be_left_out(project: Path) -> None:
+    (project / "test_other.py").write_text("def test_x(): ...\n", "utf-8")
+    assert "fixture 'case' not found" in pytest_in(project, "-p", "no:jazz_select")
+    assert "1 passed" in pytest_in(project, "-p", "no:jazz_select", "test_other.py")
+
+
+def test_the_marker_is_known_to_strict_runs(project: Path) -> None:
+    assert "jazz_cases(file, source)" in pytest_in(project, "--markers")
+    assert "1 failed, 2 passed, 1 xfailed" in pytest_in(project, "--strict-markers")
