@@ -101,7 +101,7 @@ def test_a_folder_is_all_its_files(tmp_path: Path) -> None:
         pytest.param(
             {**GOOD, "turns": [{"say": "x", "chooses": "off-gone"}]}, "turn 1.chooses: there is no flow", id="chosen"
         ),
-        pytest.param({**GOOD, "expect": {"tools": [{"pya": {}}]}}, "expect.tools: there is no tool pya", id="a tool"),
+        pytest.param({**GOOD, "expect": {"tools": [{"pya": {"cents": 5}}]}}, "there is no tool pya", id="a tool"),
         pytest.param({**GOOD, "expect": {"never_tools": "x"}}, "expect.never_tools: there is no tool x", id="never"),
         pytest.param({**GOOD, "title": "first!"}, "is known as that; give one of them another id", id="two of one id"),
     ],

@@ -4,17 +4,19 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[3]
 FLOWS = {"refund": "money back", "track": "where is my parcel", "invoice": "a bill for taxes"}
 CASES = [
     {"request": "I want my money back", "expect": ["refund"]},
     {"request": "where is my parcel now", "expect": ["track"], "why": "in the words of an example"},
-    {"request": "sing me a song", "expect": ["invoice"], "why": "xfail: nothing in common"},
+    {"request": "sing me a song", "expect": ["track"], "why": "xfail: nothing in common"},
     {"request": "a bill\x1b[31m, please", "expect": ["track"]},
 ]
 TEST = """
@@ -62,47 +64,59 @@ def python(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def pytest_in(project: Path, *arguments: str) -> str:
-    return python(project, "-m", "pytest", "-p", "no:asyncio", "-p", "no:randomly", *arguments).stdout
+    """What a run in a process of its own says, with the plugin loaded as an installed one is."""
+    return python(project, "-m", "pytest", "-p", "no:asyncio", *arguments).stdout
+
+
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def said(pytester: pytest.Pytester, project: Path) -> Said:
+    """What a run in this process says: quicker, with the plugin named, whether or not it is installed."""
+
+    def run(*arguments: str) -> str:
+        plugin = ("-p", "no:asyncio", "-p", "no:jazz_select", "-p", "jazz_select.evaluation.plugin")
+        os.chdir(project)
+        return pytester.runpytest_inprocess(*plugin, "--rootdir", str(project), *arguments, str(project)).stdout.str()
+
+    return run
+
+
+IDS = ("[1-i-want-my-money-back]", "[2-where-is-my-parcel-now]", "[3-sing-me-a-song]", "[4-a-bill-31m-please]")
 
 
 @pytest.mark.spec("007.2")
 @pytest.mark.parametrize(
-    "arguments", [pytest.param(["-v"], id="one process"), pytest.param(["-v", "-n", "2"], id="xdist")]
+    "arguments", [pytest.param(["--strict-markers"], id="one process"), pytest.param(["-n", "2"], id="xdist")]
 )
 def test_each_request_is_a_test_with_an_id_that_can_be_read(project: Path, arguments: list[str]) -> None:
-    told = pytest_in(project, *arguments)
-    for line in (
-        "1-i-want-my-money-back] ",
-        "2-where-is-my-parcel-now] ",
-        "3-sing-me-a-song] ",
-        "4-a-bill-31m-please] ",
-    ):
-        assert line in told.replace("\n", " \n"), told
+    told = pytest_in(project, "-v", *arguments)
+    assert [name for name in IDS if name not in told] == [], told
     assert "1 failed, 2 passed, 1 xfailed" in told
 
 
-def test_what_fails_shows_what_was_asked_expected_and_ranked(project: Path) -> None:
-    told = pytest_in(project)
+def test_what_fails_shows_what_was_asked_expected_and_ranked(said: Said) -> None:
+    told = said()
     section = told.partition("jazz_select route")[2]
     assert 'request:  "a bill\\u001b[31m, please"' in section, told
-    assert "expected: track" in section
-    assert "outcome:  asked" in section
+    assert "expected: track\n" in section
+    assert "outcome:  taken" in section
     assert "  1.        invoice  candidate\n" in section
-    assert "track" in section
-    assert "<- expected" in section
-    assert "\x1b[31m, please" not in told
+    assert "track   <- expected\n" in section
+    assert "\x1b[31m, please" not in section
 
 
-def test_an_index_is_kept_for_the_next_run(project: Path) -> None:
-    pytest_in(project)
+def test_an_index_is_kept_for_the_next_run(said: Said, project: Path) -> None:
+    said()
     kept = project / ".pytest_cache" / "d" / "jazz_select" / "indexes"
     (index,) = kept.iterdir()
-    pytest_in(project, "-k", "money")
+    assert "1 passed" in said("-k", "money")
     assert list(kept.iterdir()) == [index]
-    assert "1 passed" in pytest_in(project, "-k", "money", "-p", "no:cacheprovider")
+    assert "1 passed" in said("-k", "money", "-p", "no:cacheprovider")
 
 
-def test_other_requests_have_routes_too_also_where_a_loop_runs(project: Path) -> None:
+def test_other_requests_have_routes_too_also_where_a_loop_runs(said: Said, project: Path) -> None:
     asked = """
 def test_others(jazz_route, case):
     import asyncio
@@ -113,50 +127,50 @@ def test_others(jazz_route, case):
     assert asyncio.run(inside()) == "track"
 """
     (project / "test_routes.py").write_text(f"{TEST.partition('def test_routes')[0].rstrip()}{asked}", "utf-8")
-    assert "3 passed, 1 xpassed" in pytest_in(project)
+    assert "3 passed, 1 xpassed" in said()
+
+
+BARE = "import pytest\n@pytest.mark.jazz_cases\ndef test_x(case): ...\n"
+TWICE = TEST.replace("@jazz_cases", "@jazz_cases('cases.yaml', flows='flows.yaml')\n@jazz_cases")
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("text", "told"),
     [
-        pytest.param(("cases.yaml", "gone.yaml"), "jazz_cases: cannot read the requests in", id="no file"),
-        pytest.param(('flows="flows.yaml"', 'flows="nowhere"'), "jazz_cases: ", id="no flows"),
-        pytest.param(('"cases.yaml", ', '"flows.yaml", '), "entry 1: request: Field required", id="no requests"),
-        pytest.param(("@jazz_cases(", "@jazz_cases('cases.yaml', flows='flows.yaml')\n@jazz_cases("), "one @jazz_cases", id="two"),
-        pytest.param(("def test_routes(route, case)", "@__import__('pytest').mark.jazz_cases\ndef test_routes(route, case)"), "above the test put", id="bare"),
+        pytest.param(TEST.replace("cases.y", "gone.y"), "jazz_cases: cannot read the requests in", id="no file"),
+        pytest.param(TEST.replace("flows.yaml", "nowhere"), "jazz_cases: ", id="no flows"),
+        pytest.param(TEST.replace("cases.y", "flows.y"), "entry 1: request: Field required", id="no requests"),
+        pytest.param(TWICE, "one @jazz_cases a test", id="two"),
+        pytest.param(BARE, "above the test put @jazz_cases(file, flows=…)", id="bare"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_collected_says_why_without_a_traceback(
-    project: Path, change: tuple[str, str], told: str
-) -> None:
-    text = TEST.replace(*change)
-    if "mark.jazz_cases" in text:
-        text = "\n".join(line for line in text.splitlines() if not line.startswith("@jazz_cases"))
+)
+def test_what_cannot_be_collected_says_why_without_a_traceback(said: Said, project: Path, text: str, told: str) -> None:
     (project / "test_routes.py").write_text(text, "utf-8")
-    said = pytest_in(project)
-    assert told in said
-    assert "Traceback" not in said
-    assert "1 error" in said
+    lines = said()
+    assert told in lines
+    assert "Traceback" not in lines
+    assert "1 error" in lines
 
 
-def test_a_route_without_cases_says_what_is_missing(project: Path) -> None:
+def test_a_route_without_cases_says_what_is_missing(said: Said, project: Path) -> None:
     (project / "test_routes.py").write_text("def test_x(jazz_route): ...\n", "utf-8")
-    assert "need @jazz_cases(file, flows=…) above the test" in pytest_in(project)
+    assert "need @jazz_cases(file, flows=…) above the test" in said()
 
 
-def test_who_does_not_use_it_notices_nothing(project: Path) -> None:
-    loaded = "import sys\ndef test_x(): assert not {'numpy', 'pydantic', 'yaml', 'orjson'} & sys.modules.keys()\n"
-    (project / "test_routes.py").write_text(loaded, "utf-8")
-    plain = ("-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:langsmith_plugin", "-p", "no:logfire")
-    assert "1 passed" in pytest_in(project, *plain)
+def test_importing_it_costs_next_to_nothing(project: Path) -> None:
+    heavy = "{'numpy', 'pydantic', 'yaml', 'orjson', 'asyncio'}"
+    code = f"""if True:
+        import pytest, sys
+        before = {{*sys.modules}}
+        import jazz_select.evaluation.plugin
+        print({heavy} & ({{*sys.modules}} - before))
+    """
+    done = python(project, "-c", code)
+    assert (done.stdout, done.stderr) == ("set()\n", "")
 
 
 def test_it_can_be_left_out(project: Path) -> None:
     (project / "test_other.py").write_text("def test_x(): ...\n", "utf-8")
-    assert "fixture 'case' not found" in pytest_in(project, "-p", "no:jazz_select")
-    assert "1 passed" in pytest_in(project, "-p", "no:jazz_select", "test_other.py")
-
-
-def test_the_marker_is_known_to_strict_runs(project: Path) -> None:
-    assert "jazz_cases(file, source)" in pytest_in(project, "--markers")
-    assert "1 failed, 2 passed, 1 xfailed" in pytest_in(project, "--strict-markers")
+    told = pytest_in(project, "-p", "no:jazz_select", "--continue-on-collection-errors")
+    assert "Unknown pytest.mark.jazz_cases" in told
+    assert "1 passed, 1 error" in told
