@@ -61,7 +61,7 @@ class Wanted:
 
 def run(settings: "Settings", wanted: Wanted, *, as_json: bool) -> None:
     """Play, report, and leave with 1 where a conversation failed."""
-    report = asyncio.run(_played(settings, wanted))
+    report = asyncio.run(_played(settings, wanted, quiet=as_json))
     if as_json:
         emit(report.to_dict())
     else:
@@ -70,12 +70,12 @@ def run(settings: "Settings", wanted: Wanted, *, as_json: bool) -> None:
         raise typer.Exit(_NOT_GOOD_ENOUGH)
 
 
-async def _played(settings: "Settings", wanted: Wanted) -> "ConversationReport":
+async def _played(settings: "Settings", wanted: Wanted, *, quiet: bool) -> "ConversationReport":
     if wanted.agent:
         cases = _chosen(load_conversations(wanted.source), wanted.only)
         return await _all(cases, _factory(wanted.agent), settings, wanted)
     registry = catalogue(settings)
-    tools = _tools_of(settings.flows, wanted.tools)
+    tools = _tools_of(settings.flows, wanted.tools, quiet=quiet)
     cases = _chosen(load_conversations(wanted.source, registry, tools=tools()), wanted.only)
     async with _made_of(settings, registry, tools, wanted.tools or settings.flows) as make_agent:
         return await _all(cases, make_agent, settings, wanted)
@@ -88,14 +88,15 @@ async def _all(
         return await play_all(cases, make_agent, model=settings.llm, at_once=wanted.at_once, progress=update)
 
 
-def _tools_of(flows: str, named: str | None) -> Callable[[], Toolbox]:
+def _tools_of(flows: str, named: str | None, *, quiet: bool) -> Callable[[], Toolbox]:
     """What gives tools anew, each time it is asked; those of the flows where none are named, if there are any."""
     if named is not None:
         return partial(load_tools, named)
     try:
         load_tools(flows)
     except ToolError:
-        hint(f"there are no tools in {flows}, so the agent has none; --tools names them")
+        if not quiet:
+            hint(f"there are no tools in {flows}, so the agent has none; --tools names them")
         return Toolbox
     return partial(load_tools, flows)
 

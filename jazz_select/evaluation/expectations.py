@@ -26,7 +26,7 @@ def _several(given: object) -> object:
     """A list, of one where one stands alone; the word none is a list of nothing."""
     if given == _NONE:
         return []
-    return [given] if isinstance(given, str | int | float) else given
+    return [cast("object", given)] if isinstance(given, str | int | float | dict) else given
 
 
 def _words(given: object) -> object:

@@ -78,7 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Close the indexes that were opened."""
-    standings = config.stash[_STANDINGS]
+    standings = config.stash.get(_STANDINGS, None)  # none where another plugin stopped the run before it began
     while standings:
         standings.popitem()[1].close()
 
