@@ -17,6 +17,7 @@ from jazz_select.cli.options import (
     UrlOption,
     settings_with,
 )
+from jazz_select.errors import ConfigError
 
 judging = typer.Typer()
 """Joins the other commands; a group without a name adds no level."""
@@ -52,3 +53,61 @@ def eval_(  # noqa: PLR0913 - one per option
     from jazz_select.cli.evaluation import run
 
     run(settings, file, as_json=json)
+
+
+@judging.command()
+def check(  # noqa: PLR0913 - one per option
+    source: Annotated[
+        str | None, typer.Argument(metavar="PATH|PACKAGE", help="The flows, as for --flows.", show_default=False)
+    ] = None,
+    *,
+    flows: FlowsOption = None,
+    tools: Annotated[
+        str | None,
+        typer.Option("--tools", metavar="PATH|PACKAGE", help="The tools that there are: flows may name no others."),
+    ] = None,
+    cases: Annotated[
+        list[Path] | None,
+        typer.Option("--cases", metavar="FILE", help="Labelled requests, which no example may repeat; repeatable."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="CODE,…", help="Look for these kinds alone; repeatable.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore",
+            metavar="CODE[:FLOW,…]",
+            help="Accept a kind, or one finding of it; beside `ignore` in pyproject.toml (tool.jazz-select.check).",
+        ),
+    ] = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on", metavar="LEVEL", help="Exit with 1 from error, warning or note on, or never. (default: error)"
+        ),
+    ] = None,
+    sarif: Annotated[
+        Path | None, typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0 as well, for GitHub and editors.")
+    ] = None,
+    embedder: EmbedderOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Find everything that is wrong with a catalogue, the worst first. No index and no model is needed."""
+    if source is not None and flows is not None:
+        msg = "name the flows once: as the argument, or with --flows"
+        raise ConfigError(msg)
+    settings = settings_with({"flows": source if source is not None else flows, "embedder": embedder})
+    from jazz_select.cli.checking import run
+
+    code = run(
+        settings,
+        tools=tools,
+        cases=cases or [],
+        only=only or [],
+        ignore=ignore or [],
+        fail_on=fail_on,
+        sarif_file=sarif,
+        as_json=json,
+    )
+    raise typer.Exit(code)

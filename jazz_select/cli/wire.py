@@ -7,6 +7,7 @@
 | `list --json` | `Listing` |
 | `eval --json` | `Evaluation` |
 | `graph --json` | `Graph` |
+| `check --json` | `jazz_select.evaluation.Findings.to_dict()` |
 
 Keys may be added; none is renamed or removed without a major version. Times are
 seconds. `null` stands for what is not known.

@@ -1,5 +1,12 @@
 from jazz_select.evaluation.cases import Case as Case
 from jazz_select.evaluation.cases import load_cases as load_cases
+from jazz_select.evaluation.checking import check as check
+from jazz_select.evaluation.findings import KINDS as KINDS
+from jazz_select.evaluation.findings import Evidence as Evidence
+from jazz_select.evaluation.findings import Finding as Finding
+from jazz_select.evaluation.findings import Findings as Findings
+from jazz_select.evaluation.findings import Kind as Kind
+from jazz_select.evaluation.findings import Severity as Severity
 from jazz_select.evaluation.index import indexed as indexed
 from jazz_select.evaluation.route import Asked as Asked
 from jazz_select.evaluation.route import Outcome as Outcome
