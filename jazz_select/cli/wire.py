@@ -9,6 +9,7 @@
 | `graph --json` | `Graph` |
 | `diff --json` | `Difference.to_dict()` of `jazz_select.evaluation` |
 | `converse --json` | `jazz_select.evaluation.ConversationReport.to_dict()` |
+| `check --json` | `jazz_select.evaluation.Findings.to_dict()` |
 
 Keys may be added; none is renamed or removed without a major version. Times are
 seconds. `null` stands for what is not known.

@@ -7,6 +7,7 @@ from jazz_select.evaluation.cases import Cases as Cases
 from jazz_select.evaluation.cases import case_schema as case_schema
 from jazz_select.evaluation.cases import load_cases as load_cases
 from jazz_select.evaluation.cases import read_cases as read_cases
+from jazz_select.evaluation.checking import check as check
 from jazz_select.evaluation.comparison import Difference as Difference
 from jazz_select.evaluation.comparison import diff as diff
 from jazz_select.evaluation.conversations import ConversationCase as ConversationCase
@@ -28,6 +29,12 @@ from jazz_select.evaluation.expectations import ExpectedCall as ExpectedCall
 from jazz_select.evaluation.expectations import Seen as Seen
 from jazz_select.evaluation.exports import to_pydantic_evals as to_pydantic_evals
 from jazz_select.evaluation.exports import write_pydantic_evals as write_pydantic_evals
+from jazz_select.evaluation.findings import KINDS as KINDS
+from jazz_select.evaluation.findings import Evidence as Evidence
+from jazz_select.evaluation.findings import Finding as Finding
+from jazz_select.evaluation.findings import Findings as Findings
+from jazz_select.evaluation.findings import Kind as Kind
+from jazz_select.evaluation.findings import Severity as Severity
 from jazz_select.evaluation.floors import Floor as Floor
 from jazz_select.evaluation.floors import failures as failures
 from jazz_select.evaluation.floors import floors_of as floors_of

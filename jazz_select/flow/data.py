@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
-from jazz_select.errors import FlowLoadError, FlowValidationError
+from jazz_select.errors import FlowError, FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, Flow
 from jazz_select.flow.checks import Subject, check_text, describe, fault_in_reply
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
@@ -110,19 +110,38 @@ def read_flows(file: Path) -> Iterator[BaseFlow]:
         FlowLoadError: The file cannot be read, or holds something else than flows.
         FlowValidationError: A field of one of its flows is missing or wrong.
     """
+    for flow in read_each(file):
+        if isinstance(flow, FlowError):
+            raise flow
+        yield flow
+
+
+def read_each(file: Path) -> Iterator[BaseFlow | FlowError]:
+    """Each flow of a data file as by `read_flows`, or what is wrong with it; those after it are read all the same.
+
+    Raises:
+        FlowLoadError: The file cannot be read, or holds something else than flows.
+    """
     entries = list(_entries(file))
     if not entries:
         raise FlowLoadError(short_path(str(file)), "it holds no flows; write at least one, or delete the file")
     for number, entry in enumerate(entries, start=1):
-        data = _validated(file, number, entry)
-        with read_from(file, number):
-            flow = _build(data, place=_place(file, number))
-        if data.chain:
-            flow.chain = _chain(data, place=_place(file, number))
-        _check_running(Subject(name=data.name, place=_place(file, number)), data)
-        if data.reply:
-            flow.reply = data.reply
-        yield flow
+        try:
+            yield _read(file, number, entry)
+        except FlowError as error:
+            yield error
+
+
+def _read(file: Path, number: int, entry: object) -> BaseFlow:
+    data = _validated(file, number, entry)
+    with read_from(file, number):
+        flow = _build(data, place=_place(file, number))
+    if data.chain:
+        flow.chain = _chain(data, place=_place(file, number))
+    _check_running(Subject(name=data.name, place=_place(file, number)), data)
+    if data.reply:
+        flow.reply = data.reply
+    return flow
 
 
 def _check_running(subject: Subject, data: FlowData) -> None:

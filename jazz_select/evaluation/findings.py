@@ -1,0 +1,245 @@
+"""What a check finds: kinds in order of harm, one finding of each place, and all of them together."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from html import escape
+from importlib import import_module
+from typing import Any
+
+from jazz_select.errors import ConfigError
+from jazz_select.text import as_text, in_one_line
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    """Something cannot work: it would not load, not run, or two things contradict each other."""
+    WARNING = "warning"
+    """It works, and requests will go astray."""
+    NOTE = "note"
+    """Worth a look."""
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst."""
+        return list(Severity).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of finding: how bad it is, and what it is about in a sentence."""
+
+    severity: Severity
+    about: str
+
+
+_E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
+KINDS: Mapping[str, Kind] = {
+    "unreadable-file": Kind(severity=_E, about="A file of flows or cases cannot be read, or its code fails."),
+    "invalid-flow": Kind(severity=_E, about="A field of a flow is missing or wrong, so that it does not load."),
+    "duplicate-name": Kind(severity=_E, about="Two different flows have one name."),
+    "missing-part": Kind(severity=_E, about="A composite names a part that is not there, or contains itself."),
+    "broken-chain": Kind(severity=_E, about="A chain has a step that is none, or a tool that is not the flow's."),
+    "unknown-tool": Kind(severity=_E, about="A flow cannot do without a tool that does not exist."),
+    "invalid-case": Kind(severity=_E, about="A labelled request is wrong, or expects a flow that does not exist."),
+    "contradicting-cases": Kind(severity=_E, about="One request stands twice among the cases, with other flows."),
+    "shared-example": Kind(severity=_E, about="The same request is an example of two flows, and leads to one at most."),
+    "misspelt-tool": Kind(severity=_W, about="A tool is named almost like another one."),
+    "unknown-fact": Kind(severity=_W, about="A reply asks for a fact that none of the flow's tools gives or takes."),
+    "ambiguous-name": Kind(severity=_W, about="A name or alias stands for two flows, so that it finds neither."),
+    "dead-branch": Kind(severity=_W, about="A branch can never be taken, since one before it holds in the same case."),
+    "leaked-case": Kind(severity=_W, about="A case stands among the examples, so that it measures nothing."),
+    "unreachable-flow": Kind(severity=_W, about="A flow is first for none of its own examples."),
+    "near-twins": Kind(severity=_W, about="Two flows lie nearer to each other than their examples allow."),
+    "misplaced-example": Kind(severity=_W, about="An example lies with another flow, and far from its own."),
+    "placeholder": Kind(severity=_W, about="A text was never written: TODO, lorem ipsum, three dots."),
+    "same-condition": Kind(severity=_W, about="Two flows have one condition, so that nothing tells a model which."),
+    "vague-condition": Kind(severity=_W, about="A condition says no more than the name and the description do."),
+    "thin-examples": Kind(severity=_W, about="A flow has too few different examples, or all are of one wording."),
+    "copied-examples": Kind(severity=_W, about="Two examples of a flow are the same but for case, marks or a word."),
+    "repeated-effects": Kind(severity=_N, about="The desired effects repeat the description."),
+    "unused-ignore": Kind(severity=_N, about="A finding is accepted that is no longer there."),
+}
+"""Every kind by its code, in order of harm. Codes are never renamed without a major version."""
+_ORDER = {code: place for place, code in enumerate(KINDS)}
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a finding rests on: a text, whose it is, and what it collides with.
+
+    Attributes:
+        text: A request, or another text of a flow.
+        flow: Whose it is; empty for a case.
+        beside: The text that it collides with, where it is one.
+        other: The flow that it lies with, or whose `beside` is.
+        cosine: How near the text lies to the other flow or text, from -1 to 1; None where that was not asked.
+        own_cosine: How near it lies to its own flow without itself.
+    """
+
+    text: str
+    flow: str = ""
+    beside: str = ""
+    other: str = ""
+    cosine: float | None = None
+    own_cosine: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        code: Its kind, one of `KINDS`.
+        flows: The names of the flows that it is about.
+        file: Where it is, seen from the working directory; empty where that is not known.
+        line: The line there, from 1; 0 where that is not known.
+        what: What is wrong, in a sentence.
+        remedy: What to do, in a sentence.
+        evidence: What it rests on, the clearest first.
+    """
+
+    code: str
+    flows: tuple[str, ...] = ()
+    file: str = ""
+    line: int = 0
+    what: str
+    remedy: str
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def severity(self) -> Severity:
+        """How bad its kind is."""
+        return KINDS[self.code].severity
+
+    @property
+    def place(self) -> str:
+        """`file:line`, as terminals make it a link."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    @property
+    def key(self) -> str:
+        """What to write into `ignore` to accept it: `near-twins:exchange_item,refund_order`."""
+        return f"{self.code}:{','.join(sorted(self.flows))}" if self.flows else self.code
+
+    @property
+    def fingerprint(self) -> str:
+        """Stays the same while lines move: of the kind, the flows, and the texts that it rests on."""
+        told = (self.key, *(f"{each.text}\x1f{each.beside}" for each in self.evidence[:1]))
+        told = told if self.flows or self.evidence else (*told, self.file, self.what)
+        return hashlib.sha256("\x1e".join(told).encode(errors="surrogatepass")).hexdigest()[:32]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "code": self.code,
+            "severity": self.severity.value,
+            "flows": [as_text(name) for name in self.flows],
+            "file": as_text(self.file),
+            "line": self.line or None,
+            "what": as_text(self.what),
+            "remedy": as_text(self.remedy),
+            "key": as_text(self.key),
+            "fingerprint": self.fingerprint,
+            "evidence": [
+                {
+                    "text": as_text(each.text),
+                    "flow": as_text(each.flow),
+                    "beside": as_text(each.beside),
+                    "other": as_text(each.other),
+                    "cosine": _rounded(each.cosine),
+                    "own_cosine": _rounded(each.own_cosine),
+                }
+                for each in self.evidence
+            ],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """All that a check found.
+
+    Attributes:
+        found: What is wrong, in order of harm.
+        accepted: What is wrong too and was accepted (`ignore`).
+        flows: How many flows were judged.
+        cases: How many labelled requests they were compared with.
+        embedder: What told how near texts lie; empty where nothing was embedded.
+        notes: What was not looked at, and why.
+        took_s: In seconds.
+    """
+
+    found: tuple[Finding, ...] = ()
+    accepted: tuple[Finding, ...] = ()
+    flows: int = 0
+    cases: int = 0
+    embedder: str = ""
+    notes: tuple[str, ...] = ()
+    took_s: float = field(default=0.0, compare=False)
+
+    def at_least(self, severity: Severity | str) -> tuple[Finding, ...]:
+        """Those that are as bad, or worse."""
+        rank = Severity(severity).rank
+        return tuple(each for each in self.found if each.severity.rank <= rank)
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """How many there are of each severity."""
+        return {each.value: sum(one.severity is each for one in self.found) for each in Severity}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; times in seconds."""
+        return {
+            "flows": self.flows,
+            "cases": self.cases,
+            "embedder": self.embedder,
+            "counts": dict(self.counts),
+            "findings": [each.to_dict() for each in self.found],
+            "accepted": [each.to_dict() for each in self.accepted],
+            "notes": [as_text(note) for note in self.notes],
+            "took_s": self.took_s,
+        }
+
+    def to_dataframe(self) -> Any:
+        """One row a finding, as a pandas DataFrame.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        try:
+            pandas: Any = import_module("pandas")
+        except ImportError as error:
+            msg = "to_dataframe needs the package 'pandas': pip install pandas"
+            raise ConfigError(msg) from error
+        rows = [{**each.to_dict(), "flows": ", ".join(each.flows)} for each in self.found]
+        columns = ["severity", "code", "flows", "file", "line", "what", "remedy", "key"]
+        return pandas.DataFrame(rows, columns=columns)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in ("", "kind", "place", "what", "remedy"))
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f"<td>{escape(in_one_line(as_text(cell))[:_LONGEST])}</td>"
+                for cell in (each.severity.value, each.code, each.place, each.what, each.remedy)
+            )
+            + "</tr>"
+            for each in self.found
+        )
+        told = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        return f"<table><caption>{told} in {self.flows} flows</caption><tr>{head}</tr>{body}</table>"
+
+
+def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The worst kinds first, those of one kind by place, each once."""
+    unlike = dict.fromkeys(found)
+    return tuple(sorted(unlike, key=lambda each: (_ORDER[each.code], each.file, each.line, each.flows)))
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

@@ -1,0 +1,65 @@
+"""A team's own rules: what `[tool.jazz-select]` of the `pyproject.toml` in the working directory says."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from jazz_select.errors import ConfigError, FlowLoadError
+from jazz_select.flow.data import read_text
+
+FILE = Path("pyproject.toml")
+NAME = "jazz-select"
+
+
+def rules(section: str, *, file: Path = FILE) -> Mapping[str, Any]:
+    """What `[tool.jazz-select.<section>]` says; empty where there is no such file or section.
+
+    Args:
+        section: `check`, `gates` or another.
+        file: Seen from the working directory.
+
+    Raises:
+        ConfigError: The file cannot be read, or the section is no table.
+    """
+    if not file.is_file():
+        return {}
+    try:
+        said: object = tomllib.loads(read_text(file))
+    except (FlowLoadError, tomllib.TOMLDecodeError, RecursionError) as error:
+        told = error.problem if isinstance(error, FlowLoadError) else str(error)
+        msg = f"cannot read [tool.{NAME}] in {file}: {told}"
+        raise ConfigError(msg) from error
+    path = ("tool", NAME, section)
+    for depth, name in enumerate(path, start=1):
+        said = cast("Mapping[str, object]", said).get(name, {})
+        if not isinstance(said, dict):
+            msg = f"{file}: {'.'.join(path[:depth])} has to be a table, [{'.'.join(path[:depth])}], not {said!r:.80}"
+            raise ConfigError(msg)
+    return cast("Mapping[str, Any]", said)
+
+
+def texts(said: Mapping[str, Any], name: str, *, section: str, file: Path = FILE) -> tuple[str, ...]:
+    """A list of texts in such a section; empty where it has none of this name.
+
+    Raises:
+        ConfigError: It is no list of texts.
+    """
+    given: object = said.get(name, [])
+    entries = cast("list[object]", given) if isinstance(given, list) else []
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in entries):
+        msg = f"{file}: {name} of [tool.{NAME}.{section}] has to be a list of texts, not {given!r:.120}"
+        raise ConfigError(msg)
+    return tuple(cast("list[str]", entries))
+
+
+def known_only(said: Mapping[str, Any], names: tuple[str, ...], *, section: str, file: Path = FILE) -> None:
+    """See that a section has no other names than these, which a slip of the pen would be.
+
+    Raises:
+        ConfigError: It has.
+    """
+    strange = sorted(set(said) - set(names))
+    if strange:
+        msg = f"{file}: [tool.{NAME}.{section}] has {strange[0]!r:.80}, which is not known; there is {', '.join(names)}"
+        raise ConfigError(msg)
