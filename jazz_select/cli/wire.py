@@ -7,6 +7,8 @@
 | `list --json` | `Listing` |
 | `eval --json` | `Evaluation` |
 | `graph --json` | `Graph` |
+| `learn --json` | `evaluation.Learned`; with `--shadow` `Trial`, else the numbers of the versions `live` and `shadow` |
+| `drift --json` | `evaluation.Drift` |
 
 Keys may be added; none is renamed or removed without a major version. Times are
 seconds. `null` stands for what is not known.
