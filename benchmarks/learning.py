@@ -10,21 +10,24 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
 
 import typer
 from rich.console import Console
 
 from benchmarks import rows
 from benchmarks.datasets import catalogue
-from benchmarks.datasets.base import Dataset, Files
+from benchmarks.datasets.base import Dataset, Entry, Files
 from benchmarks.datasets.intents import humanised
 from benchmarks.index import registry_of
-from benchmarks.metrics import mean
+from benchmarks.metrics import mean, percentile
 from benchmarks.options import DataFolder, Seeds, Unclean, data_folder, opened_book, parsed_seeds
-from jazz_select import FlowRegistry
+from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.evaluation import Asked, Route, indexed, learn, routes, taught
 from jazz_select.evaluation.index import AGENT
-from jazz_select.outcomes import Logged
+from jazz_select.outcomes import Logged, OutcomeLog
+from jazz_select.testing import ListMemory
 
 DATASETS = ("clinc150-5", "banking77-5")
 KEY = ("dataset", "seed", "a_flow", "said_of", "wrong")
@@ -43,12 +46,9 @@ class Setting:
     """The share of corrections that names some other flow."""
 
 
-SETTINGS = (
-    *(Setting(a_flow=each) for each in (1, 2, 3, 5, 10)),
-    Setting(a_flow=5, said_of="wrong"),
-    Setting(a_flow=5, wrong=0.1),
-    Setting(a_flow=5, said_of="wrong", wrong=0.1),
-)
+SETTINGS = (Setting(a_flow=5), Setting(a_flow=5, wrong=0.1), Setting(a_flow=5, said_of="wrong"))
+CURVE = tuple(Setting(a_flow=each) for each in (1, 2, 3, 10))
+"""Measured on the first seed alone."""
 
 
 def training(name: str, data: Path) -> list[tuple[str, str]]:
@@ -138,16 +138,56 @@ async def measured(dataset: Dataset, data: Path, settings: Sequence[Setting]) ->
     return made
 
 
+async def log_costs(calls: int = 4_000) -> rows.Row:
+    """What a log adds to a selection, in microseconds: calls with one and without take turns."""
+    registry = registry_of([Entry(name=f"flow {number}", description=f"about {number}") for number in range(10)])
+    offered = [{"flow_id": flow.id, "flow_name": flow.name, "confidence": 0.1} for flow in registry.values()]
+    memory = ListMemory(offered)
+    with TemporaryDirectory(prefix="jazz-bench-") as folder:
+        path = Path(folder) / "outcomes.db"
+        plain = FlowSelector(None, registry, memory, AGENT, top_k=10)
+        async with FlowSelector(None, registry, memory, AGENT, top_k=10, log=path) as logging:
+            times: dict[bool, list[float]] = {False: [], True: []}
+            for number in range(calls):
+                for is_logged in (False, True):
+                    began = perf_counter()
+                    await (logging if is_logged else plain).select(f"request number {number} about something")
+                    times[is_logged].append(perf_counter() - began)
+        kept = OutcomeLog.existing(path)
+        began = perf_counter()
+        entries = sum(1 for _ in kept.read())
+        read_s = perf_counter() - began
+        without, added = percentile(times[False], 0.5), percentile(times[True], 0.5)
+        return {
+            "what": "log",
+            "calls": calls,
+            "entries": entries,
+            "dropped": calls - entries,
+            "numbers": rows.rounded(
+                {
+                    "select p50 us": without * 1e6,
+                    "added p50 us": (added - without) * 1e6,
+                    "added p99 us": (percentile(times[True], 0.99) - percentile(times[False], 0.99)) * 1e6,
+                    "read us an entry": read_s / entries * 1e6,
+                },
+                1,
+            ),
+        }
+
+
 def main(data: DataFolder = None, seeds: Seeds = "1,2,3", *, unclean: Unclean = False) -> None:
     """Measure, and store the rows."""
     folder, console = data_folder(data), Console()
+    costs = asyncio.run(log_costs())
+    opened_book("outcomes", ("what",), look=unclean).store(costs)
+    console.print(costs)
     book = opened_book("learning", KEY, look=unclean)
-    for dataset in catalogue.each(DATASETS, folder, parsed_seeds(seeds)):
-        for setting in SETTINGS:
-            for row in asyncio.run(measured(dataset, folder, [setting])):
-                book.store(row)
-                shown = {name: row[name] for name in (*KEY, "corrections", "examples", "doubted", "refits", "took_s")}
-                console.print(shown, row["numbers"])
+    first, *others = parsed_seeds(seeds)
+    for dataset in catalogue.each(DATASETS, folder, [first, *others]):
+        for row in asyncio.run(measured(dataset, folder, SETTINGS + (CURVE if dataset.seed == first else ()))):
+            book.store(row)
+            shown = {name: row[name] for name in (*KEY, "corrections", "examples", "doubted", "refits", "took_s")}
+            console.print(shown, row["numbers"])
 
 
 if __name__ == "__main__":

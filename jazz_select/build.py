@@ -12,6 +12,7 @@ from jazz_select.flow.checks import check_connected
 from jazz_select.values import flow_id
 
 if TYPE_CHECKING:
+    from jazz_select.evaluation.overlay import Overlay
     from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.memory.sync import SyncReport
     from jazz_select.routing.tools.sources import ToolsLike
@@ -28,6 +29,7 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
     *,
     cases: Sequence[tuple[str, str]] = (),
     tools: "ToolsLike | None" = None,
+    learned: "Overlay | str | Path | None" = None,
     allow_empty: bool = False,
     allow_delete: bool = False,
 ) -> "SyncReport":
@@ -45,6 +47,8 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
         cases: Labelled requests, (text, flow name); they make confidence better, and it does without.
         tools: The tools that there are, as an agent takes them: a flow that names another is an error, as it is where
             an agent is made. Where they are not given, the report notes that nobody looked.
+        learned: What was learned from corrections, or its file: the examples of the live version are indexed beside
+            those of the flows, which stay as they are. A later sync without it takes them out again.
         allow_empty: Delete all flows of the agent where the registry has none. Mostly an empty registry means that
             the flow modules were not imported, or that `registry=` was forgotten, so it must be said.
         allow_delete: Delete flows that the registry does not have also where they are more than 5, and more than half
@@ -53,7 +57,8 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
     Raises:
         SyncDeletesError: That many would be deleted, and nothing was said; the error names them, and nothing was
             written.
-        ConfigError: The registry is empty or no registry at all, or a case names a flow that it does not have.
+        ConfigError: The registry is empty or no registry at all, a case names a flow that it does not have, or the
+            file of what was learned cannot be read.
         FlowValidationError: A flow has a chain that cannot run; nothing was written.
         UnconnectedToolsError: A flow names a tool that does not exist, which is not among its `optional_tools`, and is
             not `manual`; nothing was written.
@@ -76,11 +81,29 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
         msg = f"cases name flows that the registry does not have: {', '.join(unknown[:5])}"
         raise ConfigError(msg)
     notes = check_tools(flows.values(), tools)
+    if learned is not None:
+        flows, untaught = with_learned(flows, learned)
+        notes = (*notes, *untaught)
     may_delete = allow_delete or (allow_empty and not flows)
     report = await memory.sync(
         agent_id, flows.values(), dry_run=dry_run, progress=progress, cases=labelled, allow_delete=may_delete
     )
     return replace(report, notes=(*report.notes, *notes))
+
+
+def with_learned(
+    registry: Mapping[str, BaseFlow], learned: "Overlay | str | Path"
+) -> tuple[FlowRegistry, tuple[str, ...]]:
+    """The flows with the examples of the live version of what was learned, and notes of what could not be used.
+
+    Raises:
+        ConfigError: The file cannot be read, or there is none.
+    """
+    from jazz_select.evaluation.overlay import Overlay, load_overlay, taught
+
+    overlay = learned if isinstance(learned, Overlay) else load_overlay(Path(learned), must_exist=True)
+    made = taught(registry, overlay.version("live"))
+    return made.registry, made.notes
 
 
 def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[str, ...]:

@@ -18,6 +18,8 @@ class Settings(BaseSettings):
     """Whose flows: each agent sees its own alone."""
     flows: str = "flows"
     """A package, a folder of .py files, or a YAML/JSON file of flows; the default is a folder to the command line."""
+    learned: Path | None = None
+    """What `jazz-select learn` learned from corrections; a sync indexes the live version of it beside the flows."""
     index: Path = Path(".jazz/index")
     """Folder of the embedded index."""
     url: str | None = None

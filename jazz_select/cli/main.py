@@ -15,6 +15,7 @@ from jazz_select.cli.options import (
     FlowsOption,
     IndexOption,
     JsonFlag,
+    LearnedOption,
     LlmOption,
     OnEmptyOption,
     RrfKOption,
@@ -92,6 +93,7 @@ def sync(  # noqa: PLR0913 - one per option
             help="The tools that there are, as for graph: a flow that names another is an error.",
         ),
     ] = None,
+    learned: LearnedOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Delete also where that is most of the agent's flows, and do not ask.")
@@ -103,7 +105,16 @@ def sync(  # noqa: PLR0913 - one per option
     Where that would delete more than 5 flows, and more than half of the agent's, it asks first; where nobody can be
     asked, it stops.
     """
-    settings = settings_with({"flows": flows, "agent_id": agent, "index": index, "url": url, "embedder": embedder})
+    settings = settings_with(
+        {
+            "flows": flows,
+            "agent_id": agent,
+            "index": index,
+            "url": url,
+            "embedder": embedder,
+            "learned": learned,
+        }
+    )
     from jazz_select.cli.syncing import run
 
     run(settings, tools=tools, dry_run=dry_run, yes=yes, as_json=json)

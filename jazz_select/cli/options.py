@@ -40,6 +40,15 @@ UrlOption = Annotated[
         rich_help_panel=_INDEX,
     ),
 ]
+LearnedOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--learned",
+        metavar="FILE",
+        help="What was learned from corrections, as `learn` writes it; the flows themselves stay as they are. "
+        "(JAZZ_LEARNED)",
+    ),
+]
 EmbedderOption = Annotated[
     str | None,
     typer.Option(

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jazz_select.build import load_registry, open_memory
+from jazz_select.build import load_registry, open_memory, with_learned
 from jazz_select.cli.options import encodable
 from jazz_select.cli.terminal import waiting
 from jazz_select.errors import ConfigError
@@ -107,10 +107,11 @@ async def require_flows(memory: "ProceduralMemory", settings: "Settings") -> int
 
 async def changes_note(memory: "ProceduralMemory", registry: "FlowRegistry", settings: "Settings") -> str:
     """What to say where the flows are no longer those of the index; empty where they are."""
-    planned = await memory.sync(settings.agent_id, registry.values(), dry_run=True)
+    flows = registry if settings.learned is None else with_learned(registry, settings.learned)[0]
+    planned = await memory.sync(settings.agent_id, flows.values(), dry_run=True)
     changed = len(planned.created) + len(planned.updated) + len(planned.deleted)
-    flows = "1 flow" if changed == 1 else f"{changed} flows"
-    return f"{flows} changed since the last sync: run {sync_command(settings)}" if changed else ""
+    which = "1 flow" if changed == 1 else f"{changed} flows"
+    return f"{which} changed since the last sync: run {sync_command(settings)}" if changed else ""
 
 
 def nothing_synced(settings: "Settings") -> ConfigError:
@@ -124,7 +125,7 @@ def nothing_synced(settings: "Settings") -> ConfigError:
 def sync_command(settings: "Settings") -> str:
     """The command that syncs what these settings are about, wherever they came from; defaults are left out."""
     where = "url" if settings.url else "index"
-    options = {"flows": "flows", "agent": "agent_id", where: where, "embedder": "embedder"}
+    options = {"flows": "flows", "agent": "agent_id", where: where, "embedder": "embedder", "learned": "learned"}
     words = ["jazz-select", "sync"]
     for option, field in options.items():
         value = getattr(settings, field)

@@ -59,6 +59,7 @@ async def _sync(
                     dry_run=dry_run,
                     progress=update,
                     tools=connected,
+                    learned=settings.learned,
                     allow_delete=allow_delete,
                 )
             return report, memory.embedder

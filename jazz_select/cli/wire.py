@@ -10,6 +10,8 @@
 | `diff --json` | `Difference.to_dict()` of `jazz_select.evaluation` |
 | `converse --json` | `jazz_select.evaluation.ConversationReport.to_dict()` |
 | `check --json` | `jazz_select.evaluation.Findings.to_dict()` |
+| `learn --json` | `evaluation.Learned`; with `--shadow` `Trial`, else the numbers of the versions `live` and `shadow` |
+| `drift --json` | `evaluation.Drift` |
 
 Keys may be added; none is renamed or removed without a major version. Times are
 seconds. `null` stands for what is not known.

@@ -88,6 +88,12 @@ class Learned:
         what = f"{len(self.added)} examples for {flows} flows, from {self.corrections} corrections"
         return f"{what}; {told(self.gain)}" if self.gain else what
 
+    def numbered(self, number: int) -> "Learned":
+        """With the number that its version got in a file."""
+        return (
+            self if self.version is None else replace(self, version=self.version.model_copy(update={"number": number}))
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
         return {

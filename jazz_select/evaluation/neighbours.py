@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from jazz_select.evaluation.corrections import Correction, Refused
-from jazz_select.evaluation.route import Route
+from jazz_select.evaluation.route import DEPTH, Route
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.encoder import printable
@@ -16,8 +16,8 @@ from jazz_select.ports import Embedder, Vectors, stages_of
 
 _NEAR_COPY: Final = 0.95
 """Cosine from which on a text says what another one of its flow says already."""
-_BELIEVED: Final = 5
-"""A flow that recall has among its first so many for a request may well be the right one."""
+_BELIEVED: Final = DEPTH
+"""A flow that recall has among its first ten for a request may well be the right one."""
 _CHUNK: Final = 512
 
 
@@ -55,7 +55,7 @@ class Neighbourhood:
     ) -> Chosen:
         """The corrections to learn from.
 
-        Held back is what nothing speaks for: recall does not have the flow among its first five for the request, and
+        Held back is what nothing speaks for: recall does not have the flow among its first ten for the request, and
         the nearest text to it, among examples and other corrections, is another flow's. Left out is what a text of the
         flow says already, and what is more than `most` texts for one flow. First come requests that are led wrongly,
         then those that recall is least sure of.

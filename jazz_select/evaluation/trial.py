@@ -63,10 +63,9 @@ class Trial:
 
     def __str__(self) -> str:
         """One line."""
-        return (
-            f"version {self.version} would have changed {self.changed} of {self.requests} requests: {self.mended} to "
-            f"what was corrected ({self.unseen_mended} of them not learned from), {self.broken} away from what was right"
-        )
+        new = f"{self.unseen_mended} of them not learned from"
+        became = f"{self.mended} to what was corrected ({new}), {self.broken} away from what was right"
+        return f"version {self.version} would have changed {self.changed} of {self.requests} requests: {became}"
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""

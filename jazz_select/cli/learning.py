@@ -1,0 +1,220 @@
+"""`jazz-select learn`: examples from corrections, on trial, live, or back."""
+
+import asyncio
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from jazz_select.cli.session import catalogue
+from jazz_select.cli.terminal import emit, hint, mark, stdout, styled, waiting
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation.cases import Case, load_cases
+from jazz_select.evaluation.learning import Learned, learn, told
+from jazz_select.evaluation.overlay import Overlay, load_overlay
+from jazz_select.evaluation.route import Policy
+from jazz_select.evaluation.trial import Trial, compared
+from jazz_select.outcomes.log import OutcomeLog
+
+if TYPE_CHECKING:
+    from jazz_select.settings import Settings
+
+_SHOWN = 20
+FILE = Path("learned.yaml")
+"""Where it is kept, unless a file is named."""
+
+
+class Step(StrEnum):
+    """What is to be done."""
+
+    LEARN = "learn"
+    SHADOW = "shadow"
+    PROMOTE = "promote"
+    ROLL_BACK = "roll-back"
+
+    @classmethod
+    def of(cls, *, shadow: bool, promote: bool, roll_back: bool) -> Self:
+        """The one that was asked for.
+
+        Raises:
+            ConfigError: More than one was.
+        """
+        if shadow + promote + roll_back > 1:
+            msg = "pass one of --shadow, --promote and --roll-back: they are done one after the other"
+            raise ConfigError(msg)
+        return cls("shadow" if shadow else "promote" if promote else "roll-back" if roll_back else "learn")
+
+
+def run(  # noqa: PLR0913 - the options of the command
+    settings: "Settings",
+    log: Path | None,
+    *,
+    step: Step,
+    cases: Path | None,
+    most: int,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Do the step, and report; exit code 1 where the gate let nothing pass.
+
+    Raises:
+        ConfigError: The log is missing, or a file cannot be used.
+    """
+    file = settings.learned or FILE
+    if step in {Step.PROMOTE, Step.ROLL_BACK}:
+        _move(file, step, dry_run=dry_run, as_json=as_json)
+        return
+    if log is None:
+        msg = "name the log to learn from: jazz-select learn outcomes.db"
+        raise ConfigError(msg)
+    overlay = load_overlay(file, must_exist=step is Step.SHADOW)
+    if step is Step.SHADOW:
+        trial = asyncio.run(_compare(settings, log, overlay))
+        if as_json:
+            emit(trial.to_dict())
+        else:
+            _show_trial(trial, stdout())
+        return
+    learned, overlay = asyncio.run(_learn(settings, log, overlay, cases, most))
+    if learned.version is not None and not dry_run:
+        overlay.save(file)
+    if as_json:
+        emit(learned.to_dict())
+    else:
+        _show(learned, file, stdout(), dry_run=dry_run)
+    if learned.version is None and learned.gain is not None:
+        raise typer.Exit(1)
+
+
+def _move(file: Path, step: Step, *, dry_run: bool, as_json: bool) -> None:
+    overlay = load_overlay(file, must_exist=True)
+    before = overlay.live
+    overlay = overlay.promoted() if step is Step.PROMOTE else overlay.rolled_back()
+    if not dry_run:
+        overlay.save(file)
+    if as_json:
+        emit({"live": overlay.live, "shadow": overlay.shadow})
+        return
+    version = overlay.version("live")
+    count = f"version {overlay.live} ({version.count} examples)" if version else "what the authors wrote"
+    was = f"version {before}" if before else "what the authors wrote"
+    done = "Would make" if dry_run else "Made"
+    stdout().print(styled(f"{done} {count} live in {file}, in the place of {was}."), soft_wrap=True)
+    if not dry_run:
+        hint(f"the index has it after: jazz-select sync --learned {file}")
+
+
+async def _learn(
+    settings: "Settings", log: Path, overlay: Overlay, cases: Path | None, most: int
+) -> tuple[Learned, Overlay]:
+    registry = catalogue(settings)
+    given: Sequence[Case] = () if cases is None else load_cases(cases, registry, flows=settings.flows)
+    entries = list(OutcomeLog.existing(log).read(agent_id=settings.agent_id, corrected=True))
+    with waiting(f"learning from {len(entries)} corrections"):
+        learned = await learn(
+            registry,
+            entries,
+            gate_cases=given,
+            overlay=overlay,
+            embedder=settings.embedder,
+            language=settings.language,
+            policy=_policy(settings),
+            most=most,
+        )
+    if learned.version is None:
+        return learned, overlay
+    tried = overlay.tried(learned.version)
+    return learned.numbered(tried.shadow), tried
+
+
+async def _compare(settings: "Settings", log: Path, overlay: Overlay) -> Trial:
+    registry = catalogue(settings)
+    entries = OutcomeLog.existing(log).read(agent_id=settings.agent_id)
+    with waiting("asking both versions"):
+        return await compared(
+            registry,
+            entries,
+            overlay,
+            embedder=settings.embedder,
+            language=settings.language,
+            policy=_policy(settings),
+        )
+
+
+def _policy(settings: "Settings") -> Policy:
+    return Policy(
+        top_k=settings.top_k,
+        coverage=settings.coverage,
+        rrf_k=settings.rrf_k,
+        on_empty=settings.on_empty,
+        skip_llm_above=settings.skip_llm_above,
+        abstain_below=settings.abstain_below,
+    )
+
+
+def _show(learned: Learned, file: Path, console: Console, *, dry_run: bool) -> None:
+    headline = styled(_headline(learned), "bold", limit=500)
+    console.print(Text.assemble(mark(console, good=learned.version is not None), " ", headline), soft_wrap=True)
+    if learned.gain is not None:
+        console.print(styled(told(learned.gain)), soft_wrap=True)
+    rows = [(styled(each.text), styled(each.flow, "green"), styled(each.before, "dim")) for each in learned.added]
+    _show_table(console, ("learned", "for", "was led to"), rows)
+    left = [(styled(each.request), _named(each.right), styled(each.why, "yellow")) for each in learned.refused]
+    _show_table(console, ("left out", "for", "why"), left)
+    found = [(styled(each.request), _named(each.right)) for each in learned.suggested]
+    _show_table(console, ("gathered by an agent, for you to look at", "maybe for"), found)
+    for note in learned.notes:
+        hint(note)
+    if learned.version is None:
+        return
+    where = "nothing was written (dry run)" if dry_run else f"version {learned.version.number} is on trial in {file}"
+    took = f"{learned.held} corrections are kept to judge by; {learned.refits} indexes, {learned.took_s:.1f} s"
+    console.print(styled(f"{where}; {took}", "dim"), soft_wrap=True)
+    if not dry_run:
+        hint("--shadow shows what it would have changed, --promote makes it live")
+
+
+def _named(names: Sequence[str]) -> Text:
+    return styled(", ".join(names) or "no flow")
+
+
+def _headline(learned: Learned) -> str:
+    if learned.version is None:
+        return f"nothing was learned: {learned.nothing}"
+    flows = len({each.flow for each in learned.added})
+    return f"{len(learned.added)} examples learned for {flows} flows, from {learned.corrections} corrections"
+
+
+def _show_trial(trial: Trial, console: Console) -> None:
+    console.print(styled(str(trial), "bold"), soft_wrap=True)
+    rows: list[tuple[Text, ...]] = []
+    for each in trial.changes:
+        good = each.right is None or each.after in each.right
+        after = styled(each.after, "" if each.right is None else "green" if good else "red")
+        right = Text() if each.right is None else _named(each.right)
+        rows.append((styled(each.request), styled(each.before), after, right))
+    _show_table(console, ("request", "live", "on trial", "said to be right"), rows, count=trial.changed)
+    for note in trial.notes:
+        hint(note)
+
+
+def _show_table(
+    console: Console, names: Sequence[str], rows: Sequence[Sequence[Text]], *, count: int | None = None
+) -> None:
+    if not rows:
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for row in rows[:_SHOWN]:
+        table.add_row(*row)
+    console.print()
+    console.print(table)
+    left = (len(rows) if count is None else count) - _SHOWN
+    if left > 0:
+        console.print(styled(f"and {left} more: --json has them", "dim"))
