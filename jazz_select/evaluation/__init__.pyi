@@ -14,7 +14,6 @@ from jazz_select.evaluation.conversations import ConversationCase as Conversatio
 from jazz_select.evaluation.conversations import TurnCase as TurnCase
 from jazz_select.evaluation.conversations import load_conversations as load_conversations
 from jazz_select.evaluation.difference import Effect as Effect
-from jazz_select.evaluation.difference import Kind as Kind
 from jazz_select.evaluation.difference import Leading as Leading
 from jazz_select.evaluation.difference import NewConfusion as NewConfusion
 from jazz_select.evaluation.difference import RouteChange as RouteChange

@@ -24,16 +24,10 @@ cascade of two embedders, asked (`memory/cascade.py`) and fitted (`memory/fit/ca
 its embedder need not know of (`memory/embedders/int8.py`), and an embedder of many languages
 (`memory/embedders/multilingual.py`); how far a request speaks for itself (`memory/followups.py`), which sentences of a
 mail ask for something (`memory/long_requests.py`), and what is wanted of a request that denies something
-<<<<<<< HEAD
 (`memory/denials.py`), what is asked of recall (`memory/asked.py`) and what is known of each agent
 (`memory/agents.py`); above the agent, what judges a catalogue (`evaluation/`, which no selection enters); and the log
 that it learns from (`outcomes/`, where a selector keeps one)."""
 MOST_ENTERED = {"select": 30, "turn": 42}
-=======
-(`memory/denials.py`); above the agent, what judges a catalogue (`evaluation/`, which no selection enters); and the log
-that it learns from (`outcomes/`, where a selector keeps one)."""
-MOST_ENTERED = {"select": 30, "turn": 40}
->>>>>>> w-learn
 """Files of the package that one minimal call may pass through."""
 
 
