@@ -5,7 +5,7 @@
 | `sync --json` | `Sync` |
 | `select --json` | `Selection` |
 | `list --json` | `Listing` |
-| `eval --json` | what `jazz_select.evaluation.Evaluation.to_dict` gives |
+| `eval --json` | `Evaluation` of `jazz_select.evaluation`, as its `to_dict` gives it |
 | `graph --json` | `Graph` |
 
 Keys may be added; none is renamed or removed without a major version. Times are
