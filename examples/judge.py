@@ -51,13 +51,12 @@ async def week(log: Path, unseen: Path) -> str:
     cases = load_cases(HERE / "clinic" / "cases.yaml", registry, flows=CLINIC)
     asked = [case for case in cases[::2] if len(case.expect) == 1 and not case.episodes]
     corrected = 0
-    async with indexed(registry) as memory:
-        async with FlowSelector(None, registry, memory, AGENT, log=log) as selector:
-            for case in asked:
-                result = await selector.select(case.request)
-                if tuple(result.names) != case.expect:
-                    await selector.feedback(result, right=case.expect)
-                    corrected += 1
+    async with indexed(registry) as memory, FlowSelector(None, registry, memory, AGENT, log=log) as selector:
+        for case in asked:
+            result = await selector.select(case.request)
+            if tuple(result.names) != case.expect:
+                await selector.feedback(result, right=case.expect)
+                corrected += 1
     lines = [f"- {{request: {case.request!r}, expect: {list(case.expect)}}}" for case in cases[1::2] if case.expect]
     unseen.write_text("\n".join(lines), "utf-8")
     return f"{len(asked)} requests were asked, and {corrected} of them corrected"

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from jazz_select.cli.session import catalogue, opened_for_reading, place, require_flows
 from jazz_select.cli.show import milliseconds
-from jazz_select.cli.terminal import hint, progress, stderr, stdout, styled, waiting
+from jazz_select.cli.terminal import hint, progress, stderr, stdout, styled
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import NONE, Cases, read_cases
 from jazz_select.evaluation.evaluating import evaluate
@@ -157,7 +157,7 @@ async def _evaluate(
                     timeout_s=settings.timeout_s,
                     progress=update,
                 )
-    with waiting(title):
+    with progress(title) as update:
         return await evaluate(
             cases,
             registry,
@@ -169,6 +169,7 @@ async def _evaluate(
             at=wishes.at,
             depths=depths,
             timeout_s=settings.timeout_s,
+            progress=update,
         )
 
 

@@ -5,7 +5,7 @@
 | `sync --json` | `Sync` |
 | `select --json` | `Selection` |
 | `list --json` | `Listing` |
-| `eval --json` | what `jazz_select.evaluation.Evaluation.to_dict` gives |
+| `eval --json` | `Evaluation` of `jazz_select.evaluation`, as its `to_dict` gives it |
 | `graph --json` | `Graph` |
 | `diff --json` | `Difference.to_dict()` of `jazz_select.evaluation` |
 | `converse --json` | `jazz_select.evaluation.ConversationReport.to_dict()` |

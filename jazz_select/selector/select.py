@@ -17,8 +17,10 @@ from jazz_select.selector.choice import (
     CandidateOrder,
     Choice,
     ChoiceOptions,
+    Known,
     ModelChoice,
     OnEmpty,
+    Settling,
     Verdict,
     top,
 )
@@ -33,7 +35,6 @@ from jazz_select.selector.options import (
 from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
 from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection
 from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, SelectRequest, candidate_sets
-from jazz_select.selector.settling import Known, Settling
 from jazz_select.telemetry import span
 from jazz_select.values import COVERAGE, Candidate, Decision, Latency, Reason, Tier
 
