@@ -1,11 +1,11 @@
 """What the demo runs: flows to their end, and an agent in conversation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +16,7 @@ from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import mark, styled
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, read_entries
+from jazz_select.evaluation.conversations import TurnCase
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.run_context import chain_of
@@ -88,23 +89,10 @@ def _became(record: "StepRecord", pending: int) -> Text:
     return styled(f"{told}: of {offered}" if len(record.candidates) > 1 else told, "dim")
 
 
-class Line(BaseModel):
-    """One message of the customer's."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    say: str = Field(min_length=1)
-    script: tuple[str, ...] = ()
-    """What a model answers, where none is configured."""
-    context: Mapping[str, Any] = Field(default_factory=dict[str, Any])
-    schema_: Mapping[str, Any] | None = Field(default=None, alias="schema")
-    """The JSON Schema of the answer."""
+_LINES = TypeAdapter(tuple[TurnCase, ...])
 
 
-_LINES = TypeAdapter(tuple[Line, ...])
-
-
-def load_lines(file: Path) -> tuple[Line, ...]:
+def load_lines(file: Path) -> tuple[TurnCase, ...]:
     """The conversation of a file.
 
     Raises:
@@ -120,7 +108,7 @@ def load_lines(file: Path) -> tuple[Line, ...]:
 
 async def talk(
     console: Console,
-    lines: Sequence[Line],
+    lines: Sequence[TurnCase],
     memory: "ProceduralMemory",
     registry: "FlowRegistry",
     settings: "Settings",

@@ -10,14 +10,12 @@ from typing import Any, Final
 
 import yaml
 
-from jazz_select.errors import ConfigError, MissingExtraError
+from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.conversations import slug
 from jazz_select.json_values import plain
 
 _MODULE: Final = "pydantic_evals"
-_EXTRA: Final = "evals"
-_PURPOSE: Final = "to_pydantic_evals"
 
 
 def to_pydantic_evals(cases: Sequence[Case], *, name: str = "jazz-select") -> Any:
@@ -44,7 +42,7 @@ def to_pydantic_evals(cases: Sequence[Case], *, name: str = "jazz-select") -> An
         name: What the data set is called.
 
     Raises:
-        MissingExtraError: pydantic-evals is not installed.
+        ConfigError: pydantic-evals is not installed.
     """
     evals = _package()
     evaluator: Any = flow_evaluator()
@@ -101,7 +99,7 @@ def flow_evaluator() -> type[Any]:
     """The class `ChosenFlows`, an evaluator of pydantic-evals that compares chosen flows with expected ones.
 
     Raises:
-        MissingExtraError: pydantic-evals is not installed.
+        ConfigError: pydantic-evals is not installed.
     """
     base: Any = _package("evaluators").Evaluator
 
@@ -130,4 +128,6 @@ def _package(part: str = "") -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != _MODULE:
             raise
-        raise MissingExtraError("pydantic-evals", extra=_EXTRA, purpose=_PURPOSE) from error
+        # No extra of this package: each release of it goes with one release of pydantic-ai alone.
+        msg = "a data set of pydantic-evals needs that package: pip install pydantic-evals"
+        raise ConfigError(msg) from error

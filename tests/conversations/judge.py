@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from jazz_select.agent import TurnResult
+from jazz_select.evaluation.expectations import is_said
 from jazz_select.text import beginning
 from tests.conversations.effects import Tables, compared, diff
 from tests.conversations.play import Played, PlayedTurn
@@ -100,13 +101,6 @@ def _said(number: int, text: str, wanted: Expected) -> Iterator[Problem]:
     for words in wanted.never_says:
         if is_said(words, text):
             yield Problem("claim", number, f"{words!r} is said in {beginning(text, _SHOWN)!r}")
-
-
-def is_said(words: str, text: str) -> bool:
-    """Whether words are in a text, whatever the case and the breaks of lines; between slashes they are a pattern."""
-    if len(words) > 2 and words[0] == words[-1] == "/":
-        return re.search(words[1:-1], text, re.IGNORECASE) is not None
-    return " ".join(words.split()).casefold() in " ".join(text.split()).casefold()
 
 
 def _entities(turn: PlayedTurn, meant: Sequence[str], played: Played) -> Iterator[Problem]:
