@@ -15,6 +15,7 @@ from jazz_select.evaluation.flow_changes import FlowChanges as FlowChanges
 from jazz_select.evaluation.gates import GateFailure as GateFailure
 from jazz_select.evaluation.gates import Gates as Gates
 from jazz_select.evaluation.index import indexed as indexed
+from jazz_select.evaluation.markdown_comment import comment as comment
 from jazz_select.evaluation.route import Asked as Asked
 from jazz_select.evaluation.route import Outcome as Outcome
 from jazz_select.evaluation.route import Policy as Policy
