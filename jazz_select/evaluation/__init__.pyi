@@ -47,6 +47,7 @@ from jazz_select.evaluation.judged import Judged as Judged
 from jazz_select.evaluation.judged import Measure as Measure
 from jazz_select.evaluation.learning import Learned as Learned
 from jazz_select.evaluation.learning import learn as learn
+from jazz_select.evaluation.markdown_comment import comment as comment
 from jazz_select.evaluation.overlay import Overlay as Overlay
 from jazz_select.evaluation.overlay import Taught as Taught
 from jazz_select.evaluation.overlay import Version as Version

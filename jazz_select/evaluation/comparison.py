@@ -15,12 +15,10 @@ from jazz_select.evaluation.difference import (
     Compared,
     Effect,
     Kind,
-    NewConfusion,
     RouteChange,
     Totals,
     compared,
 )
-from jazz_select.evaluation.flow_changes import FlowChanges
 from jazz_select.evaluation.gates import GateFailure, Gates
 from jazz_select.evaluation.index import CACHE
 from jazz_select.evaluation.route import Asked, Policy
@@ -36,31 +34,19 @@ MOST_COUNTED = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """What a change of a catalogue moves.
+class Difference(Compared):
+    """What a change of a catalogue moves, and how that was found out.
 
     Attributes:
         base: The version before, in words.
         head: The version after.
-        flows: What happened to the flows.
-        changes: The requests that are led elsewhere, the most harmful first.
-        confusions: Pairs of flows that are confused more often, those that grew most first.
-        before: How the version before does on all of it.
-        after: How the version after does.
         failures: The gates that the change does not pass.
-        notes: What there is to know of how it was found out.
-        took_s: How long that took, in seconds.
+        took_s: How long it took, in seconds.
     """
 
     base: str
     head: str
-    flows: FlowChanges
-    changes: tuple[RouteChange, ...]
-    confusions: tuple[NewConfusion, ...]
-    before: Totals
-    after: Totals
     failures: tuple[GateFailure, ...] = ()
-    notes: tuple[str, ...] = ()
     took_s: float = 0.0
 
     @classmethod

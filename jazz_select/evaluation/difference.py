@@ -155,14 +155,23 @@ class NewConfusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """All that is different between two snapshots."""
+    """All that is different between two snapshots.
+
+    Attributes:
+        flows: What happened to the flows.
+        changes: The requests that are led elsewhere, the most harmful first.
+        confusions: Pairs of flows that are confused more often, those that grew most first.
+        before: How the version before does on all of it.
+        after: How the version after does.
+        notes: What there is to know besides.
+    """
 
     flows: FlowChanges
     changes: tuple[RouteChange, ...]
     confusions: tuple[NewConfusion, ...]
     before: Totals
     after: Totals
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def confidence_class(confidence: float | None) -> str:

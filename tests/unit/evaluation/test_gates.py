@@ -1,0 +1,107 @@
+"""Gates: what a change may move, as pyproject.toml says it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation import Difference, Gates, Question, Route, Snapshot, Source
+from jazz_select.evaluation.route import Asked, Outcome
+
+FLOWS = {name: {"name": name, "description": name} for name in "abc"}
+
+
+def change() -> Difference:
+    """Four cases, of which one breaks, and four logged requests, of which one asks a model from now on."""
+    asked = [
+        *(Question(asked=Asked(request=f"case {n}"), source=Source.CASE, expect=("a",)) for n in range(4)),
+        *(Question(asked=Asked(request=f"logged {n}"), source=Source.LOGGED) for n in range(4)),
+    ]
+    taken = Route(request="", ranking=("a", "b"), offered=2, outcome=Outcome.TAKEN)
+    older = {each.key: taken for each in asked}
+    newer = older | {
+        asked[0].key: Route(request="", ranking=("b", "a"), offered=2, outcome=Outcome.TAKEN),
+        asked[4].key: Route(request="", ranking=("a", "b"), offered=2, outcome=Outcome.ASKED),
+    }
+    tokens = dict.fromkeys(older, 0)
+    base = Snapshot(label="base", flows=FLOWS, routes=older, tokens=tokens | {asked[1].key: 100})
+    gone = {name: fields for name, fields in FLOWS.items() if name != "c"}
+    head = Snapshot(label="head", flows=gone, routes=newer, tokens=tokens | {asked[1].key: 100, asked[4].key: 50})
+    return Difference.between(base, head, asked, GATES)
+
+
+GATES = Gates()
+
+
+def failing(told: dict[str, Any]) -> list[str]:
+    return [each.message for each in Gates.of(told).failures(change())]
+
+
+@pytest.mark.spec("007.3")
+@pytest.mark.parametrize(
+    ("gate", "passes", "fails", "said"),
+    [
+        ("max_broken_cases", 1, 0, "max_broken_cases: 1 cases are broken, and 0 may: case 0"),
+        ("max_broken_cases", "25%", "24%", "max_broken_cases: 1 cases are broken, and 24% of 4 may: case 0"),
+        ("min_recall_at_1", 0.75, 0.8, "min_recall_at_1: R@1 is 75.0%, and at least 80.0% is asked for"),
+        ("max_changed_first", 1, 0, "max_changed_first: 1 requests have another first candidate, and 0 may: case 0"),
+        ("max_changed_first", "12.5%", "12%", "12% of 8 may"),
+        ("max_new_confusions", 1, 0, "max_new_confusions: 1 pairs of flows are confused more often, and 0 may: a → b"),
+        ("max_extra_model_calls", 1, 0, "max_extra_model_calls: 1 more requests ask a model, and 0 may"),
+        ("max_extra_tokens", 50, 49, "max_extra_tokens: 50 more tokens are in the prompts of 8 requests, and 49 may"),
+        ("max_extra_tokens", "50%", "49%", "49% of 100 may"),
+        ("allow_removed_flows", True, False, "allow_removed_flows: c removed, and none may be"),
+    ],
+)
+def test_each_gate_lets_through_what_it_says_and_no_more(gate: str, passes: Any, fails: Any, said: str) -> None:
+    assert failing({gate: passes}) == []
+    (message,) = failing({gate: fails})
+    assert said in message
+
+
+def test_without_gates_everything_passes() -> None:
+    assert change().passed
+    assert not Gates().any
+    assert failing(dict.fromkeys(("max_broken_cases", "max_changed_first", "max_extra_tokens"), 0)) != []
+
+
+def test_recall_of_no_cases_is_not_good_enough() -> None:
+    empty = Snapshot(label="x", flows=FLOWS)
+    found = Difference.between(empty, empty, [], Gates(min_recall_at_1=0.5))
+    assert [each.message for each in found.failures] == [
+        "min_recall_at_1: there are no labelled cases to find R@1 by, and at least 50.0% is asked for"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("max_broken_case = 0", "no gate 'max_broken_case'; did you mean max_broken_cases?", id="misspelt"),
+        pytest.param("min_recall_at_1 = 80", "has to be a number from 0 to 1, such as 0.8, not 80", id="no share"),
+        pytest.param('max_changed_first = "2"', "has to be a count, such as 10, or a share", id="text"),
+        pytest.param('max_changed_first = "-2%"', "has to be a count, such as 10, or a share", id="negative"),
+        pytest.param("max_changed_first = true", "has to be a count, such as 10, or a share", id="a boolean"),
+        pytest.param("max_new_confusions = 1.5", "has to be a count, such as 0", id="a half"),
+        pytest.param("allow_removed_flows = 1", "has to be true or false", id="no boolean"),
+        pytest.param("max_broken_cases = ", "cannot read the gates", id="no TOML"),
+    ],
+)
+def test_a_gate_that_cannot_work_says_what_can(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.jazz-select.gates]\n{text}\n", "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        Gates.load(tmp_path)
+    assert said in str(caught.value)
+    assert "pyproject.toml" in str(caught.value)
+
+
+def test_gates_come_from_the_projects_file(tmp_path: Path) -> None:
+    assert Gates.load(tmp_path) == Gates()
+    file = tmp_path / "pyproject.toml"
+    file.write_text('[project]\nname = "x"\n', "utf-8")
+    assert Gates.load(tmp_path) == Gates()
+    file.write_text('[tool.jazz-select.gates]\nmax_broken_cases = 0\nmax_changed_first = "2%"\n', "utf-8")
+    assert Gates.load(tmp_path) == Gates(max_broken_cases=0, max_changed_first="2%")
+    file.write_text("[tool]\njazz-select = 3\n", "utf-8")
+    with pytest.raises(ConfigError, match="jazz-select has to be a table, not 3"):
+        Gates.load(tmp_path)
