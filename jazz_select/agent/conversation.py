@@ -117,6 +117,7 @@ class OpenFlow(_Frozen):
         turn: In which turn that was.
         pending: The call that it waits for a yes to, while it is parked: asked for again when the flow comes back.
         choices: Of what it asks for, the values that were said and of which one is meant.
+        logged: The entry of the selection that chose it, where the selector keeps a log of outcomes.
     """
 
     name: str
@@ -134,6 +135,7 @@ class OpenFlow(_Frozen):
     turn: int = 0
     pending: PendingCall | None = None
     choices: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict[str, tuple[Any, ...]])
+    logged: str = ""
 
     @property
     def final(self) -> tuple[str, ...]:
@@ -333,7 +335,13 @@ def _short(text: str) -> str:
 
 
 def after_selection(
-    flows: Sequence[OpenFlow], failed: Sequence[OpenFlow], chosen: Sequence[str], *, request: str, turn: int
+    flows: Sequence[OpenFlow],
+    failed: Sequence[OpenFlow],
+    chosen: Sequence[str],
+    *,
+    request: str,
+    turn: int,
+    logged: str = "",
 ) -> tuple[OpenFlow, ...]:
     """The stack once a request has decisively chosen these flows, the one to run now on top.
 
@@ -350,7 +358,8 @@ def after_selection(
     known = {flow.name: flow for flow in (*failed, *flows)}
     rest = [flow for flow in flows if flow.name not in wanted]
     fresh = [
-        known.get(name) or OpenFlow(name=name, status="queued", request=bounded(request), turn=turn) for name in wanted
+        known.get(name) or OpenFlow(name=name, status="queued", request=bounded(request), turn=turn, logged=logged)
+        for name in wanted
     ]
     return (*rest, *reversed(fresh))
 

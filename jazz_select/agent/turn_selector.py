@@ -114,7 +114,7 @@ class TurnSelector:
             heard = await self._heard(begun, active, chosen=decisive)
             return _asked_again(heard, pending) if heard.way == "ask" else heard
         if decisive:
-            return replace(begun, way="run", stack=_with(begun.stack, found.names, request, pending))
+            return replace(begun, way="run", stack=_with(begun, found.names, pending))
         if active is not None:
             return replace(begun, way="run")
         return replace(begun, way="open", reason=begun.reason or self._why_open(found, request.message))
@@ -158,11 +158,17 @@ class TurnSelector:
             return self._off(begun, [active], told=became)
         return replace(begun, way="ask", text=became or left_undone(pending))
 
-    def _off(self, begun: SelectedFlows, off: Sequence[OpenFlow], *, told: str = "") -> SelectedFlows:
+    def _off(
+        self, begun: SelectedFlows, off: Sequence[OpenFlow], *, told: str = "", meant: Sequence[str] = ()
+    ) -> SelectedFlows:
         """Without these flows, the latest first; one that destroyed something goes on from there if asked for again.
 
-        What is `told` of the first stands in the place of its usual words.
+        What is `told` of the first stands in the place of its usual words. One that was only just chosen may have been
+        the wrong one: a log of outcomes is told so, with the flows that seem to be `meant` instead.
         """
+        for each in off:
+            if each.turn + 1 >= begun.request.conversation.turns:
+                self._selector.hint(each.logged, right=meant, note="called off in the turn after it was chosen")
         texts = [called_off(each, self._titles) for each in off]
         if told:
             texts[0] = told
@@ -237,7 +243,7 @@ class TurnSelector:
             if own or not (found.names or decision.called_off):  # done and called off: it contradicts itself
                 return _asked_again(replace(begun, way="ask"), pending)
         if decision.called_off:
-            begun = await self._called_off(begun, decision.called_off, pending)
+            begun = await self._called_off(begun, decision.called_off, pending, found.names)
             if not found.names:
                 return begun
             pending = _of_top(pending, begun.stack.top)
@@ -250,7 +256,7 @@ class TurnSelector:
             begun = await self._gone_on(begun, active, pending)
             if found.names == [active.name]:
                 return begun
-        return replace(begun, way="run", stack=_with(begun.stack, found.names, request, pending))
+        return replace(begun, way="run", stack=_with(begun, found.names, pending))
 
     async def _gone_on(self, begun: SelectedFlows, active: OpenFlow, pending: PendingCall | None) -> SelectedFlows:
         """A flow that waits and was chosen: it goes on by what the message gives; else what it says is answered."""
@@ -260,13 +266,15 @@ class TurnSelector:
             return replace(heard, way="open", about=True, pending=pending)
         return _asked_again(heard, pending) if heard.way == "ask" else heard
 
-    async def _called_off(self, begun: SelectedFlows, ids: Sequence[str], pending: PendingCall | None) -> SelectedFlows:
+    async def _called_off(
+        self, begun: SelectedFlows, ids: Sequence[str], pending: PendingCall | None, meant: Sequence[str] = ()
+    ) -> SelectedFlows:
         """Without the flows that a model says are called off, nor the call that waits for one of them."""
         off = [each for each in reversed(begun.stack.flows) if flow_id(each.name) in ids]
         became = ""
         if pending is not None and any(each.name == pending.flow for each in off):
             became = told_of(pending, await self._approval.withdraw(pending))
-        return self._off(begun, off, told=became)
+        return self._off(begun, off, told=became, meant=meant)
 
     async def _found(self, begun: SelectedFlows, *, alone: bool) -> FlowSelectionResult:
         """By the message alone where that says enough, or has to; else with what was said before.
@@ -375,7 +383,7 @@ def _with_wishes(begun: SelectedFlows, names: list[str], *, after: str = "") -> 
     if not names:
         return begun
     wanted = [after, *names] if after else names
-    return replace(begun, way="run", stack=_with(begun.stack, wanted, begun.request, None), resumed="")
+    return replace(begun, way="run", stack=_with(begun, wanted, None), resumed="")
 
 
 def _names_a_flow(begun: SelectedFlows) -> bool:
@@ -385,14 +393,16 @@ def _names_a_flow(begun: SelectedFlows) -> bool:
     return any(said & set(stems(str(each.get("flow_name", "")))) for each in found)
 
 
-def _with(stack: FlowStack, names: list[str], request: TurnRequest, pending: PendingCall | None) -> FlowStack:
+def _with(begun: SelectedFlows, names: list[str], pending: PendingCall | None) -> FlowStack:
     """With the flows that were chosen on top; what is parked below keeps the call that it waits for a yes to."""
+    stack, request = begun.stack, begun.request
     turn, top = request.conversation.turns, stack.top
+    logged = begun.selection.logged if begun.selection is not None else ""
     if top is not None and pending is not None and pending.flow == top.name:
         stack = stack.with_top(top.model_copy(update={"pending": pending}))
     flows = tuple(
         each.model_copy(update={"pending": None}) if each.name in names else each
-        for each in after_selection(stack.flows, stack.failed, names, request=request.message, turn=turn)
+        for each in after_selection(stack.flows, stack.failed, names, request=request.message, turn=turn, logged=logged)
     )
     return FlowStack(flows, tuple(each for each in stack.failed if each.name not in names))
 

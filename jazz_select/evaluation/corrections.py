@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from jazz_select.evaluation.overlay import spelled
+from jazz_select.evaluation.overlay import spelled, storable
 from jazz_select.outcomes.entries import Logged
 
 LONGEST: Final = 500
@@ -80,7 +80,7 @@ def gathered(entries: Iterable[Logged], names: Collection[str]) -> Gathered:
     for entry in entries:
         if entry.right is None:
             continue
-        one = Correction(request=entry.request, right=entry.right, first=entry.first, ids=(entry.id,))
+        one = Correction(request=storable(entry.request), right=entry.right, first=entry.first, ids=(entry.id,))
         why = _why_not(entry, known)
         if why:
             refused.append(Refused(request=one.request, right=one.right, why=why, ids=one.ids))

@@ -16,8 +16,9 @@ from jazz_select.ports import Embedder, Vectors, stages_of
 
 _NEAR_COPY: Final = 0.95
 """Cosine from which on a text says what another one of its flow says already."""
-_BELIEVED: Final = DEPTH
-"""A flow that recall has among its first ten for a request may well be the right one."""
+_BELIEVED: Final = 4
+"""A flow that recall has among its first ten for a request, or in the first quarter of fewer than forty flows, may well
+be the right one."""
 _CHUNK: Final = 512
 
 
@@ -35,6 +36,7 @@ class Neighbourhood:
     def __init__(self, registry: Mapping[str, BaseFlow], embedder: Embedder) -> None:
         """Embed the examples of these flows."""
         self._embedder = stages_of(embedder)[0]
+        self._count = len(registry)
         self._flows = [flow.name for flow in registry.values() for _ in flow.examples]
         self._rows = self.vectors([text for flow in registry.values() for text in flow.examples])
 
@@ -55,7 +57,7 @@ class Neighbourhood:
     ) -> Chosen:
         """The corrections to learn from.
 
-        Held back is what nothing speaks for: recall does not have the flow among its first ten for the request, and
+        Held back is what nothing speaks for: recall does not have the flow among its first for the request, and
         the nearest text to it, among examples and other corrections, is another flow's. Left out is what a text of the
         flow says already, and what is more than `most` texts for one flow. First come requests that are led wrongly,
         then those that recall is least sure of.
@@ -95,7 +97,8 @@ class Neighbourhood:
 
     def _doubted(self, corrections: Sequence[Correction], rows: Vectors, led: Sequence[Route]) -> set[int]:
         """Places of corrections that nothing speaks for."""
-        asked = [place for place, each in enumerate(corrections) if each.flow not in led[place].ranking[:_BELIEVED]]
+        believed = min(DEPTH, max(1, self._count // _BELIEVED))
+        asked = [place for place, each in enumerate(corrections) if each.flow not in led[place].ranking[:believed]]
         flows = np.array([*self._flows, *(each.flow for each in corrections)])
         texts = np.concatenate([self._rows, rows])
         doubted: set[int] = set()

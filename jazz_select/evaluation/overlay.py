@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from jazz_select.errors import ConfigError, FlowError
 from jazz_select.evaluation.cases import Case, read_entries
 from jazz_select.flow.base import BaseFlow, FlowRegistry
+from jazz_select.memory.encoder import printable
 
 FORMAT = 1
 _KEPT, _MOST_TEXTS = 10, 40_000
@@ -238,6 +239,11 @@ def taught(registry: Mapping[str, BaseFlow], version: Version | None) -> Taught:
 def spelled(text: str) -> str:
     """What two spellings of a request have in common."""
     return " ".join(text.casefold().split())
+
+
+def storable(text: str) -> str:
+    """A text as the file holds it: on one line, without what YAML would read as something else."""
+    return " ".join(printable(text).split())
 
 
 def now() -> str:

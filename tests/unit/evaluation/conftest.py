@@ -1,0 +1,45 @@
+"""What tests of learning and drift share: a small shop, and entries of a log."""
+
+from collections.abc import Callable
+
+import pytest
+
+from jazz_select import Flow, FlowRegistry
+from jazz_select.outcomes import Logged
+
+WORDS = {
+    "refund": ["money back please", "refund my order", "i want a refund", "return and refund", "give the money back"],
+    "track": ["where is my parcel", "track my order", "has it shipped", "parcel tracking", "when does it arrive"],
+    "invoice": ["send the invoice", "i need a bill", "invoice copy", "receipt for taxes", "bill for my order"],
+    "address": ["change my address", "i have moved", "new delivery address", "wrong street", "address is wrong"],
+}
+Entry = Callable[..., Logged]
+build: Entry = Logged
+
+
+@pytest.fixture
+def small_shop() -> FlowRegistry:
+    made = FlowRegistry()
+    for name, examples in WORDS.items():
+        Flow(
+            name=name,
+            description=f"All about {name}.",
+            condition=f"The user asks for {name}.",
+            desired_effects=[f"{name} is done"],
+            examples=examples,
+            registry=made,
+        )
+    return made
+
+
+@pytest.fixture
+def entry() -> Entry:
+    """Makes entries, each with an id of its own."""
+    made: list[Logged] = []
+
+    def make(request: str, right: tuple[str, ...] | None = None, **known: object) -> Logged:
+        kept: dict[str, object] = {"source": "" if right is None else "user", "at": float(len(made))} | known
+        made.append(build(id=f"e{len(made)}", request=request, right=right, **kept))
+        return made[-1]
+
+    return make

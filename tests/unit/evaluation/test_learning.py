@@ -1,0 +1,166 @@
+"""Learning from corrections: what lands, what does not, and that nothing is lowered."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jazz_select import Flow, FlowRegistry
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation import Asked, Case, Overlay, compared, indexed, learn, routes, taught
+from jazz_select.evaluation.corrections import is_kept_apart
+from jazz_select.evaluation.index import AGENT
+from jazz_select.evaluation.learning import KEPT_APART
+from jazz_select.outcomes import Logged
+from jazz_select.testing import HashEmbedder
+from tests.unit.evaluation.conftest import WORDS, Entry
+
+NEW = {
+    "refund": ["reimburse the kettle", "reimburse my purchase", "reimburse what was charged", "please reimburse it"],
+    "track": ["courier still absent", "the courier got lost", "courier location now", "no courier came yet"],
+    "invoice": ["vat paper missing", "vat paper for accounting", "resend vat paper", "vat paper of june"],
+    "address": ["relocated to oslo", "relocated last week", "we relocated recently", "relocated across town"],
+}
+THINGS = ["kettle", "lamp", "carpet", "sofa", "bicycle", "guitar", "umbrella", "telescope", "freezer", "violin"]
+ASKED = {"refund": "reimburse our toaster", "track": "courier vanished", "invoice": "vat paper lost"}
+
+
+def said(entry: Entry, wanted: dict[str, list[str]] = NEW) -> list[Logged]:
+    return [entry(text, (name,)) for name, texts in wanted.items() for text in texts]
+
+
+async def firsts(registry: FlowRegistry, requests: Sequence[str]) -> list[str]:
+    async with indexed(registry, embedder=HashEmbedder()) as memory:
+        found = await routes(registry, memory, AGENT, [Asked(request=each) for each in requests])
+    return [each.first for each in found]
+
+
+@pytest.mark.spec("007.5")
+async def test_corrections_become_examples_of_the_right_flows(small_shop: FlowRegistry, entry: Entry) -> None:
+    entries = said(entry)
+    learned = await learn(small_shop, entries, embedder=HashEmbedder())
+    assert learned.version is not None, learned.nothing
+    assert learned.gain is not None
+    assert learned.gain.after >= learned.gain.before
+    assert {(each.flow, each.text) for each in learned.added} <= {
+        (name, text) for name, texts in NEW.items() for text in texts if not is_kept_apart(text, KEPT_APART)
+    }
+    assert len(learned.added) >= 10
+    assert {each.request for each in learned.version.cases} >= {
+        text for texts in NEW.values() for text in texts if is_kept_apart(text, KEPT_APART)
+    }
+    assert await firsts(taught(small_shop, learned.version).registry, list(ASKED.values())) == list(ASKED)
+    assert await firsts(small_shop, list(ASKED.values())) != list(ASKED)
+    assert all(flow.examples == tuple(WORDS[flow.name]) for flow in small_shop.values()), "the flows are as they were"
+    assert learned.to_dict()["gain"]["requests"] == learned.gain.requests
+    assert "examples for" in str(learned)
+    again = await learn(small_shop, entries, embedder=HashEmbedder())
+    assert (again.version and again.version.examples) == learned.version.examples, "the same log teaches the same"
+
+
+@pytest.mark.spec("007.5")
+@pytest.mark.parametrize(
+    ("entries", "why"),
+    [
+        pytest.param([], "the log has no corrections", id="no corrections"),
+        pytest.param([("my money", ("gone",))], "of 1 corrections none can be used", id="none of use"),
+        pytest.param([("track my order", ("track",))], "are learned, or are among the labelled", id="an example"),
+        pytest.param([("both please", ("track", "refund"))], "kept to judge by", id="several flows"),
+        pytest.param([("tell a joke", ())], "kept to judge by", id="no flow"),
+    ],
+)
+async def test_it_says_so_when_nothing_was_learned(
+    small_shop: FlowRegistry, entry: Entry, entries: list[tuple[str, tuple[str, ...]]], why: str
+) -> None:
+    learned = await learn(small_shop, [entry(*each) for each in entries], embedder=HashEmbedder())
+    assert learned.version is None
+    assert why in learned.nothing
+    assert str(learned).startswith("nothing was learned: ")
+
+
+@pytest.mark.spec("007.5")
+async def test_what_would_lower_the_labelled_requests_does_not_land(small_shop: FlowRegistry, entry: Entry) -> None:
+    """Somebody says of everything about parcels that it is for the invoice."""
+    cases = [Case(request=f"{text} today", expect=("track",)) for text in WORDS["track"]]
+    wrong = [f"{text} {more}" for text in WORDS["track"] for more in ("now", "please", "friend")]
+    learned = await learn(
+        small_shop, [entry(text, ("invoice",)) for text in wrong], gate_cases=cases, embedder=HashEmbedder()
+    )
+    version = learned.version
+    assert learned.gain is not None
+    if version is not None:
+        assert learned.gain.after >= learned.gain.before
+    flows = taught(small_shop, version).registry
+    assert await firsts(flows, [case.request for case in cases]) == ["track"] * len(cases)
+    assert any("from other flows" in each.why for each in learned.refused)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(labels=st.lists(st.sampled_from(sorted(NEW)), min_size=16, max_size=16))
+async def test_whatever_is_said_the_gate_is_never_lowered(
+    small_shop: FlowRegistry, entry: Entry, labels: list[str]
+) -> None:
+    texts = [text for texts in NEW.values() for text in texts]
+    cases = [Case(request=f"{text} thanks", expect=(name,)) for name, words in WORDS.items() for text in words]
+    entries = [entry(text, (label,)) for text, label in zip(texts, labels, strict=True)]
+    learned = await learn(small_shop, entries, gate_cases=cases, embedder=HashEmbedder(), refits=4)
+    assert learned.refits <= 4
+    if learned.version is not None:
+        assert learned.gain is not None
+        assert learned.gain.after >= learned.gain.before
+
+
+async def test_a_flow_learns_so_much_and_no_more(small_shop: FlowRegistry, entry: Entry) -> None:
+    entries = said(entry)
+    first = await learn(small_shop, entries, embedder=HashEmbedder(), most=1)
+    assert first.version is not None
+    assert {len(texts) for texts in first.version.examples.values()} == {1}
+    overlay = Overlay().tried(first.version).promoted()
+    second = await learn(small_shop, entries, overlay=overlay, embedder=HashEmbedder(), most=2)
+    assert second.version is not None
+    assert second.version.after == 1
+    assert {len(texts) for texts in second.version.examples.values()} == {2}
+    for name, texts in first.version.examples.items():
+        assert texts.items() <= second.version.examples[name].items(), "what was good stays"
+
+
+async def test_what_nothing_speaks_for_is_held_back(entry: Entry) -> None:
+    """Of many flows, one is named for requests that are plainly for others."""
+    registry = FlowRegistry(min_examples=0)
+    for thing in THINGS:
+        words = [f"{thing} {more}" for more in ("is broken", "was lost", "came late", "in red", "for a friend")]
+        Flow(name=thing, description=f"All of a {thing}.", examples=words, registry=registry)
+    right = [entry(f"{more} {thing}", (thing,)) for thing in THINGS for more in ("my poor", "about that")]
+    wrong = [entry(f"oh my {thing} {thing}", ("violin",)) for thing in THINGS[:4]]
+    learned = await learn(registry, [*right, *wrong], embedder=HashEmbedder())
+    doubted = {each.request for each in learned.refused if "a person should look" in each.why}
+    assert doubted
+    assert doubted <= {each.request for each in wrong}
+    assert not {each.text for each in learned.added} & {each.request for each in wrong}
+
+
+@pytest.mark.spec("007.5")
+async def test_a_version_on_trial_is_compared_with_the_live_one(small_shop: FlowRegistry, entry: Entry) -> None:
+    learned = await learn(small_shop, said(entry), embedder=HashEmbedder())
+    assert learned.version is not None
+    overlay = Overlay().tried(learned.version)
+    later = [entry(text, (name,)) for name, text in ASKED.items()]
+    unsaid = entry("where is my parcel")
+    trial = await compared(small_shop, [*said(entry), *later, unsaid], overlay, embedder=HashEmbedder())
+    assert (trial.version, trial.live, trial.requests) == (1, 0, 20)
+    assert trial.broken == 0
+    assert trial.mended >= trial.unseen_mended >= 1
+    assert trial.changed >= trial.mended
+    assert "would have changed" in str(trial)
+    assert trial.to_dict()["changes"][0]["after"]
+    with pytest.raises(ConfigError, match="no version is on trial"):
+        await compared(small_shop, later, Overlay(), embedder=HashEmbedder())
+    with pytest.raises(ConfigError, match="texts are not kept"):
+        await compared(small_shop, [entry("")], overlay, embedder=HashEmbedder())
+
+
+@pytest.mark.parametrize(("most", "refits"), [(0, 5), (5, 1)], ids=["no examples", "one index"])
+async def test_options_that_make_no_sense_are_refused(small_shop: FlowRegistry, most: int, refits: int) -> None:
+    with pytest.raises(ConfigError, match="at least"):
+        await learn(small_shop, [], embedder=HashEmbedder(), most=most, refits=refits)

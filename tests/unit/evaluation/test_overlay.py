@@ -1,0 +1,133 @@
+"""The file of what was learned: versions on trial, live and back, and the flows with what they are taught."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jazz_select import FlowRegistry, ProceduralMemory, SequentialFlow, sync_registry
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation import Overlay, Version, load_overlay, taught
+from jazz_select.evaluation.overlay import HeldCase, storable
+from jazz_select.testing import HashEmbedder
+
+TEXTS = st.text(max_size=60).map(storable).filter(bool)
+
+
+def version(**examples: str) -> Version:
+    return Version(number=1, at="2026-01-01", examples={flow: {text: "e1 e2"} for flow, text in examples.items()})
+
+
+@pytest.mark.spec("007.5")
+def test_shadow_first_then_live_then_back(tmp_path: Path) -> None:
+    file = tmp_path / "learned.yaml"
+    assert load_overlay(file) == Overlay()
+    tried = Overlay().tried(version(refund="cash back"))
+    assert (tried.live, tried.shadow) == (0, 1), "what is new is on trial"
+    tried.save(file)
+    live = load_overlay(file).promoted()
+    assert (live.live, live.shadow) == (1, 0)
+    second = live.tried(version(refund="cash back", track="lost?")).promoted()
+    assert second.live == 2
+    assert second.rolled_back().live == 1
+    assert second.rolled_back().rolled_back().live == 0
+    second.save(file)
+    assert load_overlay(file) == second
+    assert [each.name for each in tmp_path.iterdir()] == ["learned.yaml"], "nothing half written is left"
+    with pytest.raises(ConfigError, match="no version is on trial"):
+        second.promoted()
+    with pytest.raises(ConfigError, match="nothing to roll back to"):
+        Overlay().rolled_back()
+
+
+def test_old_versions_are_let_go_of_but_those_that_count() -> None:
+    overlay = Overlay().tried(version(refund="the first")).promoted()
+    for number in range(30):
+        overlay = overlay.tried(version(refund=f"try {number}"))
+    assert len(overlay.versions) <= 10
+    assert overlay.version("live") is not None
+    assert overlay.version("shadow") is not None
+    assert overlay.rolled_back().version("live") is None, "before it, nothing was learned"
+
+
+@given(
+    st.dictionaries(
+        TEXTS,
+        st.dictionaries(TEXTS, st.just("id"), max_size=3),
+        max_size=3,
+    )
+)
+def test_whatever_users_wrote_comes_back_from_the_file(
+    tmp_path_factory: pytest.TempPathFactory, examples: dict[str, dict[str, str]]
+) -> None:
+    file = tmp_path_factory.mktemp("kept") / "learned.yaml"
+    overlay = Overlay().tried(Version(number=1, at="", examples=examples))
+    overlay.save(file)
+    assert load_overlay(file) == overlay
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("versions: 3", "versions: ", id="no list"),
+        pytest.param("live: 4", "live: there is no version 4", id="a version that is not there"),
+        pytest.param("versions: [{number: 1, at: x, examples: {a: [b]}}]", "versions.1.examples.a", id="a field"),
+        pytest.param("format: 9", "format", id="another format"),
+        pytest.param("a: b: c", "is no YAML", id="no YAML"),
+    ],
+)
+def test_a_file_that_is_wrong_is_told_of_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "learned.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=said) as error:
+        load_overlay(file)
+    assert "learned.yaml" in str(error.value)
+
+
+def test_a_file_that_has_to_be_there_and_is_not(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"learned\.yaml"):
+        load_overlay(tmp_path / "learned.yaml", must_exist=True)
+
+
+def test_flows_are_taught_without_being_touched(small_shop: FlowRegistry) -> None:
+    SequentialFlow(
+        name="all", description="Both.", flows=["refund", "track"], examples=list("abcde"), registry=small_shop
+    )
+    before = {flow.name: flow.compute_checksum() for flow in small_shop.values()}
+    made = taught(small_shop, version(refund="cash back", track="Where IS my parcel", gone="x"))
+    assert {flow.name: flow.compute_checksum() for flow in small_shop.values()} == before
+    refund, track, both = (made.registry.by_name(name) for name in ("refund", "track", "all"))
+    assert refund is not None
+    assert track is not None
+    assert both is not None
+    assert refund.examples[-1] == "cash back"
+    assert len(track.examples) == 5, "it says that already"
+    assert [part.examples[-1] for part in both.subflows] == ["cash back", "when does it arrive"]
+    assert made.notes == ("1 learned examples are for 'gone', and there is no such flow",)
+    assert taught(small_shop, None).registry.keys() == small_shop.keys()
+
+
+@pytest.mark.spec("007.5")
+async def test_a_sync_indexes_the_live_version_and_only_that(small_shop: FlowRegistry, tmp_path: Path) -> None:
+    file = tmp_path / "learned.yaml"
+    live = Overlay().tried(version(refund="zzyzx qwerty")).promoted()
+    live.tried(version(track="zzyzx qwerty")).save(file)
+    async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+        await sync_registry(memory, "a", small_shop)
+        plain = await memory.recall("zzyzx qwerty", "a", 1)
+        report = await sync_registry(memory, "a", small_shop, learned=file)
+        assert report.updated == ("refund",)
+        (first,) = await memory.recall("zzyzx qwerty", "a", 1)
+        assert first["flow_name"] == "refund"
+        assert (await sync_registry(memory, "a", small_shop, learned=live)).updated == ()
+        back = await sync_registry(memory, "a", small_shop)
+        assert back.updated == ("refund",), "without the file it is as the authors wrote it"
+        assert await memory.recall("zzyzx qwerty", "a", 1) == plain
+        with pytest.raises(ConfigError, match="learned"):
+            await sync_registry(memory, "a", small_shop, learned=tmp_path / "other-learned.yaml")
+
+
+def test_cases_are_read_as_labelled_requests_are() -> None:
+    case = HeldCase(request="a", expect=("refund",), why="w", ids="e1").as_case()
+    assert (case.request, case.expect, case.why) == ("a", ("refund",), "w")
