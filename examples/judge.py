@@ -6,6 +6,7 @@ folder that is gone afterwards. Every line that begins with $ can be typed as it
 """
 
 import asyncio
+import json
 import shlex
 import subprocess
 import sys
@@ -14,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from jazz_select import FlowSelector
+from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.build import load_registry
-from jazz_select.evaluation import indexed, load_cases
+from jazz_select.evaluation import Case, indexed, load_cases
 from jazz_select.evaluation.index import AGENT
 
 HERE = Path(__file__).parent
@@ -26,7 +27,7 @@ EDIT = (
     "      - my own doctor sent me, who has a look at my knee\n"
     "      - The practice here has closed, and I need somebody for my blood pressure.\n"
 )
-"""Three examples that somebody means well with, under `book_first_visit`: they read like half of what the desk hears."""
+"""Three examples that somebody means well with, for `book_first_visit`: they read like half of what the desk hears."""
 BEFORE = "      - How long is the wait for someone new at the allergy clinic?\n"
 
 
@@ -41,14 +42,19 @@ def edited(folder: Path) -> Path:
     return made
 
 
-async def week(log: Path, unseen: Path) -> str:
+def cases_of(registry: FlowRegistry) -> tuple[Case, ...]:
+    """The labelled requests of the desk."""
+    return load_cases(HERE / "clinic" / "cases.yaml", registry, flows=CLINIC)
+
+
+async def week(log: Path) -> str:
     """A week at the desk: every other case is asked, and what was not right is corrected; the others are kept apart.
 
     Returns:
         What happened, in a line.
     """
     registry = load_registry(CLINIC)
-    cases = load_cases(HERE / "clinic" / "cases.yaml", registry, flows=CLINIC)
+    cases = cases_of(registry)
     asked = [case for case in cases[::2] if len(case.expect) == 1 and not case.episodes]
     corrected = 0
     async with indexed(registry) as memory, FlowSelector(None, registry, memory, AGENT, log=log) as selector:
@@ -57,8 +63,6 @@ async def week(log: Path, unseen: Path) -> str:
             if tuple(result.names) != case.expect:
                 await selector.feedback(result, right=case.expect)
                 corrected += 1
-    lines = [f"- {{request: {case.request!r}, expect: {list(case.expect)}}}" for case in cases[1::2] if case.expect]
-    unseen.write_text("\n".join(lines), "utf-8")
     return f"{len(asked)} requests were asked, and {corrected} of them corrected"
 
 
@@ -90,8 +94,12 @@ def main() -> None:
         folder = Path(made)
         print("\nThree examples are added to one flow. Which requests does that lead elsewhere?")
         run("diff", CLINIC, str(edited(folder)), "--cases", CASES, expect=(0, 1))
-        log, unseen, learned = folder / "week.sqlite", folder / "unseen.yaml", folder / "learned.yaml"
-        print("\nA week at the desk:", asyncio.run(week(log, unseen)))
+        log, unseen, learned = folder / "week.sqlite", folder / "unseen.json", folder / "learned.yaml"
+        kept = [
+            each.model_dump(include={"request", "expect", "episodes"}) for each in cases_of(load_registry(CLINIC))[1::2]
+        ]
+        unseen.write_text(json.dumps(kept), "utf-8")
+        print("\nA week at the desk:", asyncio.run(week(log)))
         common = ("--flows", CLINIC, "--agent", AGENT, "--learned", str(learned))
         run("learn", str(log), *common)
         run("learn", str(log), *common, "--shadow")

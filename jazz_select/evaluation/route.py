@@ -16,20 +16,11 @@ import orjson
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain
 from jazz_select.memory.procedural import ProceduralMemory
-<<<<<<< HEAD
-from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.selector.retrieval import Request, SelectRequest
-from jazz_select.selector.select import FlowSelector
-from jazz_select.selector.settling import Known, Settling
-from jazz_select.values import COVERAGE, Message, Reason, RecallResult, Reply
-=======
-from jazz_select.memory.recall import COVERAGE
 from jazz_select.selector.choice import Known, Settling
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request, SelectRequest
 from jazz_select.selector.select import FlowSelector
-from jazz_select.values import Message, Reason, RecallResult, Reply
->>>>>>> w-eval
+from jazz_select.values import COVERAGE, Message, Reason, RecallResult, Reply
 
 DEPTH = 10
 """How far down a ranking is known."""
