@@ -18,8 +18,9 @@ MOST_ROWS = 1_000
 _LONGEST = 300
 """Characters of a cell."""
 _UNKNOWN = "–"
-_MARKS = re.compile(r"([\\`*_{}\[\]()#+!|~<>&$:-])")
+_MARKS = re.compile(r"[\\`*_\[\]|~<>&$]|^[#+-]|^\d+(?=[.)](?:\s|$))|:(?=//)|(?<=\bwww)\.", re.IGNORECASE)
 """What Markdown, or a site that shows it, would take for more than a character, links included."""
+_ENTITIES = {"<": "&lt;", "&": "&amp;"}
 _MENTION = re.compile(r"(?<!\w)@")
 
 
@@ -63,8 +64,13 @@ def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> 
 
 def markdown(text: str) -> str:
     """A text as Markdown that shows it as it is: on one line, cut, with every mark escaped."""
-    escaped = _MARKS.sub(r"\\\1", one_cell(text)).replace("\\<", "&lt;").replace("\\&", "&amp;")
+    escaped = _MARKS.sub(lambda found: _ENTITIES.get(found[0]) or _escaped(found[0]), one_cell(text))
     return _MENTION.sub("@\u2060", escaped)
+
+
+def _escaped(mark: str) -> str:
+    """With a backslash before it; in a number that would begin a list, behind it."""
+    return f"{mark}\\" if mark.isdigit() else f"\\{mark}"
 
 
 def dataframe(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> Any:

@@ -69,8 +69,11 @@ def test_a_long_table_says_how_much_was_left_out() -> None:
     [
         pytest.param("pay_bill | refund", r"pay\_bill \| refund", id="a bar opens no column"),
         pytest.param("<img src=x>", r"&lt;img src=x\>", id="no HTML"),
-        pytest.param("[click](http://x)", r"\[click\]\(http\://x\)", id="no link"),
+        pytest.param("[click](http://x)", r"\[click\](http\://x)", id="no link"),
         pytest.param("two\nlines", "two lines", id="one line"),
+        pytest.param("see www.x.org or -- this (1)", r"see www\.x.org or -- this (1)", id="nothing more than that"),
+        pytest.param("# title", r"\# title", id="no title"),
+        pytest.param("12. items", r"12\. items", id="no list"),
         pytest.param("@team", "@\u2060team", id="nobody is called"),
     ],
 )
