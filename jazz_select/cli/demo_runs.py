@@ -17,13 +17,13 @@ from jazz_select.cli.terminal import mark, styled
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, read_entries
 from jazz_select.evaluation.conversations import TurnCase
+from jazz_select.evaluation.playing import Script
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.run_context import chain_of
 from jazz_select.routing.tools.loading import load_policy, load_tools
 from jazz_select.selector.options import RECOMMENDED
 from jazz_select.selector.select import FlowSelector
-from jazz_select.testing import ScriptedModel
 from jazz_select.values import Tier
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ async def talk(
     settings: "Settings",
 ) -> None:
     """Let an agent answer, line by line; the conversation goes through JSON between any two."""
-    scripted = ScriptedModel(*(reply for line in lines for reply in line.script)) if not settings.llm else None
+    scripted = Script() if not settings.llm else None
     model = scripted or as_chat_model(settings.llm)
     tools = load_tools(settings.flows)
     able = {key: flow for key, flow in registry.items() if not flow.lacks(tools)}  # an agent takes no others
@@ -128,6 +128,8 @@ async def talk(
         console.print(styled(f"Left out are {left} flows, which name tools that are not connected.", "dim"))
     conversation = Conversation()
     for line in lines:
+        if scripted is not None:
+            scripted.begin(line)
         began = perf_counter()
         result = await agent.turn(line.say, conversation, context=line.context, schema=line.schema_)
         took = perf_counter() - began

@@ -1,5 +1,6 @@
-"""Labelled requests for pydantic-evals: the file it reads, and the data set itself where the package is there."""
+"""What leaves for other programs: labelled requests for pydantic-evals, and checks as a table."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,16 @@ import pytest
 import yaml
 
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation import Case, to_pydantic_evals, write_pydantic_evals
+from jazz_select.evaluation import (
+    Case,
+    Check,
+    ConversationReport,
+    ConversationResult,
+    Seen,
+    TurnPlayed,
+    to_pydantic_evals,
+    write_pydantic_evals,
+)
 from jazz_select.evaluation.exports import compared, flow_evaluator, names_of
 
 CASES = [
@@ -98,3 +108,14 @@ async def test_the_package_evaluates_the_data_set_and_reads_the_file(tmp_path: P
     read = evals.Dataset.from_file(tmp_path / "evals.yaml", custom_evaluator_types=[flow_evaluator()])
     assert [each.inputs for each in read.cases] == [each.inputs for each in data.cases]
     data.to_file(tmp_path / "own.yaml", custom_evaluator_types=[flow_evaluator()])
+
+
+def test_checks_as_a_table_need_pandas() -> None:
+    seen = Check(name="flows", passed=True, expected="track", seen="track")
+    turn = TurnPlayed(number=1, say="hi", seen=Seen(flows=("track",)), checks=(seen,))
+    report = ConversationReport(results=(ConversationResult(id="a", title="A", turns=(turn,)),))
+    if find_spec("pandas") is None:
+        with pytest.raises(ConfigError, match="pip install pandas"):
+            report.to_dataframe()
+        return
+    assert report.to_dataframe().to_dict("records") == [{"conversation": "a", "turn": 1, **seen.to_dict()}]
