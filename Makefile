@@ -31,6 +31,10 @@ help: ## Show this list
 demo: $(VENV)/.minilm.done ## Index flows/ and route a dozen requests (no key, no Docker, no model download)
 	@$(BIN)/jazz-select demo
 
+.PHONY: judge
+judge: $(VENV)/.minilm.done ## Judge both example catalogues: check, eval, diff of two versions, learn from corrections, drift
+	@$(BIN)/python -m examples.judge
+
 .PHONY: test
 test: $(VENV)/.test.done ## Run the tests that need nothing but this machine (PYTEST_ARGS="-k recall -x")
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not live" $(PYTEST_ARGS)

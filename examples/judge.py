@@ -48,7 +48,7 @@ def cases_of(registry: FlowRegistry) -> tuple[Case, ...]:
 
 
 async def week(log: Path) -> str:
-    """A week at the desk: every other case is asked, and what was not right is corrected; the others are kept apart.
+    """A week at the desk: every other case is asked, and what would have been right is told; the others are kept apart.
 
     Returns:
         What happened, in a line.

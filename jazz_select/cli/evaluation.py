@@ -14,6 +14,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from jazz_select.build import with_learned
 from jazz_select.cli.session import catalogue, opened_for_reading, place, require_flows
 from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import hint, progress, stderr, stdout, styled
@@ -96,7 +97,11 @@ def format_of(name: str | None, *, as_json: bool) -> Format | None:
 
 def run(settings: "Settings", file: Path, wishes: Wishes) -> None:
     """Measure, report, and end with 1 where something was left out or a floor is not reached."""
-    registry = catalogue(settings)
+    registry, untaught = catalogue(settings), tuple[str, ...]()
+    if settings.learned is not None:
+        registry, untaught = with_learned(registry, settings.learned)
+    for note in untaught:
+        hint(f"note: {note}")
     cases = _picked(read_cases(file, registry, flows=settings.flows), wishes.tags)
     depths = tuple(sorted({*DEPTHS, *wishes.depths}))
     floors = floors_of(wishes.floors, _foreseen(cases, depths).measures)  # before anything costs time or calls
@@ -226,12 +231,12 @@ def _show(console: Console, found: Evaluation, settings: "Settings", wishes: Wis
 
 
 def _numbers(found: Evaluation) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", overflow="fold")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))  # ten columns in eighty letters
+    table.add_column("", no_wrap=True)
     shares = [*(f"R@{depth}" for depth in found.depths), "R@k"]
     for name in ("cases", *shares, f"MRR@{DEPTH}", "cover", "size", "exact"):
         table.add_column(name, justify="right", no_wrap=True)
-    names = {"one": "one flow", "several": "several flows"}
+    names = {"one": "one flow", "several": "several"}
     for group in found.groups:
         measures = group.measures
         rank, size = measures["MRR"].value, measures["size"].value

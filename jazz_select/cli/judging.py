@@ -105,6 +105,7 @@ def eval_(  # noqa: PLR0913 - one per option
     agent: AgentOption = None,
     top_k: TopKOption = None,
     rrf_k: RrfKOption = None,
+    learned: LearnedOption = None,
     llm: LlmOption = None,
     on_empty: OnEmptyOption = None,
     skip_llm_above: Annotated[
@@ -199,6 +200,7 @@ def eval_(  # noqa: PLR0913 - one per option
     settings = settings_with(
         {
             "flows": flows,
+            "learned": learned,
             "agent_id": agent,
             "top_k": top_k,
             "rrf_k": rrf_k,

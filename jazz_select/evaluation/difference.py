@@ -8,6 +8,7 @@ from typing import Any
 
 from jazz_select.evaluation.asking import Question, Source
 from jazz_select.evaluation.flow_changes import FlowChanges
+from jazz_select.evaluation.metrics import recall_at
 from jazz_select.evaluation.route import Outcome, Route
 from jazz_select.evaluation.snapshots import Snapshot
 
@@ -125,7 +126,7 @@ class Totals:
     flows: int
     requests: int
     labelled: int
-    right: int
+    right: float
     asked: int
     taken: int
     none: int
@@ -134,7 +135,7 @@ class Totals:
 
     @property
     def recall_at_1(self) -> float | None:
-        """The share of the labelled requests whose first is right; None where there are none."""
+        """R@1 of the labelled requests, as `jazz-select eval` measures it; None where there are none."""
         return self.right / self.labelled if self.labelled else None
 
     @property
@@ -348,14 +349,14 @@ def _pairs(side: Snapshot, asked: Sequence[Question], flows: FlowChanges, *, old
 
 def _totals(side: Snapshot, asked: Sequence[Question], renamed: Mapping[str, str], *, older: bool) -> Totals:
     outcomes: Counter[Outcome] = Counter()
-    labelled = right = 0
+    labelled, right = 0, 0.0
     for each in asked:
         route = _route(side, each)
         outcomes[route.outcome] += 1
         expected = labels(each, side.flows, renamed, older=older) if each.source is Source.CASE else None
         if expected:
             labelled += 1
-            right += route.first in expected
+            right += recall_at(route.ranking, expected, 1)
     return Totals(
         flows=len(side.flows),
         requests=len(asked),
