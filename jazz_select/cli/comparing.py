@@ -16,7 +16,7 @@ from jazz_select.cli.terminal import emit, hint, mark, stdout, styled, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.asking import read_requests
 from jazz_select.evaluation.comparison import Difference, diff
-from jazz_select.evaluation.difference import Effect, Kind, RouteChange, Totals
+from jazz_select.evaluation.difference import ChangeKind, Effect, RouteChange, Totals
 from jazz_select.evaluation.gates import Gates
 from jazz_select.evaluation.markdown_comment import comment
 from jazz_select.evaluation.route import Policy
@@ -109,7 +109,9 @@ def _show(found: Difference, gates: Gates, *, shown: int) -> None:
     console.print(_totals(found.before, found.after))
     console.print(styled(found.summary, "bold"), soft_wrap=True)
     if found.changes:
-        telling = [each for each in found.changes if shown == _ALL or each.kinds != (Kind.CANDIDATES,) or each.effect]
+        telling = [
+            each for each in found.changes if shown == _ALL or each.kinds != (ChangeKind.CANDIDATES,) or each.effect
+        ]
         console.print(_changes(console, telling[:shown]))
         if more := len(found.changes) - len(telling[:shown]):
             alone = len(found.changes) - len(telling)
@@ -181,17 +183,17 @@ def _lines(console: Console, change: RouteChange) -> list[Text]:
     arrow = " → " if console.encoding.lower().startswith("utf") else " -> "
     before, after = change.before, change.after
     lines: list[Text] = []
-    if Kind.FIRST in change.kinds:
+    if ChangeKind.FIRST in change.kinds:
         first = Text.assemble("first ", styled(before.first or "nothing"), arrow, styled(after.first or "nothing"))
         if change.expect and not {before.first, after.first} & set(change.expect):
             first.append_text(Text.assemble(", right is ", styled(", ".join(change.expect), "green")))
         lines.append(first)
-    if Kind.CANDIDATES in change.kinds:
+    if ChangeKind.CANDIDATES in change.kinds:
         moves = [f"+{name}" for name in change.entered] + [f"-{name}" for name in change.left]
         lines.append(styled(f"candidates {' '.join(moves)}"))
-    if Kind.OUTCOME in change.kinds:
+    if ChangeKind.OUTCOME in change.kinds:
         lines.append(Text.assemble(before.outcome.value, arrow, after.outcome.value))
-    if Kind.CONFIDENCE in change.kinds:
+    if ChangeKind.CONFIDENCE in change.kinds:
         lines.append(
             Text.assemble(
                 _sure(before.confidence, before.confidence_class),

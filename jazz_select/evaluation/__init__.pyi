@@ -5,8 +5,9 @@ from jazz_select.evaluation.cases import Case as Case
 from jazz_select.evaluation.cases import load_cases as load_cases
 from jazz_select.evaluation.comparison import Difference as Difference
 from jazz_select.evaluation.comparison import diff as diff
+from jazz_select.evaluation.difference import ChangeKind as ChangeKind
+from jazz_select.evaluation.difference import Compared as Compared
 from jazz_select.evaluation.difference import Effect as Effect
-from jazz_select.evaluation.difference import Kind as Kind
 from jazz_select.evaluation.difference import Leading as Leading
 from jazz_select.evaluation.difference import NewConfusion as NewConfusion
 from jazz_select.evaluation.difference import RouteChange as RouteChange
