@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _FAILED = 1
 _CASES = Path("examples/eval.yaml")
 _ALL = 100_000
+_TOLD = (ChangeKind.FIRST, ChangeKind.OUTCOME, ChangeKind.CONFIDENCE, ChangeKind.CANDIDATES)
+"""Which of its kinds a change is called by: the first of these."""
 _EFFECTS = {
     Effect.BROKEN: "bold red",
     Effect.LOST: "red",
@@ -173,7 +175,7 @@ def _changes(console: Console, changes: Sequence[RouteChange]) -> Table:
     table.add_column(overflow="fold")
     for each in changes:
         style = _EFFECTS[each.effect]
-        what = each.effect.value or each.kinds[0].value
+        what = each.effect.value or next(kind.value for kind in _TOLD if kind in each.kinds)
         table.add_row(styled(what, style), each.source.value, Group(styled(each.request), *_lines(console, each)))
     return table
 
