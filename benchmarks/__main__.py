@@ -11,6 +11,7 @@ from benchmarks import (
     episodes,
     followups,
     intents,
+    judging_speed,
     languages,
     latency,
     load,
@@ -57,6 +58,7 @@ def main(
     cascade.main(data, seeds=seeds, unclean=unclean)
     offered.main(data, seeds=seeds, unclean=unclean)
     wire.main(data, unclean=unclean)
+    judging_speed.main(data, unclean=unclean)
     if not unclean:
         report.main(check=False)
 

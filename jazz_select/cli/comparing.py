@@ -16,7 +16,7 @@ from jazz_select.cli.terminal import emit, hint, mark, stdout, styled, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.asking import read_requests
 from jazz_select.evaluation.comparison import Difference, diff
-from jazz_select.evaluation.difference import Effect, Kind, RouteChange, Totals
+from jazz_select.evaluation.difference import ChangeKind, Effect, RouteChange, Totals
 from jazz_select.evaluation.gates import Gates
 from jazz_select.evaluation.markdown_comment import comment
 from jazz_select.evaluation.route import Policy
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _FAILED = 1
 _CASES = Path("examples/eval.yaml")
 _ALL = 100_000
+_TOLD = (ChangeKind.FIRST, ChangeKind.OUTCOME, ChangeKind.CONFIDENCE, ChangeKind.CANDIDATES)
+"""Which of its kinds a change is called by: the first of these."""
 _EFFECTS = {
     Effect.BROKEN: "bold red",
     Effect.LOST: "red",
@@ -109,7 +111,9 @@ def _show(found: Difference, gates: Gates, *, shown: int) -> None:
     console.print(_totals(found.before, found.after))
     console.print(styled(found.summary, "bold"), soft_wrap=True)
     if found.changes:
-        telling = [each for each in found.changes if shown == _ALL or each.kinds != (Kind.CANDIDATES,) or each.effect]
+        telling = [
+            each for each in found.changes if shown == _ALL or each.kinds != (ChangeKind.CANDIDATES,) or each.effect
+        ]
         console.print(_changes(console, telling[:shown]))
         if more := len(found.changes) - len(telling[:shown]):
             alone = len(found.changes) - len(telling)
@@ -171,7 +175,7 @@ def _changes(console: Console, changes: Sequence[RouteChange]) -> Table:
     table.add_column(overflow="fold")
     for each in changes:
         style = _EFFECTS[each.effect]
-        what = each.effect.value or each.kinds[0].value
+        what = each.effect.value or next(kind.value for kind in _TOLD if kind in each.kinds)
         table.add_row(styled(what, style), each.source.value, Group(styled(each.request), *_lines(console, each)))
     return table
 
@@ -181,17 +185,17 @@ def _lines(console: Console, change: RouteChange) -> list[Text]:
     arrow = " → " if console.encoding.lower().startswith("utf") else " -> "
     before, after = change.before, change.after
     lines: list[Text] = []
-    if Kind.FIRST in change.kinds:
+    if ChangeKind.FIRST in change.kinds:
         first = Text.assemble("first ", styled(before.first or "nothing"), arrow, styled(after.first or "nothing"))
         if change.expect and not {before.first, after.first} & set(change.expect):
             first.append_text(Text.assemble(", right is ", styled(", ".join(change.expect), "green")))
         lines.append(first)
-    if Kind.CANDIDATES in change.kinds:
+    if ChangeKind.CANDIDATES in change.kinds:
         moves = [f"+{name}" for name in change.entered] + [f"-{name}" for name in change.left]
         lines.append(styled(f"candidates {' '.join(moves)}"))
-    if Kind.OUTCOME in change.kinds:
+    if ChangeKind.OUTCOME in change.kinds:
         lines.append(Text.assemble(before.outcome.value, arrow, after.outcome.value))
-    if Kind.CONFIDENCE in change.kinds:
+    if ChangeKind.CONFIDENCE in change.kinds:
         lines.append(
             Text.assemble(
                 _sure(before.confidence, before.confidence_class),

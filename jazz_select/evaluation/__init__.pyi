@@ -13,6 +13,8 @@ from jazz_select.evaluation.comparison import diff as diff
 from jazz_select.evaluation.conversations import ConversationCase as ConversationCase
 from jazz_select.evaluation.conversations import TurnCase as TurnCase
 from jazz_select.evaluation.conversations import load_conversations as load_conversations
+from jazz_select.evaluation.difference import ChangeKind as ChangeKind
+from jazz_select.evaluation.difference import Compared as Compared
 from jazz_select.evaluation.difference import Effect as Effect
 from jazz_select.evaluation.difference import Leading as Leading
 from jazz_select.evaluation.difference import NewConfusion as NewConfusion

@@ -12,9 +12,9 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.asking import Question, Source, questions, read_cases
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.difference import (
+    ChangeKind,
     Compared,
     Effect,
-    Kind,
     RouteChange,
     Totals,
     compared,
@@ -60,7 +60,7 @@ class Difference(Compared):
     @property
     def moved(self) -> tuple[RouteChange, ...]:
         """The requests whose first candidate is another flow."""
-        return tuple(each for each in self.changes if Kind.FIRST in each.kinds)
+        return tuple(each for each in self.changes if ChangeKind.FIRST in each.kinds)
 
     @property
     def broken(self) -> tuple[RouteChange, ...]:

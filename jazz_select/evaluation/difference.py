@@ -18,7 +18,7 @@ _DRIFT = 0.02
 """How far a confidence has to move, class or not, to be more than the drift of any refit."""
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """What may change for a request."""
 
     FIRST = "first"
@@ -100,7 +100,7 @@ class RouteChange:
     expect: tuple[str, ...] | None
     before: Leading
     after: Leading
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ChangeKind, ...]
     effect: Effect
     entered: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
@@ -219,15 +219,15 @@ def _change(
     offered = {flows.now(each): each for each in old.candidates}
     entered = tuple(each for each in new.candidates if each not in offered)
     left = tuple(each for name, each in offered.items() if name not in new.candidates)
-    kinds: list[Kind] = []
+    kinds: list[ChangeKind] = []
     if flows.now(old.first) != new.first:
-        kinds.append(Kind.FIRST)
+        kinds.append(ChangeKind.FIRST)
     if entered or left:
-        kinds.append(Kind.CANDIDATES)
+        kinds.append(ChangeKind.CANDIDATES)
     if old.outcome is not new.outcome:
-        kinds.append(Kind.OUTCOME)
+        kinds.append(ChangeKind.OUTCOME)
     if old.confidence_class != new.confidence_class and not _drifted(old.confidence, new.confidence):
-        kinds.append(Kind.CONFIDENCE)
+        kinds.append(ChangeKind.CONFIDENCE)
     if not kinds:
         return None
     return RouteChange(
@@ -244,7 +244,7 @@ def _change(
         ),
         entered=entered,
         left=left,
-        why=_why(old.first, new.first, flows) if Kind.FIRST in kinds else "",
+        why=_why(old.first, new.first, flows) if ChangeKind.FIRST in kinds else "",
     )
 
 
@@ -312,7 +312,7 @@ _BETTER = frozenset({Effect.FOUND, Effect.FIXED})
 def _harm(change: RouteChange) -> tuple[object, ...]:
     """Broken cases, then firsts that moved (of logged requests before examples), what is better, and then the rest."""
     worse = change.effect in {Effect.BROKEN, Effect.LOST}
-    moved = Kind.FIRST in change.kinds
+    moved = ChangeKind.FIRST in change.kinds
     if worse and change.source is Source.CASE:
         group = 0
     elif change.effect in _BETTER:
@@ -320,7 +320,7 @@ def _harm(change: RouteChange) -> tuple[object, ...]:
     elif moved or worse:
         group = 1 if moved else 2
     else:
-        group = 4 if change.kinds != (Kind.CANDIDATES,) else 5
+        group = 4 if change.kinds != (ChangeKind.CANDIDATES,) else 5
     return (group, _EFFECTS[change.effect] if worse else 0, _SOURCES[change.source], change.request, change.episodes)
 
 

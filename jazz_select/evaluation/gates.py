@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.asking import Source
-from jazz_select.evaluation.difference import Compared, Effect, Kind
+from jazz_select.evaluation.difference import ChangeKind, Compared, Effect
 
 Limit = int | str | None
 """A count, or a share such as "2%"; None for no limit."""
@@ -137,7 +137,7 @@ class Gates:
         return GateFailure(gate="min_recall_at_1", allowed=str(least), found=value, message=message)
 
     def _moved(self, found: Compared) -> GateFailure | None:
-        moved = [each.request for each in found.changes if Kind.FIRST in each.kinds]
+        moved = [each.request for each in found.changes if ChangeKind.FIRST in each.kinds]
         what = "requests have another first candidate"
         return _over("max_changed_first", self.max_changed_first, len(moved), found.after.requests, what, moved)
 

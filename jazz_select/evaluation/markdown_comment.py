@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from jazz_select.evaluation.comparison import Difference
-from jazz_select.evaluation.difference import Effect, Kind, RouteChange, Totals
+from jazz_select.evaluation.difference import ChangeKind, Effect, RouteChange, Totals
 from jazz_select.evaluation.tables import markdown, markdown_table
 
 MARKER = "<!-- jazz-select diff -->"
@@ -90,11 +90,11 @@ def _row(change: RouteChange) -> tuple[str, ...]:
     ]
     before, after = change.before, change.after
     more: list[str] = []
-    if Kind.CANDIDATES in change.kinds:
+    if ChangeKind.CANDIDATES in change.kinds:
         more.append(" ".join([*(f"+{name}" for name in change.entered), *(f"-{name}" for name in change.left)]))
-    if Kind.OUTCOME in change.kinds:
+    if ChangeKind.OUTCOME in change.kinds:
         more.append(f"{before.outcome.value} → {after.outcome.value}")
-    if Kind.CONFIDENCE in change.kinds:
+    if ChangeKind.CONFIDENCE in change.kinds:
         more.append(f"{before.confidence_class} → {after.confidence_class}")
     told = "; ".join(each for each in (*more, change.why) if each)
     cells = (

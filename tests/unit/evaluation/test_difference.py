@@ -24,7 +24,7 @@ from jazz_select.evaluation import (
     snapshot,
 )
 from jazz_select.evaluation.asking import key_of
-from jazz_select.evaluation.difference import Kind, confidence_class
+from jazz_select.evaluation.difference import ChangeKind, confidence_class
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Asked
 from jazz_select.evaluation.snapshots import told_by
@@ -97,8 +97,8 @@ def test_one_more_example_moves_exactly_what_asking_both_versions_moves(name: st
     after = asyncio.run(selected(catalogue(head), requests))
     for request in requests:
         kinds = told[request].kinds if request in told else ()
-        assert (before[request][0] != after[request][0]) == (Kind.FIRST in kinds), request
-        assert (before[request][1] != after[request][1]) == (Kind.CANDIDATES in kinds), request
+        assert (before[request][0] != after[request][0]) == (ChangeKind.FIRST in kinds), request
+        assert (before[request][1] != after[request][1]) == (ChangeKind.CANDIDATES in kinds), request
     assert told.keys() <= set(requests)
     assert found.flows.changed == {name: ("examples",)}
     assert found.after.requests == found.before.requests == len(requests)
