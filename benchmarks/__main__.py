@@ -13,6 +13,7 @@ from benchmarks import (
     intents,
     languages,
     latency,
+    learning,
     load,
     names,
     offered,
@@ -56,6 +57,7 @@ def main(
     position.main(data, seeds=seeds, unclean=unclean)
     cascade.main(data, seeds=seeds, unclean=unclean)
     offered.main(data, seeds=seeds, unclean=unclean)
+    learning.main(data, seeds=seeds, unclean=unclean)
     wire.main(data, unclean=unclean)
     if not unclean:
         report.main(check=False)
