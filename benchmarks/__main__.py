@@ -14,6 +14,7 @@ from benchmarks import (
     judging_speed,
     languages,
     latency,
+    learning,
     load,
     names,
     offered,
@@ -57,6 +58,7 @@ def main(
     position.main(data, seeds=seeds, unclean=unclean)
     cascade.main(data, seeds=seeds, unclean=unclean)
     offered.main(data, seeds=seeds, unclean=unclean)
+    learning.main(data, seeds=seeds, unclean=unclean)
     wire.main(data, unclean=unclean)
     judging_speed.main(data, unclean=unclean)
     if not unclean:

@@ -12,6 +12,7 @@ import typer
 
 from benchmarks import (
     report_bounds,
+    report_learning,
     report_names,
     report_offered,
     report_people,
@@ -209,6 +210,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "languages-provenance": ("languages", provenance),
     "offered": ("offered", report_offered.offered_table),
     "offered-provenance": ("offered", provenance),
+    "learning": ("learning", report_learning.learning_table),
+    "learning-provenance": ("learning", provenance),
+    "log": ("outcomes", report_learning.log_table),
+    "log-provenance": ("outcomes", provenance),
     "wire": ("wire", report_offered.wire_table),
     "wire-provenance": ("wire", provenance),
     "scale": ("scale", report_sureness.scale_table),

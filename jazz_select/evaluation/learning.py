@@ -29,6 +29,7 @@ KEPT_APART: Final = 0.1
 """The share of corrections that is judged by and not learned from."""
 MOST_LEARNED, MOST_CONFIRMED = 20, 10
 _MOST_CORRECTIONS, _MOST_CASES = 10_000, 2_000
+_LEAST_JUDGED: Final = 3
 _HURTS: Final = "as an example it would take requests from other flows"
 _NONE_LEFT: Final = "what is left after what does harm does not pass"
 
@@ -224,6 +225,8 @@ class _Lesson:
         index, own = spared(registry, self._authored)
         held = [each.as_case() for each in kept if names.issuperset(each.expect)]
         judged = [*gate_cases(held, "held"), *gate_cases(cases, "case"), *own]
+        if len(judged) < _LEAST_JUDGED:
+            return replace(outcome, nothing=f"{len(judged)} requests are too few to judge by (--cases names more)")
         before, led = await self._routes(index, judged, usable)
         near = await asyncio.to_thread(Neighbourhood, index, self._embedder)
         choose = partial(near.chosen, taken=self._taken, most=self._most, most_confirmed=MOST_CONFIRMED)

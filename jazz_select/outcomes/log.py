@@ -72,23 +72,32 @@ class OutcomeLog:
             if value is not None and (isinstance(value, bool) or value <= 0):
                 msg = f"{name} is a number above 0, or None for no limit, not {value!r:.80}"
                 raise ConfigError(msg)
-        self.path = Path(path)
+        made(Path(path))
+        self._begin(Path(path), keep_days, max_entries, redact, text=text)
+
+    def _begin(
+        self, path: Path, keep_days: float | None, max_entries: int | None, redact: Redact | None, *, text: bool
+    ) -> None:
+        self.path = path
         self._redact = redact
         self._text = text
-        made(self.path)
-        self._writer = Writer(self.path, keep_days, max_entries)
+        self._writer = Writer(path, keep_days, max_entries)
         self._end = weakref.finalize(self, self._writer.close)
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> Self:
-        """A log that is there already, to read it.
+        """A log that is there already, to read it; its disk need not be one that can be written.
 
         Raises:
             OutcomeLogError: It is not there, or cannot be used.
         """
         if not Path(path).is_file():
             raise OutcomeLogError(str(path), "it is not there", advice="FlowSelector(…, log=PATH) writes one")
-        return cls(path, keep_days=None, max_entries=None)
+        with reading(Path(path)):
+            pass
+        log = cls.__new__(cls)
+        log._begin(Path(path), None, None, None, text=True)  # noqa: SLF001 - one of this class
+        return log
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,126 @@
+"""`jazz-select learn` and `jazz-select drift`: on a log that a selector kept."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from jazz_select import FlowSelector, ProceduralMemory, sync_registry
+from jazz_select.build import load_registry
+from jazz_select.evaluation import load_overlay
+from jazz_select.evaluation.index import AGENT
+from tests.unit.cli.conftest import Jazz
+from tests.vectors import EMBEDDER
+
+SAID = {
+    "refund_order": ["reimburse the kettle", "reimburse the purchase", "please reimburse it all", "[bold]reimburse[/]"],
+    "track_order": ["the courier is absent", "courier went missing", "no courier so far", "courier location please"],
+}
+
+
+async def kept(folder: Path, flows: Path, *, hostile: bool = False) -> Path:
+    """A log of requests, each with what was right for it."""
+    path, registry = folder / "outcomes.db", load_registry(str(flows))
+    async with await ProceduralMemory.open(":memory:", embedder=EMBEDDER) as memory:
+        await sync_registry(memory, "support", registry)
+        async with FlowSelector(None, registry, memory, "support", log=path) as selector:
+            for name, requests in SAID.items():
+                for request in requests:
+                    result = await selector.select(f"{request}\x1b[31m" if hostile else request)
+                    await selector.feedback(result, right=name)
+            await selector.select("sing a song")
+    return path
+
+
+@pytest.fixture
+def log(jazz: Jazz) -> Path:
+    return asyncio.run(kept(jazz.folder, jazz.flows))
+
+
+def run(jazz: Jazz, *args: str, code: int = 0) -> Any:
+    return jazz(*args, code=code, JAZZ_EMBEDDER=EMBEDDER, JAZZ_LEARNED=str(jazz.folder / "learned.yaml"), COLUMNS="200")
+
+
+@pytest.mark.spec("007.5")
+def test_learn_try_promote_sync_and_roll_back(jazz: Jazz, log: Path) -> None:
+    file = jazz.folder / "learned.yaml"
+    dry = run(jazz, "learn", str(log), "--dry-run")
+    assert "nothing was written (dry run)" in dry.stdout
+    assert not file.exists()
+    learned = run(jazz, "learn", str(log))
+    assert "examples learned for" in learned.stdout
+    assert "right first" in learned.stdout
+    overlay = load_overlay(file)
+    assert (overlay.live, overlay.shadow) == (0, 1)
+    run(jazz, "sync", code=0)
+    trial = orjson.loads(run(jazz, "learn", str(log), "--shadow", "--json").stdout)
+    assert (trial["version"], trial["live"], trial["requests"]) == (1, 0, 9)
+    assert "would have changed" in run(jazz, "learn", str(log), "--shadow").stdout
+    assert "Made version 1" in run(jazz, "learn", "--promote").stdout
+    synced = orjson.loads(run(jazz, "sync", "--json").stdout)
+    assert set(synced["updated"]) == set(load_overlay(file).versions[0].examples)
+    assert orjson.loads(run(jazz, "learn", "--roll-back", "--json").stdout) == {"live": 0, "shadow": 0}
+    assert run(jazz, "select", "refund my order").stdout
+    assert orjson.loads(run(jazz, "sync", "--json").stdout)["updated"] == synced["updated"]
+
+
+def test_what_is_learned_already_is_said_to_be(jazz: Jazz, log: Path) -> None:
+    run(jazz, "learn", str(log))
+    run(jazz, "learn", "--promote")
+    again = run(jazz, "learn", str(log), "--json")
+    document = orjson.loads(again.stdout)
+    assert document["version"] is None
+    assert document["nothing"]
+    assert "nothing was learned: " in run(jazz, "learn", str(log)).stdout
+
+
+def test_labelled_requests_are_a_gate(jazz: Jazz, log: Path) -> None:
+    cases = jazz.folder / "cases.yaml"
+    cases.write_text(yaml.safe_dump([{"request": text, "expect": ["track_order"]} for text in SAID["refund_order"]]))
+    document = orjson.loads(run(jazz, "learn", str(log), "--cases", str(cases), "--json").stdout)
+    assert {each["flow"] for each in document["added"]} <= {"track_order"}, "none of the labelled ones is learned"
+
+
+def test_what_users_wrote_does_not_act_on_the_terminal(jazz: Jazz) -> None:
+    log = asyncio.run(kept(jazz.folder, jazz.flows, hostile=True))
+    for args in (["learn", str(log)], ["learn", str(log), "--shadow"], ["drift", str(log)]):
+        shown = run(jazz, *args)
+        assert "\x1b" not in shown.output
+        if args == ["learn", str(log)]:
+            assert "[bold]reimburse[/]" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        pytest.param(["learn"], "name the log to learn from", id="no log"),
+        pytest.param(["learn", "nowhere.db"], "it is not there", id="a log that is not there"),
+        pytest.param(["learn", "--promote"], "learned.yaml", id="nothing to promote"),
+        pytest.param(["learn", "--promote", "--roll-back"], "pass one of", id="two at once"),
+        pytest.param(["drift", "nowhere.db"], "it is not there", id="drift of nothing"),
+    ],
+)
+def test_misuse_is_told_in_one_line(jazz: Jazz, args: list[str], said: str) -> None:
+    result = run(jazz, *args, code=2)
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_of_an_agent_without_entries_nothing_is_learned(jazz: Jazz, log: Path) -> None:
+    assert "the log has no corrections" in run(jazz, "learn", str(log), "--agent", AGENT).stdout
+    assert "no entries for this agent" in run(jazz, "drift", str(log), "--agent", AGENT, code=2).stderr
+
+
+@pytest.mark.spec("007.6")
+def test_drift_shows_windows_flows_and_what_cannot_be_told(jazz: Jazz, log: Path) -> None:
+    shown = run(jazz, "drift", str(log), "--days", "2", "--fail-on-alarm")
+    assert "nothing to look at" in shown.stdout
+    assert "right, as people said" in shown.stdout
+    assert "nothing from the 2 days before" in shown.stderr
+    document = orjson.loads(run(jazz, "drift", str(log), "--json").stdout)
+    assert document["now"]["requests"] == 9
+    assert document["before"]["requests"] == 0
+    assert document["alarms"] == []
