@@ -13,10 +13,10 @@ from jazz_select.cli.session import look_here, require_folder
 from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import emit, printable, stderr, stdout, styled, waiting
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.checking import check
-from jazz_select.evaluation.findings import KINDS, Evidence, Finding, Findings, Severity
+from jazz_select.evaluation.checks.checking import check
+from jazz_select.evaluation.checks.findings import KINDS, Evidence, Finding, Findings, Severity
+from jazz_select.evaluation.checks.sarif import sarif
 from jazz_select.evaluation.rules import FILE, known_only, rules, texts
-from jazz_select.evaluation.sarif import sarif
 
 if TYPE_CHECKING:
     from jazz_select.settings import Settings

@@ -14,11 +14,11 @@ from rich.text import Text
 
 from jazz_select.cli.terminal import emit, hint, mark, stdout, styled, waiting
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.asking import read_requests
-from jazz_select.evaluation.comparison import Difference, diff
-from jazz_select.evaluation.difference import ChangeKind, Effect, RouteChange, Totals
-from jazz_select.evaluation.gates import Gates
-from jazz_select.evaluation.markdown_comment import comment
+from jazz_select.evaluation.changes.asking import read_requests
+from jazz_select.evaluation.changes.comparison import Difference, diff
+from jazz_select.evaluation.changes.difference import ChangeKind, Effect, RouteChange, Totals
+from jazz_select.evaluation.changes.gates import Gates
+from jazz_select.evaluation.changes.markdown_comment import comment
 from jazz_select.evaluation.route import Policy
 
 if TYPE_CHECKING:

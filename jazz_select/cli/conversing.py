@@ -19,17 +19,17 @@ from jazz_select.cli.session import catalogue, look_here
 from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import emit, hint, mark, progress, stdout, styled
 from jazz_select.errors import ConfigError, ToolError
-from jazz_select.evaluation.conversations import ConversationCase, load_conversations
 from jazz_select.evaluation.index import AGENT, CACHE, indexed
-from jazz_select.evaluation.playing import play_all
+from jazz_select.evaluation.talks.conversations import ConversationCase, load_conversations
+from jazz_select.evaluation.talks.playing import play_all
 from jazz_select.routing.tools.loading import load_policy, load_tools
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error
 
 if TYPE_CHECKING:
-    from jazz_select.evaluation.played import ConversationReport, ConversationResult, Outcome, TurnPlayed
-    from jazz_select.evaluation.playing import MakeAgent
+    from jazz_select.evaluation.talks.played import ConversationReport, ConversationResult, Outcome, TurnPlayed
+    from jazz_select.evaluation.talks.playing import MakeAgent
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.ports import ChatModel
     from jazz_select.settings import Settings
@@ -178,10 +178,9 @@ def _show(report: "ConversationReport", settings: "Settings", *, shown: bool) ->
         grid.add_row(mark(console, good=result.outcome != "failed"), title)
         if result.xfail:
             grid.add_row("", styled(f"{result.outcome}: {result.xfail}", _STYLES[result.outcome]))
-        if shown or result.outcome == "failed":
-            grid.add_row("", styled(f"{result.file} --only {result.id}", "dim"))
         console.print(grid)
         if shown or result.outcome == "failed":
+            console.print(styled(f"  {result.file} --only {result.id}", "dim"), soft_wrap=True)
             console.print(_turns(console, result))
     checks = sum(1 for result in report.results for _ in result.all_checks)
     turns = sum(len(result.turns) for result in report.results)

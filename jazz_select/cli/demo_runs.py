@@ -16,8 +16,8 @@ from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import mark, styled
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, read_entries
-from jazz_select.evaluation.conversations import TurnCase
-from jazz_select.evaluation.playing import Script
+from jazz_select.evaluation.talks.conversations import TurnCase
+from jazz_select.evaluation.talks.playing import Script
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.run_context import chain_of

@@ -102,7 +102,7 @@ def _params(metafunc: pytest.Metafunc, file: str, source: _Source) -> list[Any]:
     """
     from jazz_select.errors import JazzSelectError
     from jazz_select.evaluation.cases import load_cases
-    from jazz_select.evaluation.conversations import slug
+    from jazz_select.evaluation.talks.conversations import slug
 
     beside = metafunc.definition.path.parent
     try:

@@ -23,11 +23,11 @@ from jazz_select.evaluation import (
     questions,
     snapshot,
 )
-from jazz_select.evaluation.asking import key_of
-from jazz_select.evaluation.difference import ChangeKind, confidence_class
+from jazz_select.evaluation.changes.asking import key_of
+from jazz_select.evaluation.changes.difference import ChangeKind, confidence_class
+from jazz_select.evaluation.changes.snapshots import told_by
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Asked
-from jazz_select.evaluation.snapshots import told_by
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
 BASE = {

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import Asked, Case, Overlay, compared, indexed, learn, routes, taught
-from jazz_select.evaluation.corrections import is_kept_apart
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.learning import KEPT_APART
+from jazz_select.evaluation.lessons.corrections import is_kept_apart
+from jazz_select.evaluation.lessons.learning import KEPT_APART
 from jazz_select.outcomes import Logged
 from jazz_select.testing import HashEmbedder
 from tests.unit.evaluation.conftest import WORDS, Entry

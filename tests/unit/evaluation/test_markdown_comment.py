@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazz_select.evaluation import Difference, Gates, Question, Route, Snapshot, Source, comment
-from jazz_select.evaluation.markdown_comment import MARKER
+from jazz_select.evaluation.changes.markdown_comment import MARKER
 from jazz_select.evaluation.route import Asked
 
 FLOWS = {name: {"name": name, "description": name} for name in ("a", "b")}

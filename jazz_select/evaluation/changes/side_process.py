@@ -1,0 +1,196 @@
+"""One side of a comparison, in a process of its own: it loads its flows, says what they are, and routes requests.
+
+Python catalogues are imported under their own names, so two versions of one cannot live in one process. This program
+reads a job from stdin, answers with what the flows say, reads which requests are wanted, and answers with their routes.
+A frame is eight bytes of length and so many bytes: pickled on the way in, JSON on the way out.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import pickle
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from jazz_select.errors import FlowLoadError, JazzSelectError
+from jazz_select.evaluation.changes.snapshots import catalogue_digest, prompt_tokens, route_to_dict, routed, told_by
+from jazz_select.evaluation.index import AGENT, indexed
+from jazz_select.evaluation.route import Asked, Policy
+from jazz_select.flow.base import Flow, FlowRegistry
+from jazz_select.flow.imports import NOT_THERE
+from jazz_select.flow.loading import load_flows
+from jazz_select.memory.procedural import ProceduralMemory
+from jazz_select.text import describe_error
+
+_LENGTH = 8
+_PASSED_OVER = frozenset({"__pycache__", ".git", ".jazz"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a side is made of.
+
+    Attributes:
+        root: The folder that is to be the working directory.
+        flows: What to load, seen from there; a name where it is a package.
+        apart: Whether every flow has to come from below `root`.
+        index: The folder of a deployed index instead, whose flows are taken as they lie there.
+        agent_id: Whose flows of it.
+        policy: How the deployment selects.
+        embedder: As for `ProceduralMemory.open`.
+        language: Likewise.
+        cache: Where indexes are kept; None for nowhere.
+    """
+
+    root: Path = Path()
+    flows: str = ""
+    apart: bool = False
+    index: Path | None = None
+    agent_id: str = AGENT
+    policy: Policy
+    embedder: str = "auto"
+    language: str = "english"
+    cache: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which routes are wanted.
+
+    Attributes:
+        asked: The requests.
+        counted: Those for which the tokens of a prompt are wanted too.
+    """
+
+    asked: tuple[Asked, ...]
+    counted: tuple[Asked, ...] = ()
+
+
+def sources_digest(root: Path, flows: str) -> str:
+    """Of the code that guards may be made of: all files of the flows, and the modules that came from `root`."""
+    place = root / flows
+    files = {each for each in place.rglob("*") if each.is_file()} if place.is_dir() else {place}
+    own = root.resolve()
+    for module in tuple(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and Path(file).resolve().is_relative_to(own):
+            files.add(Path(file).resolve())
+    digest = hashlib.sha256()
+    seen = {each.resolve() for each in files}
+    for file in sorted(seen):
+        if file.is_relative_to(own) and file.is_file() and not _PASSED_OVER & set(file.relative_to(own).parts):
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            digest.update(f"{file.relative_to(own).as_posix()} {content}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def read_frame(stream: BinaryIO) -> bytes:
+    """The next frame; empty at the end."""
+    length = int.from_bytes(stream.read(_LENGTH), "big")
+    return stream.read(length)
+
+
+def frame(content: bytes) -> bytes:
+    """Bytes with their length before them."""
+    return len(content).to_bytes(_LENGTH, "big") + content
+
+
+def main() -> None:
+    """Do one job; what its flows print goes to stderr."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    questions = sys.stdin.buffer
+    job: Job = pickle.loads(read_frame(questions))  # noqa: S301 - from the process that started this one
+    os.chdir(job.root)
+    sys.path.insert(0, str(job.root))
+
+    def answer(told: Mapping[str, Any]) -> None:
+        answers.write(frame(json.dumps(told).encode()))
+        answers.flush()
+
+    def next_wanted() -> Wanted | None:
+        content = read_frame(questions)
+        return pickle.loads(content) if content else None  # noqa: S301 - likewise
+
+    try:
+        if job.index is not None:
+            asyncio.run(_deployed(job, job.index, answer, next_wanted))
+        else:
+            asyncio.run(_as_written(job, answer, next_wanted))
+    except JazzSelectError as error:
+        answer({"error": str(error), "kind": type(error).__name__})
+
+
+async def _as_written(job: Job, answer: Any, next_wanted: Any) -> None:
+    registry = FlowRegistry()
+    try:
+        load_flows(job.flows, registry)
+    except FlowLoadError as error:
+        if (job.root / job.flows).exists() or (_is_name(job.flows) and error.problem != NOT_THERE):
+            raise
+    _check_homes(job, registry)
+    digest = catalogue_digest(registry, sources_digest(job.root, job.flows))
+    answer({"flows": told_by(registry), "digest": digest})
+    wanted: Wanted | None = next_wanted()
+    if wanted is None:
+        return
+    if not registry:
+        answer({"routes": {}, "tokens": {}})
+        return
+    async with indexed(registry, embedder=job.embedder, language=job.language, cache=job.cache) as memory:
+        answer(await _routes(job, registry, memory, AGENT, wanted))
+
+
+def _is_name(flows: str) -> bool:
+    return all(part.isidentifier() for part in flows.split("."))
+
+
+def _check_homes(job: Job, registry: FlowRegistry) -> None:
+    """A package that is installed elsewhere would be the same for every version, and nothing would seem to change.
+
+    Raises:
+        FlowLoadError: A flow comes from outside the folder.
+    """
+    for flow in registry.values():
+        file = flow.origin.file
+        if job.apart and file and not Path(file).resolve().is_relative_to(job.root.resolve()):
+            problem = f"it was imported from {file}, which is not of this version; name the folder (--flows src/…)"
+            raise FlowLoadError(job.flows, problem)
+
+
+async def _deployed(job: Job, index: Path, answer: Any, next_wanted: Any) -> None:
+    async with await ProceduralMemory.open(index, embedder=job.embedder, language=job.language) as memory:
+        registry = FlowRegistry(min_examples=0)
+        for told in await memory.list_flows(job.agent_id):
+            Flow(
+                name=told["flow_name"],
+                description=told["description"],
+                condition=told["condition"],
+                desired_effects=told["desired_effects"],
+                priority=tuple(told["priority"]),
+                registry=registry,
+            )
+        known = {"name", "description", "condition", "desired_effects", "priority"}
+        flows = {name: {each: fields[each] for each in known} for name, fields in told_by(registry).items()}
+        answer({"flows": flows, "digest": ""})
+        wanted: Wanted | None = next_wanted()
+        if wanted is not None:
+            answer(await _routes(job, registry, memory, job.agent_id, wanted))
+
+
+async def _routes(
+    job: Job, registry: FlowRegistry, memory: ProceduralMemory, agent_id: str, wanted: Wanted
+) -> dict[str, Any]:
+    found = await routed(registry, memory, agent_id, wanted.asked, job.policy)
+    tokens = await prompt_tokens(registry, wanted.counted, found)
+    return {"routes": {key: route_to_dict(route) for key, route in found.items()}, "tokens": tokens}
+
+
+def crash_message(code: int | None, said: str) -> str:
+    """What to say of a process that ended without an answer."""
+    last = [line for line in said.strip().splitlines() if line.strip()][-1:] or [f"exit code {code}"]
+    return describe_error(RuntimeError(last[0])).removeprefix("RuntimeError: ")

@@ -1,0 +1,175 @@
+"""The two sides of a comparison: what was named, where its files are, and how it is told from others."""
+
+import hashlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation.changes.git_tree import (
+    Commit,
+    commit_of,
+    is_commit,
+    object_at,
+    paths_at,
+    repository_of,
+    uncommitted,
+    write_files,
+)
+from jazz_select.flow.data import SUFFIXES
+
+INDEX = "index:"
+"""What stands before the folder of a deployed index."""
+_MOST_READ = 64 << 20
+"""Bytes of a working tree's flows that are read to know it again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One side, as it was named.
+
+    Attributes:
+        label: Which it is, in words.
+        root: The folder that it is seen from: a working tree's, or the top of what a commit holds.
+        flows: The flows, seen from there; a name where they are a package.
+        commit: The commit it is, if it is one.
+        below: The folder within a commit that `flows` is seen from, as git writes it.
+        index: The deployed index that it is, if it is one.
+        source: What it is known by, where that says all that it is made of; else empty.
+    """
+
+    label: str
+    root: Path
+    flows: str = ""
+    commit: Commit | None = None
+    below: str = ""
+    index: Path | None = None
+    source: str = ""
+
+    @asynccontextmanager
+    async def files(self) -> AsyncGenerator[Path]:
+        """The folder that its flows are seen from; a commit's is made for as long as the block runs."""
+        if self.commit is None:
+            yield self.root
+            return
+        with TemporaryDirectory(prefix="jazz-diff-", ignore_cleanup_errors=True) as made:
+            path = _joined(self.below, self.flows)
+            await write_files(self.commit, path if _is_data(self.commit, path) else "", Path(made))
+            folder = Path(made) / self.below
+            folder.mkdir(parents=True, exist_ok=True)
+            yield folder
+
+
+def side_of(spec: str, *, flows: str, here: Path) -> Side:
+    """What was named: `index:FOLDER`, a commit, `COMMIT:FLOWS`, a folder or a file.
+
+    A name that is both is a commit; `./` before it makes it a folder.
+
+    Args:
+        spec: The name.
+        flows: Where the flows are, seen from the folder that is compared; `here`, for a commit.
+        here: The working directory.
+
+    Raises:
+        ConfigError: There is nothing of that name.
+    """
+    if not spec.strip():
+        msg = "a side of the comparison is empty; name a commit, a folder, a file or index:FOLDER"
+        raise ConfigError(msg)
+    if spec.startswith(INDEX):
+        return _index_side(spec, here)
+    path = (here / Path(spec).expanduser()).absolute()
+    plainly_path = spec in {".", ".."} or spec.startswith(("./", "../", "~", "/")) or Path(spec).is_absolute()
+    if path.exists() and (plainly_path or not is_commit(spec, here)):
+        return _folder_side(spec, path, flows=flows)
+    if plainly_path:
+        msg = f"there is no folder or file {spec!r:.200}"
+        raise ConfigError(msg)
+    name, colon, own = spec.partition(":")
+    commit = commit_of(name if colon else spec, here)
+    return _commit_side(commit, own if colon else flows, here=here, from_top=bool(colon))
+
+
+def _index_side(spec: str, here: Path) -> Side:
+    folder = (here / Path(spec.removeprefix(INDEX)).expanduser()).absolute()
+    if not folder.is_dir():
+        msg = f"there is no index {str(folder)!r:.200}: jazz-select sync makes one"
+        raise ConfigError(msg)
+    return Side(label=f"the index {spec.removeprefix(INDEX)}", root=here, index=folder)
+
+
+def _folder_side(spec: str, path: Path, *, flows: str) -> Side:
+    if path.is_file() or not (path / flows).exists():
+        is_package = path.is_dir() and all(part.isidentifier() for part in flows.split(".")) and "." in flows
+        if not is_package and (path.is_file() or (spec != "." and _holds_flows(path))):
+            return _plain(spec, path.parent, path.name)
+    return _plain(spec, path, flows)
+
+
+def _plain(spec: str, root: Path, flows: str) -> Side:
+    place = root / flows
+    label = "the working tree" if spec == "." else spec
+    repository = repository_of(root)
+    changed = uncommitted(repository, place) if repository is not None and place.exists() else 0
+    if changed:
+        label += f", {changed} file{'s' if changed > 1 else ''} of it not committed"
+    return Side(label=label, root=root, flows=flows, source=_content(place))
+
+
+def _commit_side(commit: Commit, flows: str, *, here: Path, from_top: bool) -> Side:
+    top = commit.root.resolve()
+    if from_top:
+        below, own = "", flows.strip("/")
+    else:
+        place = Path(flows).expanduser()
+        inside = here.resolve().is_relative_to(top)
+        if place.is_absolute():
+            if not place.resolve().is_relative_to(top):
+                msg = f"the flows {flows} lie outside the repository {top}, so no commit holds them"
+                raise ConfigError(msg)
+            below, own = "", place.resolve().relative_to(top).as_posix()
+        else:
+            below, own = here.resolve().relative_to(top).as_posix() if inside else "", flows
+            below = "" if below == "." else below
+    if ".." in Path(own).parts:
+        own, below = (here.resolve() / own).resolve().relative_to(top).as_posix(), ""
+    path = _joined(below, own)
+    data = _is_data(commit, path)
+    tree = object_at(commit, path if data else "")
+    source = f"git {tree} {below} {own}" if tree else ""
+    return Side(label=commit.label, root=commit.root, flows=own, commit=commit, below=below, source=source)
+
+
+def _is_data(commit: Commit, path: str) -> bool:
+    """Whether what lies there is flows as data alone: then nothing else of the commit can count."""
+    files = paths_at(commit, path)
+    return bool(files) and not any(each.endswith((".py", ".pyi", ".so", ".pyd")) for each in files)
+
+
+def _joined(below: str, flows: str) -> str:
+    joined = Path(below, flows).as_posix()
+    return "" if joined == "." else joined
+
+
+def _holds_flows(folder: Path) -> bool:
+    suffixes = {".py", *SUFFIXES}
+    return any(each.suffix.lower() in suffixes for each in folder.iterdir())
+
+
+def _content(place: Path) -> str:
+    """What the flows of a folder are known by, where they are data alone; code may be made of anything else besides."""
+    if place.is_file():
+        files = [place]
+    elif place.is_dir():
+        files = sorted(each for each in place.rglob("*") if each.is_file())
+    else:
+        return ""
+    if any(each.suffix.lower() == ".py" for each in files) or sum(each.stat().st_size for each in files) > _MOST_READ:
+        return ""
+    digest = hashlib.sha256()
+    for file in files:
+        name = file.relative_to(place).as_posix() if place.is_dir() else file.name
+        digest.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode(errors="surrogateescape"))
+    return f"files {digest.hexdigest()}"

@@ -1,0 +1,193 @@
+"""One version of a catalogue as data: what its flows say, and where it leads the requests that it was asked."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from jazz_select.evaluation.changes.asking import Question, key_of
+from jazz_select.evaluation.index import AGENT, indexed
+from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, routes
+from jazz_select.flow.base import BaseFlow
+from jazz_select.json_values import plain
+from jazz_select.memory.procedural import ProceduralMemory
+from jazz_select.ports import Embedder
+from jazz_select.selector.select import FlowSelector
+from jazz_select.text import estimate_tokens
+from jazz_select.values import Candidate, Message, RecallResult, Reply
+
+_GUARD = "guarded"
+"""The field that says whether a flow asks `available`; code is no data, so that is all that can be said of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One version of a catalogue.
+
+    Attributes:
+        label: Which version, in words.
+        flows: What each flow says, by its name: field to value.
+        routes: Where each request leads, by `Question.key`.
+        tokens: About how many tokens the prompt of a model would take, of those requests for which that was found out;
+            0 where no model is asked.
+        notes: What there is to know of how it was made.
+    """
+
+    label: str
+    flows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    routes: Mapping[str, Route] = field(default_factory=dict[str, Route])
+    tokens: Mapping[str, int] = field(default_factory=dict[str, int])
+    notes: tuple[str, ...] = ()
+
+
+def told_by(registry: Mapping[str, BaseFlow]) -> dict[str, dict[str, Any]]:
+    """What each flow says, by its name, as plain JSON types."""
+    told: dict[str, dict[str, Any]] = {}
+    for flow in sorted(registry.values(), key=lambda each: each.name):
+        own = flow.outline()
+        parts = [f"{part.name}: {part.when}" if part.when else part.name for part in own.parts]
+        fields = flow.fields() | {"parts": parts, _GUARD: flow.has_guard}
+        told[flow.name] = {name: plain(value) for name, value in fields.items()}
+    return told
+
+
+def catalogue_digest(registry: Mapping[str, BaseFlow], sources: str = "") -> str:
+    """Of all that decides where requests lead: what flows say and, where any has a guard, the code in `sources`."""
+    lines = sorted(f"{flow.id} {flow.compute_checksum()} {list(flow.aliases)!r}" for flow in registry.values())
+    if any(flow.has_guard for flow in registry.values()):
+        lines.append(f"guards {sources}")
+    return hashlib.sha256("\n".join(lines).encode(errors="surrogatepass")).hexdigest()
+
+
+async def snapshot(  # noqa: PLR0913 - options with a name
+    registry: Mapping[str, BaseFlow],
+    asked: Sequence[Question],
+    *,
+    label: str = "",
+    policy: Policy | None = None,
+    embedder: str | Embedder = "auto",
+    language: str = "english",
+    cache: Path | None = None,
+) -> Snapshot:
+    """A catalogue in this process, as data.
+
+    Args:
+        registry: The flows.
+        asked: The requests, as `questions` makes them: both versions have to be asked the same.
+        label: Which version it is, in words.
+        policy: How the deployment selects.
+        embedder: As for `ProceduralMemory.open`.
+        language: Likewise.
+        cache: A folder where the index is kept for the next time.
+
+    Raises:
+        EmbeddingError: The embedder failed.
+        ConfigError: There is no such embedder or language.
+    """
+    wanted = [each.asked for each in asked]
+    found: dict[str, Route] = {}
+    if registry and wanted:
+        async with indexed(registry, embedder=embedder, language=language, cache=cache) as memory:
+            found = await routed(registry, memory, AGENT, wanted, policy)
+    return Snapshot(label=label, flows=told_by(registry), routes=found)
+
+
+async def routed(
+    registry: Mapping[str, BaseFlow],
+    memory: ProceduralMemory,
+    agent_id: str,
+    asked: Sequence[Asked],
+    policy: Policy | None,
+) -> dict[str, Route]:
+    """The route of each request, by its key."""
+    found = await routes(registry, memory, agent_id, asked, policy)
+    return {key_of(each): route for each, route in zip(asked, found, strict=True)}
+
+
+async def prompt_tokens(
+    registry: Mapping[str, BaseFlow], asked: Sequence[Asked], found: Mapping[str, Route]
+) -> dict[str, int]:
+    """About how many tokens the prompt for each of these requests takes, by its key; 0 where no model is asked.
+
+    The prompts are those of a `FlowSelector` with a model that counts them and chooses nothing.
+    """
+    counter = _Counter()
+    selector = FlowSelector(counter, registry, on_empty="none", max_reasks=0, timeout_s=None)
+    by_name = {flow.name: flow for flow in registry.values()}
+    counted: dict[str, int] = {}
+    for each in asked:
+        route, key = found[key_of(each)], key_of(each)
+        counted[key] = 0
+        offered = [by_name[name] for name in route.candidates if name in by_name]
+        if route.outcome is not Outcome.ASKED or not offered:
+            continue
+        counter.tokens = 0
+        # With a size of its own, as recall gives one: then a single candidate is shown to the model as well.
+        shown = RecallResult((_candidate(flow).as_metadata() for flow in offered), sized="as the route has it")
+        await selector.select(each.request, shown, each.episodes, context=each.context)
+        counted[key] = counter.tokens
+    return counted
+
+
+def _candidate(flow: BaseFlow) -> Candidate:
+    own = flow.outline()
+    return Candidate(
+        flow_id=flow.id,
+        flow_name=own.name,
+        flow_type=own.type,
+        description=own.description,
+        condition=own.condition,
+        desired_effects=own.desired_effects,
+    )
+
+
+class _Counter:
+    """A model that counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+
+    async def complete(self, messages: Sequence[Message]) -> Reply:
+        self.tokens += sum(estimate_tokens(each.content) for each in messages)
+        return Reply(text="[]")
+
+
+def route_to_dict(route: Route) -> dict[str, Any]:
+    """As plain JSON types."""
+    return asdict(route) | {"outcome": route.outcome.value}
+
+
+def route_from_dict(told: Mapping[str, Any]) -> Route:
+    """From what `route_to_dict` made.
+
+    Raises:
+        TypeError: It did not.
+        ValueError: Likewise.
+        KeyError: Likewise.
+    """
+    return Route(
+        request=str(told["request"]),
+        ranking=tuple(map(str, told["ranking"])),
+        offered=int(told["offered"]),
+        confidences=tuple(None if each is None else float(each) for each in told["confidences"]),
+        in_scope=None if told["in_scope"] is None else float(told["in_scope"]),
+        outcome=Outcome(told["outcome"]),
+        notes=tuple(map(str, told["notes"])),
+        took_s=float(told["took_s"]),
+    )
+
+
+def policy_to_dict(policy: Policy) -> dict[str, Any]:
+    """As plain JSON types."""
+    return asdict(policy)
+
+
+def dumps(value: object) -> bytes:
+    """As one line of JSON, whatever texts are in it."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except (TypeError, ValueError):
+        return orjson.dumps(plain(value), option=orjson.OPT_SORT_KEYS)

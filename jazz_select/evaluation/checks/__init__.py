@@ -1,0 +1,1 @@
+"""What is wrong with a catalogue, and what would mend it."""

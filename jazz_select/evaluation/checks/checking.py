@@ -1,0 +1,184 @@
+"""`check`: everything that is wrong with a catalogue at once, in order of harm."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from jazz_select.errors import ConfigError, FlowError, FlowLoadError, FlowValidationError, JazzSelectError, meant
+from jazz_select.evaluation.cases import Case
+from jazz_select.evaluation.checks.findings import KINDS, Finding, Findings, in_order
+from jazz_select.evaluation.checks.leaks import leaks, read
+from jazz_select.evaluation.checks.nearness import ask, nearness
+from jazz_select.evaluation.checks.places import Places
+from jazz_select.evaluation.checks.structure import of_faults, structure
+from jazz_select.evaluation.checks.wording import wording
+from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.survey import survey
+from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.encoder import Encoder, Lexical
+from jazz_select.ports import Embedder
+from jazz_select.routing.tools.loading import load_tools
+from jazz_select.routing.tools.sources import toolbox_of
+
+if TYPE_CHECKING:
+    from jazz_select.routing.tools.sources import ToolsLike
+    from jazz_select.routing.tools.tool import Tool
+
+BY_MEANING = frozenset({"near-twins", "misplaced-example", "unreachable-flow"})
+"""The kinds for which texts have to be embedded."""
+
+
+def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one after the other
+    source: str | Path | Mapping[str, BaseFlow],
+    *,
+    tools: "ToolsLike | str | Path | None" = None,
+    cases: Iterable[Case | str | Path] = (),
+    embedder: str | Embedder = "auto",
+    language: str = "english",
+    min_examples: int = 5,
+    only: Collection[str] = (),
+    ignore: Iterable[str] = (),
+) -> Findings:
+    """Find all that is wrong with a catalogue; no index is needed, and nothing is written.
+
+    What cannot be loaded is a finding, and the rest is judged all the same.
+
+    Args:
+        source: As for `load_flows`, or a registry.
+        tools: The tools that there are, or what `load_tools` reads them from; where None, flows may name any.
+        cases: Labelled requests, or files of them: they must not stand among the examples.
+        embedder: As for `ProceduralMemory.open`; best the deployment's own.
+        language: Likewise.
+        min_examples: How many different examples a flow needs. With 0, for catalogues of bare tools, nothing is
+            required, and a flow is thin beside what the others have.
+        only: The kinds that are looked for, by code; all of `KINDS` where empty.
+        ignore: What is accepted: a code, or a code with the flows, `near-twins:exchange_item,refund_order`. What is
+            accepted and not there is found as `unused-ignore`.
+
+    Raises:
+        FlowLoadError: There is no such source.
+        ConfigError: A code is not known, or there is no such embedder or language.
+        EmbeddingError: The embedder failed.
+    """
+    began = perf_counter()
+    accepted = [_accepting(each) for each in dict.fromkeys(ignore)]
+    wanted = frozenset(map(_code, only)) or frozenset(KINDS)
+    places = Places()
+    registry, faults = _surveyed(source, min_examples)
+    flows = list(registry.values())
+    if not flows and not faults:
+        raise FlowLoadError(str(source), "there are no flows in it; define one, or point to another place")
+    placed, found = read(cases)
+    found += of_faults(faults, places)
+    box, wrong = _toolbox(tools)
+    found += (*wrong, *structure(flows, box, places))
+    found += wording(flows, min_examples=min_examples, places=places)
+    broken = {fault.flow for fault in faults if isinstance(fault, FlowValidationError)}
+    found += leaks(placed, flows, broken, places)
+    notes = [] if tools is not None else _untold(flows)
+    encoder = Encoder(open_embedder(embedder), Lexical(language)) if wanted & BY_MEANING else None
+    if encoder is not None:
+        asked = ask([flow for flow in flows if _has_definition(flow)], encoder)
+        if asked is None:
+            notes.append("how near flows lie was not looked at: there are too few flows and examples to compare")
+        found += nearness(asked, places) if asked is not None else ()
+    shown, hidden = _sorted_out(in_order(_without_echoes(found)), accepted, wanted)
+    return Findings(
+        found=shown,
+        accepted=hidden,
+        flows=len(flows),
+        cases=len(placed),
+        embedder="" if encoder is None else encoder.embedder.identity,
+        notes=tuple(notes),
+        took_s=perf_counter() - began,
+    )
+
+
+def _surveyed(
+    source: str | Path | Mapping[str, BaseFlow], min_examples: int
+) -> tuple[Mapping[str, BaseFlow], Sequence[FlowError]]:
+    if isinstance(source, str | Path):
+        surveyed = survey(source, min_examples=min_examples)
+        return surveyed.registry, surveyed.faults
+    return source, ()
+
+
+def _toolbox(tools: "ToolsLike | str | Path | None") -> tuple["Mapping[str, Tool] | None", list[Finding]]:
+    """The tools by name; where their source cannot be read, that is a finding, and flows may name any."""
+    if tools is None:
+        return None, []
+    try:
+        return (load_tools(tools) if isinstance(tools, str | Path) else toolbox_of(tools)), []
+    except JazzSelectError as error:
+        remedy = "Mend it; whether the tools that flows name exist was not looked at."
+        return None, [Finding(code="unreadable-file", what=f"The tools cannot be loaded: {error}", remedy=remedy)]
+
+
+def _untold(flows: Sequence[BaseFlow]) -> list[str]:
+    named = sum(bool(flow.tools) for flow in flows)
+    which = "1 flow names" if named == 1 else f"{named} flows name"
+    return [f"whether the tools that {which} exist was not looked at: pass tools=… (--tools)"] if named else []
+
+
+def _has_definition(flow: BaseFlow) -> bool:
+    try:
+        flow.definition()
+    except FlowError:
+        return False
+    return True
+
+
+def _without_echoes(found: Sequence[Finding]) -> list[Finding]:
+    """Each thing once: a flow that did not load for its examples is not thin as well, and so on."""
+    invalid = {(each.flows, each.file, each.line) for each in found if each.code == "invalid-flow"}
+    shared = {frozenset(each.flows) for each in found if each.code == "shared-example"}
+    texts = {one.text for each in found if each.code == "shared-example" for one in each.evidence}
+    return [
+        each
+        for each in found
+        if not (each.code == "thin-examples" and (each.flows, each.file, each.line) in invalid)
+        and not (each.code == "broken-chain" and (each.flows, each.file, each.line) in invalid)
+        and not (
+            each.code == "misplaced-example" and frozenset(each.flows) in shared and each.evidence[0].text in texts
+        )
+    ]
+
+
+def _sorted_out(
+    found: Sequence[Finding], accepted: Sequence[tuple[str, frozenset[str]]], wanted: Collection[str]
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """What is shown, and what was accepted; what was accepted in vain is shown as well."""
+    shown: list[Finding] = []
+    hidden: list[Finding] = []
+    used: set[tuple[str, frozenset[str]]] = set()
+    for each in found:
+        if each.code not in wanted:
+            continue
+        fitting = [one for one in accepted if one[0] == each.code and (not one[1] or one[1] == frozenset(each.flows))]
+        used.update(fitting)
+        (hidden if fitting else shown).append(each)
+    for code, flows in accepted:
+        if (code, flows) not in used and code in wanted and "unused-ignore" in wanted:
+            key = f"{code}:{','.join(sorted(flows))}" if flows else code
+            what = f"{key} is accepted, and there is no such finding."
+            remedy = "Take it out of `ignore`, so that it hides nothing later."
+            shown.append(Finding(code="unused-ignore", flows=tuple(sorted(flows)), what=what, remedy=remedy))
+    return tuple(shown), tuple(hidden)
+
+
+def _accepting(given: str) -> tuple[str, frozenset[str]]:
+    code, colon, flows = given.partition(":")
+    names = frozenset(name.strip() for name in flows.split(",") if name.strip())
+    if colon and not names:
+        msg = f"{given!r:.80} names no flow after the colon; write a code, or a code with flows: near-twins:one,other"
+        raise ConfigError(msg)
+    return _code(code), names
+
+
+def _code(given: str) -> str:
+    code = given.strip()
+    if code not in KINDS:
+        msg = f"there is no kind of finding {meant(code, list(KINDS))}; there are {', '.join(KINDS)}"
+        raise ConfigError(msg)
+    return code

@@ -1,0 +1,263 @@
+"""What only meaning shows: near-twins, examples that lie with another flow, flows that are first for nobody.
+
+Every example is asked as a request while its flow does without it, as a sync does that fits recall (`memory.fit`).
+What counts as near is never a cosine as such, since embedders and catalogues differ in what is usual: each score is
+taken by how far it stands out among all flows for the same request, and each margin by how far it stands out among the
+margins of this very catalogue, in units of its own scatter (median absolute deviation, scaled to a normal one). Where
+examples of one flow have little in common, that scatter is wide, and only the clearest cases are told.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from jazz_select.evaluation.checks.findings import Evidence, Finding
+from jazz_select.evaluation.checks.places import Places
+from jazz_select.evaluation.checks.sameness import folded, words_of
+from jazz_select.evaluation.checks.wording import related
+from jazz_select.flow.base import BaseFlow
+from jazz_select.memory.encoder import Encoder, printable, prototype
+from jazz_select.memory.fit.leave_one_out import LeaveOneOut
+from jazz_select.ports import Vectors
+from jazz_select.text import beginning
+
+MOST_ASKED = 5_000
+"""Examples that are asked; of a larger catalogue, the first ones of every flow."""
+_WORDS = 0.3
+"""What the words count beside the meaning, both in units of how they scatter among flows."""
+_FEWEST_FLOWS, _FEWEST_ASKED = 6, 20
+"""Below these nothing is usual in a catalogue."""
+_FAR = 3.0
+"""How many scatters beyond the median margin an example has to lie with another flow."""
+_FEWEST_WORDS = 4
+"""Of an example that says enough to tell where it belongs."""
+_BEHIND, _LEAST_BEHIND = 0.06, 3
+"""The share of flows that have to come before its own, and how many at least: a neighbour before it is no mistake."""
+_TWIN, _MOST_TWIN, _WRONG_SIDE = 3.0, 0.15, 0.25
+"""Scatters by which two flows are told apart worse than others from their nearest, the most that this may be, and the
+share of the examples of each that lie on the wrong side."""
+_ALIKE = 4.0
+"""Scatters by which two flows say more alike than others and their nearest."""
+_ALIKE_TOLD = 1.0
+_BY_CHANCE = 0.05
+"""How many flows of the whole catalogue may be first for no example of theirs by chance."""
+_SHOWN = 80
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Every example asked of every flow."""
+
+    flows: Sequence[BaseFlow]
+    whose: npt.NDArray[np.int_]
+    """The flow of each example, by place."""
+    numbers: Sequence[int]
+    """Its number there."""
+    cosines: Floats
+    """Of each example with each flow, with its own as if it did not have it; shape (examples, flows)."""
+    scores: Floats
+    """How far each flow stands out for each example, meaning and words together; same shape."""
+    prototypes: Vectors
+    related: npt.NDArray[np.bool_]
+    """Which flows are parts of which; shape (flows, flows)."""
+
+    def evidence(self, example: int, other: int) -> Evidence:
+        """What this example says of another flow."""
+        own = int(self.whose[example])
+        return Evidence(
+            text=self.flows[own].examples[self.numbers[example]],
+            flow=self.flows[own].name,
+            other=self.flows[other].name,
+            cosine=float(self.cosines[example, other]),
+            own_cosine=float(self.cosines[example, own]),
+        )
+
+
+def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Asked | None:
+    """Ask the examples; None where there are too few to tell what is usual.
+
+    Raises:
+        EmbeddingError: The embedder failed.
+    """
+    judged = [flow for flow in flows if flow.examples]
+    if len(judged) < _FEWEST_FLOWS or sum(len(flow.examples) > 1 for flow in judged) < _FEWEST_FLOWS:
+        return None
+    cards = [flow.card() for flow in judged]
+    rows = encoder.rows(cards)
+    own = {card.id: encoder.of_stage(0, rows[card.id]) for card in cards}
+    catalogue = LeaveOneOut(cards, own, encoder.lexical)
+    heard = list(catalogue.ask_examples([None] * 5, MOST_ASKED))
+    if len(heard) < _FEWEST_ASKED:
+        return None
+    dense = np.stack([each.dense for each in heard])
+    words = np.stack([each.bm25 for each in heard])
+    links = np.zeros((len(judged), len(judged)), dtype=bool)
+    whole = [number for number, flow in enumerate(judged) if flow.composite]
+    for number in whole:
+        for other, flow in enumerate(judged):
+            links[number, other] = links[other, number] = links[number, other] or related(judged[number], flow)
+    seen: dict[int, int] = {}
+    numbers: list[int] = []
+    for each in heard:
+        numbers.append(seen.get(each.flow, 0))
+        seen[each.flow] = numbers[-1] + 1
+    return Asked(
+        flows=judged,
+        whose=np.array([each.flow for each in heard]),
+        numbers=numbers,
+        cosines=dense,
+        scores=(_standing_out(dense) + np.float32(_WORDS) * _standing_out(words)).astype(np.float32),
+        prototypes=np.stack([prototype(card, own[card.id]) for card in cards]),
+        related=links,
+    )
+
+
+def nearness(asked: Asked, places: Places) -> Iterator[Finding]:
+    """What lies where it should not."""
+    twins = list(_twins(asked))
+    for one, other in twins:
+        yield _of_twins(asked, one, other, places)
+    paired = {flow for pair in twins for flow in pair}
+    yield from _unreachable(asked, paired, places)
+    yield from _misplaced(asked, {frozenset(pair) for pair in twins}, places)
+
+
+def _standing_out(scores: Floats) -> Floats:
+    spread = scores.std(axis=1, keepdims=True)
+    return ((scores - scores.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)).astype(np.float32)
+
+
+def _scatter(values: npt.NDArray[np.floating]) -> tuple[float, float]:
+    """Median, and what a standard deviation would be were it normal: 1.4826 median absolute deviations."""
+    middle = float(np.median(values))
+    return middle, max(1.4826 * float(np.median(np.abs(values - middle))), 1e-6)
+
+
+def _misplaced(asked: Asked, twins: set[frozenset[int]], places: Places) -> Iterator[Finding]:
+    rows = np.arange(len(asked.whose))
+    own = asked.scores[rows, asked.whose]
+    others = np.where(asked.related[asked.whose], -np.inf, asked.scores)
+    others[rows, asked.whose] = -np.inf
+    margins = others.max(axis=1) - own
+    middle, scatter = _scatter(margins)
+    behind = (others > own[:, None]).sum(axis=1) + 1
+    least = max(_LEAST_BEHIND, _BEHIND * len(asked.flows))
+    far = (margins > max(middle + _FAR * scatter, 0)) & (behind >= least)
+    for example in map(int, np.flatnonzero(far)):
+        mine, best = int(asked.whose[example]), int(others[example].argmax())
+        flow, other, number = asked.flows[mine], asked.flows[best], asked.numbers[example]
+        if frozenset((mine, best)) in twins or len(words_of(flow.examples[number])) < _FEWEST_WORDS:
+            continue
+        place = places.of(flow, "examples", number)
+        yield Finding(
+            code="misplaced-example",
+            flows=(flow.name, other.name),
+            file=place.file,
+            line=place.line,
+            what=f"“{beginning(flow.examples[number], _SHOWN)}” is an example of {flow.name}, which comes in place "
+            f"{int(behind[example])} for it without the example; {other.name} is first.",
+            remedy=f"Move it to {other.name}, or have it say what makes it one of {flow.name}.",
+            evidence=(asked.evidence(example, best),),
+        )
+
+
+def _unreachable(asked: Asked, paired: set[int], places: Places) -> Iterator[Finding]:
+    """First for none, where that is no chance: others of the catalogue are, as often as a share of their examples."""
+    others = np.where(asked.related[asked.whose], -np.inf, asked.scores)
+    first = others.argmax(axis=1) == asked.whose
+    share = float(first.mean())
+    for number, flow in enumerate(asked.flows):
+        mine = np.flatnonzero(asked.whose == number)
+        chance = len(asked.flows) * (1 - share) ** len(mine)
+        if not len(mine) or first[mine].any() or number in paired or chance > _BY_CHANCE:
+            continue
+        before = np.bincount(others[mine].argmax(axis=1), minlength=len(asked.flows))
+        best = int(before.argmax())
+        place = places.of(flow, "examples")
+        yield Finding(
+            code="unreachable-flow",
+            flows=(flow.name,),
+            file=place.file,
+            line=place.line,
+            what=f"{flow.name} is first for none of its {len(mine)} examples, each asked without itself; "
+            f"{asked.flows[best].name} comes before it most often.",
+            remedy="Give it examples that only it answers, or make it part of the other flow.",
+            evidence=tuple(asked.evidence(int(each), int(others[each].argmax())) for each in mine[:3]),
+        )
+
+
+def _twins(asked: Asked) -> Iterator[tuple[int, int]]:
+    """Pairs that their own examples hardly tell apart, and pairs that say the same in so many words."""
+    count = len(asked.flows)
+    told, wrong, sizes = _told_apart(asked)
+    alike = asked.prototypes @ asked.prototypes.T
+    apart = ~(np.eye(count, dtype=bool) | asked.related | (sizes < 2)[:, None] | (sizes < 2)[None, :])  # noqa: PLR2004
+    judged = apart.any(axis=1)
+    if not judged.any():
+        return
+    middle, scatter = _scatter(np.where(apart, told, np.inf)[judged].min(axis=1))
+    usual, spread = _scatter(np.where(apart, alike, -np.inf)[judged].max(axis=1))
+    found = apart & (told < min(middle - _TWIN * scatter, _MOST_TWIN)) & (wrong >= _WRONG_SIDE)
+    found |= apart & (alike > usual + _ALIKE * spread) & (told < middle + _ALIKE_TOLD * scatter)
+    for one, other in combinations(range(count), 2):
+        if found[one, other]:
+            yield one, other
+
+
+def _told_apart(asked: Asked) -> tuple[Floats, Floats, Floats]:
+    """How far the examples of each two flows tell them apart: the mean lead of their own flow over its scatter.
+
+    Returns:
+        That; the lesser of the two shares of examples that lie on the wrong side; how many examples each flow has.
+    """
+    rows = np.arange(len(asked.whose))
+    lead = asked.scores[rows, asked.whose][:, None] - asked.scores
+    member = np.zeros((len(asked.flows), len(asked.whose)), dtype=np.float32)
+    member[asked.whose, rows] = 1
+    sizes = member.sum(axis=1)
+    both = np.maximum(sizes[:, None] + sizes[None, :], 1)
+    total, squares = member @ lead, member @ lead**2
+    mean = (total + total.T) / both
+    told = mean / np.sqrt(np.maximum((squares + squares.T) / both - mean**2, 1e-6))
+    wrong = (member @ (lead < 0).astype(np.float32)) / np.maximum(sizes, 1)[:, None]
+    return told, np.minimum(wrong, wrong.T), sizes
+
+
+def _of_twins(asked: Asked, one: int, other: int, places: Places) -> Finding:
+    mine, theirs = asked.flows[one], asked.flows[other]
+    leads = {
+        int(example): float(asked.scores[example, own] - asked.scores[example, rival])
+        for own, rival in ((one, other), (other, one))
+        for example in np.flatnonzero(asked.whose == own)
+    }
+    colliding = sorted(leads, key=lambda each: leads[each])[:4]
+    wrong = sum(lead < 0 for lead in leads.values())
+    place = places.of(theirs)
+    return Finding(
+        code="near-twins",
+        flows=(mine.name, theirs.name),
+        file=place.file,
+        line=place.line,
+        what=f"{mine.name} and {theirs.name} can hardly be told apart: {wrong} of their {len(leads)} examples lie "
+        "nearer to the other one.",
+        remedy=_apart(mine, theirs),
+        evidence=tuple(
+            asked.evidence(example, other if int(asked.whose[example]) == one else one) for example in colliding
+        ),
+    )
+
+
+def _apart(one: BaseFlow, other: BaseFlow) -> str:
+    """What to do about two flows that lie too near, with the words that only one of them has."""
+    mine, theirs = (set(folded(f"{flow.description} {flow.condition}").split()) for flow in (one, other))
+    told = [
+        ", ".join(sorted(words, key=lambda word: (-len(word), word))[:3]) for words in (mine - theirs, theirs - mine)
+    ]
+    if all(told):
+        said = f"Only {one.name} says {told[0]}; only {other.name} says {told[1]}"
+        return printable(f"{said}: have their examples show it, or make the two one flow.")
+    return printable("Say in both conditions what decides, and have the examples show it; or make the two one flow.")

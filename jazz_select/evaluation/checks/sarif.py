@@ -1,0 +1,99 @@
+"""Findings as SARIF 2.1.0, the format in which GitHub and editors take what a checker found.
+
+The format is that of OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0" (2020). Places are
+relative to the working directory, which is to be the root of the repository; `partialFingerprints` stay the same while
+lines move, so that a finding is one and the same from run to run. What was accepted is there as suppressed.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import jazz_select
+from jazz_select.evaluation.checks.findings import KINDS, Finding, Findings
+from jazz_select.text import as_text, in_one_line
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_FINGERPRINT = "jazzSelect/v1"
+_LONGEST = 1_000
+
+
+def sarif(findings: Findings) -> dict[str, Any]:
+    """One run of SARIF, as plain JSON types."""
+    every = (*findings.found, *findings.accepted)
+    rules = [code for code in KINDS if any(each.code == code for each in every)]
+    results = [_result(each, rules, accepted=False) for each in findings.found]
+    results += [_result(each, rules, accepted=True) for each in findings.accepted]
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "jazz-select",
+                        "version": jazz_select.__version__,
+                        "semanticVersion": jazz_select.__version__,
+                        "rules": [_rule(code) for code in rules],
+                    }
+                },
+                "columnKind": "unicodeCodePoints",
+                "originalUriBaseIds": {"SRCROOT": {"description": {"text": "The root of the repository."}}},
+                "invocations": [
+                    {
+                        "executionSuccessful": True,
+                        "toolExecutionNotifications": [
+                            {"level": "note", "message": {"text": _said(note)}} for note in findings.notes
+                        ],
+                    }
+                ],
+                "results": results,
+            }
+        ],
+    }
+
+
+def _rule(code: str) -> dict[str, Any]:
+    kind = KINDS[code]
+    return {
+        "id": code,
+        "name": "".join(word.capitalize() for word in code.split("-")),
+        "shortDescription": {"text": kind.about},
+        "defaultConfiguration": {"level": kind.severity.value},
+        "properties": {"tags": ["flows"], "problem.severity": _problem(kind.severity.value)},
+    }
+
+
+def _problem(severity: str) -> str:
+    """As GitHub calls it."""
+    return "recommendation" if severity == "note" else severity
+
+
+def _result(finding: Finding, rules: Sequence[str], *, accepted: bool) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": finding.code,
+        "ruleIndex": rules.index(finding.code),
+        "level": finding.severity.value,
+        "message": {"text": _said(f"{finding.what} {finding.remedy}")},
+        "partialFingerprints": {_FINGERPRINT: finding.fingerprint},
+        "properties": {"flows": [_said(name) for name in finding.flows], "key": _said(finding.key)},
+    }
+    if finding.file:
+        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(finding.file), "uriBaseId": "SRCROOT"}}
+        if finding.line:
+            physical["region"] = {"startLine": finding.line}
+        result["locations"] = [{"physicalLocation": physical}]
+    else:  # GitHub takes no result without a place
+        result["locations"] = [{"logicalLocations": [{"name": _said(finding.flows[0] if finding.flows else "flows")}]}]
+    if accepted:
+        result["suppressions"] = [{"kind": "external", "justification": "accepted by `ignore`"}]
+    return result
+
+
+def _uri(file: str) -> str:
+    """A relative reference: what is no path is quoted until it can be none that leads elsewhere."""
+    return quote(as_text(file).lstrip("/"), safe="/._-~")
+
+
+def _said(text: str) -> str:
+    return in_one_line(as_text(text))[:_LONGEST]

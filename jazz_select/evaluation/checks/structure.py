@@ -1,0 +1,226 @@
+"""What is wrong with how flows are put together: names, tools, chains, parts, branches, facts. Nothing is embedded."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from string import Formatter
+
+from rapidfuzz.distance import OSA
+
+from jazz_select.errors import DuplicateFlowError, FlowError, FlowLoadError, FlowValidationError
+from jazz_select.evaluation.checks.findings import Finding
+from jazz_select.evaluation.checks.places import Places
+from jazz_select.flow.base import BaseFlow
+from jazz_select.memory.encoder import folded_alias
+from jazz_select.routing.run_context import chain_of
+from jazz_select.routing.schemas.fields import fields
+from jazz_select.routing.tools.tool import Tool
+from jazz_select.text import beginning
+
+_LONGEST = 80
+_SHORTEST_TYPO = 6
+"""Letters of a name that one other letter may make another's by accident."""
+
+
+def of_faults(faults: Sequence[FlowError], places: Places) -> Iterator[Finding]:
+    """What did not load."""
+    for fault in faults:
+        file, line = places.of_fault(fault)
+        if isinstance(fault, FlowLoadError):
+            what = f"{fault.source} cannot be loaded: {fault.problem}"
+            remedy = "Mend the file; what stands in it is not there until then."
+            yield Finding(code="unreadable-file", file=file, line=line, what=what, remedy=remedy)
+        elif isinstance(fault, DuplicateFlowError):
+            what = f"Two different flows are named {fault.name!r}; the first is {fault.first}."
+            remedy = "Rename one of them, or take it out."
+            yield Finding(code="duplicate-name", flows=(fault.name,), file=file, line=line, what=what, remedy=remedy)
+        elif isinstance(fault, FlowValidationError):
+            what, _, remedy = fault.problem.partition("; ")
+            yield Finding(
+                code="invalid-flow",
+                flows=(fault.flow,),
+                file=file,
+                line=line,
+                what=f"{beginning(fault.flow, _LONGEST)}: {fault.field} {what}.",
+                remedy=_sentence(remedy) or f"Correct the field {fault.field}; the flow is not there until then.",
+            )
+
+
+def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, places: Places) -> Iterator[Finding]:
+    """What is wrong with flows that did load.
+
+    Args:
+        flows: All of the catalogue.
+        tools: The tools that there are, by name; None where that is not known.
+        places: Where things stand.
+    """
+    yield from _names(flows, places)
+    for flow in flows:
+        yield from _parts(flow, places)
+        yield from _chain(flow, places)
+        if tools is not None:
+            yield from _tools(flow, tools, places)
+            yield from _facts(flow, tools, places)
+    if tools is None:
+        yield from _spellings(flows, places)
+
+
+def _parts(flow: BaseFlow, places: Places) -> Iterator[Finding]:
+    if not flow.composite:
+        return
+    try:
+        flow.definition()
+    except FlowValidationError as fault:
+        what, _, remedy = fault.problem.partition("; ")
+        place = places.of(flow, "flows")
+        yield Finding(
+            code="missing-part", flows=(flow.name,), file=place.file, line=place.line,
+            what=f"{flow.name}: {what}.", remedy=_sentence(remedy),
+        )  # fmt: skip
+        return
+    if flow.type != "conditional":
+        return
+    seen: dict[str, int] = {}
+    for number, (when, part) in enumerate(flow.links()):
+        text = " ".join((flow.resolve(part).condition if when is None else when).casefold().split())
+        if text and text in seen:
+            place = places.of(flow, "branches", number)
+            yield Finding(
+                code="dead-branch",
+                flows=(flow.name,),
+                file=place.file,
+                line=place.line,
+                what=f"Branch {number + 1} of {flow.name}, “{beginning(text, _LONGEST)}”, is never taken: branch "
+                f"{seen[text] + 1} is for the same case.",
+                remedy="Say when the later branch is the right one, or take it out.",
+            )
+        seen.setdefault(text, number)
+
+
+def _chain(flow: BaseFlow, places: Places) -> Iterator[Finding]:
+    if not flow.chain:
+        return
+    try:
+        chain_of(flow)
+    except FlowValidationError as fault:
+        what, _, remedy = fault.problem.rpartition("; ")
+        place = places.of(flow, "chain")
+        yield Finding(
+            code="broken-chain",
+            flows=(flow.name,),
+            file=place.file,
+            line=place.line,
+            what=f"The chain of {flow.name} cannot run: {what or fault.problem}.",
+            remedy=_sentence(remedy if what else "") or "Correct the step, or take it out.",
+        )
+
+
+def _tools(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
+    wanted = flow.lacks(tools)
+    for number, name in enumerate(flow.tools):
+        if name in tools:
+            continue
+        near = get_close_matches(name[:_LONGEST], [each for each in tools if len(each) <= _LONGEST], n=1, cutoff=0.75)
+        meant = f"Did you mean {near[0]}? " if near else ""
+        if name in wanted:
+            code, told = "unknown-tool", "cannot do without it"
+        elif near:
+            code, told = "misspelt-tool", "can do without it, and never gets it"
+        else:
+            continue
+        place = places.of(flow, "tools", number)
+        yield Finding(
+            code=code,
+            flows=(flow.name,),
+            file=place.file,
+            line=place.line,
+            what=f"There is no tool {beginning(name, _LONGEST)!r}; {flow.name} {told}.",
+            remedy=f"{meant}Connect it, correct the name, or list it in the flow's optional_tools.",
+        )
+
+
+def _facts(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
+    """Where all of a flow's tools say what they give, a reply can ask for nothing else."""
+    own = [tools[name] for name in flow.tools if name in tools]
+    if not flow.reply or flow.manual or not own or len(own) < len(flow.tools):
+        return
+    if any(not fields(tool.output_schema) for tool in own if tool.output_schema is not None) or any(
+        tool.output_schema is None for tool in own
+    ):
+        return
+    known = {name for tool in own for name in (*fields(tool.output_schema or {}), *fields(tool.input_schema or {}))}
+    try:
+        asked = dict.fromkeys(name for _, name, _, _ in Formatter().parse(flow.reply) if name)
+    except ValueError:
+        return
+    for name in asked:
+        if name not in known:
+            near = get_close_matches(name[:_LONGEST], known, n=1)
+            place = places.of(flow, "reply")
+            yield Finding(
+                code="unknown-fact",
+                flows=(flow.name,),
+                file=place.file,
+                line=place.line,
+                what=f"The reply of {flow.name} asks for {{{beginning(name, _LONGEST)}}}, which none of its tools "
+                "gives or takes.",
+                remedy=(f"Did you mean {{{near[0]}}}? " if near else "") + "Name a fact that a tool of the flow gives.",
+            )
+
+
+def _names(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    """What recall drops: a name that stands for two flows stands for neither."""
+    standing: defaultdict[str, dict[str, tuple[BaseFlow, str, int | None]]] = defaultdict(dict)
+    for flow in flows:
+        for number, name in enumerate((flow.name, *flow.aliases)):
+            standing[folded_alias(name)].setdefault(flow.name, (flow, name, number - 1 if number else None))
+    for folded, owners in standing.items():
+        if folded and len(owners) > 1:
+            flow, name, number = max(owners.values(), key=lambda each: each[2] is not None)
+            place = places.of(flow, "name" if number is None else "aliases", number)
+            others = [each for each in owners if each != flow.name]
+            kind = "The name" if number is None else "The alias"
+            yield Finding(
+                code="ambiguous-name",
+                flows=tuple(owners),
+                file=place.file,
+                line=place.line,
+                what=f"{kind} {beginning(name, _LONGEST)!r} of {flow.name} stands for {', '.join(others)} as well, so "
+                "that neither is found by it.",
+                remedy="Leave it to one of them.",
+            )
+
+
+def _spellings(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    """Where nobody says which tools there are: a name that is used once, beside one like it that is used more often."""
+    used = Counter(name for flow in flows for name in dict.fromkeys(flow.tools))
+    often = [name for name, count in used.items() if count > 1]
+    for flow in flows:
+        for number, name in enumerate(flow.tools):
+            if used[name] > 1 or len(name) < _SHORTEST_TYPO:
+                continue
+            meant = next((each for each in often if _is_slip(name, each)), None)
+            if meant is not None:
+                place = places.of(flow, "tools", number)
+                yield Finding(
+                    code="misspelt-tool",
+                    flows=(flow.name,),
+                    file=place.file,
+                    line=place.line,
+                    what=f"{flow.name} alone names the tool {beginning(name, _LONGEST)!r}, and {used[meant]} flows "
+                    f"name {meant!r}.",
+                    remedy=f"Write {meant} if that is meant; --tools says for sure which tools there are.",
+                )
+
+
+def _is_slip(name: str, other: str) -> bool:
+    if folded_alias(name) == folded_alias(other):
+        return True
+    plural = name.rstrip("s") == other.rstrip("s")
+    digits = any(char.isdigit() for char in set(name) ^ set(other))
+    return not plural and not digits and OSA.distance(name, other, score_cutoff=1) == 1
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}" if text else ""

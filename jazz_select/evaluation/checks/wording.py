@@ -1,0 +1,248 @@
+"""What is wrong with what flows say: texts that were never written, say nothing, or stand there twice."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from math import ceil
+from statistics import fmean, median
+
+from jazz_select.evaluation.checks.findings import Evidence, Finding
+from jazz_select.evaluation.checks.places import Places
+from jazz_select.evaluation.checks.sameness import Sames, folded, words_of
+from jazz_select.flow.base import BaseFlow
+from jazz_select.memory.encoder import spoken_name
+from jazz_select.text import beginning
+
+_SHOWN = 80
+_MARKED = re.compile(
+    r"\b(?:TODO|TBD|FIXME|XXX+)\b|(?i:lorem ipsum)|(?i:[<\[{]\s*(?:insert|your|add|describe|fill in|text|placeholder)\b"
+    r"[^>\]}]{0,60}[>\]}])"
+)
+"""What stands anywhere in a text that is not written yet; "todo" in small letters is a list that people keep."""
+_UNWRITTEN = re.compile(
+    r"(?i:\W*|(?:todo|tbd|fixme|x{2,}|n/?a|asdf\w*|qwerty|foo|bar|baz|test(?:ing)?|dummy|placeholder|tba|wip"
+    r"|(?:an? )?(?:example|sample|test)(?: (?:request|utterance|text|sentence|query))?(?: ?#?\d+| [a-z])?"
+    r"|(?:the |a )?(?:description|condition|effect)(?: (?:goes )?here)?)\W*)"
+)
+"""A whole text that is none."""
+_EMPTY = frozenset(
+    word
+    for line in (
+        "a an the this that these those it its is are be was to of for in on at by with about as and or if",
+        "when where whenever request requests user users customer customers caller person people someone",
+        "wants want wanted needs need would like asks ask asking says say related relating regarding",
+        "concerning concerns flow use used should run choose right one fits applies matches case anything",
+        "something their his her their they he she do does can has have topic question questions help intent",
+        "me my you your",
+    )
+    for word in line.split(" ")
+)
+"""Words that a condition is put together with: what is left is what it says."""
+_FEW_WORDS = 3
+"""Words of a condition that say something of their own, were they not the name's or the description's."""
+_FEWEST, _SAME_SHARE, _MOST_ALIKE, _COMPARED = 3, 0.6, 0.7, 12
+"""Examples below which nothing is said of their wording; the share of words that all have in common, and of a pair."""
+
+
+def wording(flows: Sequence[BaseFlow], *, min_examples: int, places: Places) -> Iterator[Finding]:
+    """Everything that the texts alone show.
+
+    Args:
+        flows: All of the catalogue.
+        min_examples: How many different examples a flow needs; 0 where the catalogue sets its own measure.
+        places: Where things stand.
+    """
+    yield from _placeholders(flows, places)
+    yield from _conditions(flows, places)
+    yield from _effects(flows, places)
+    yield from _examples(flows, min_examples, places)
+
+
+def _placeholders(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    for flow in flows:
+        texts = [(field, None, getattr(flow, field)) for field in ("description", "condition", "title", "reply")]
+        for field in ("desired_effects", "examples", "steps"):
+            texts += [(field, number, text) for number, text in enumerate(getattr(flow, field))]
+        for field, number, text in texts:
+            if text.strip() and (_UNWRITTEN.fullmatch(text[:_SHOWN]) or _MARKED.search(text)):
+                place = places.of(flow, field, number)
+                yield Finding(
+                    code="placeholder",
+                    flows=(flow.name,),
+                    file=place.file,
+                    line=place.line,
+                    what=f"{field} of {flow.name} holds “{beginning(text.strip(), _SHOWN)}”, which was never written.",
+                    remedy="Write it, or take it out: it is embedded and shown to models like any other text.",
+                    evidence=(Evidence(text=text, flow=flow.name),),
+                )
+
+
+def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    having: defaultdict[str, list[BaseFlow]] = defaultdict(list)
+    for flow in flows:
+        if not flow.condition.strip() or _UNWRITTEN.fullmatch(flow.condition[:_SHOWN]):
+            continue
+        having[" ".join(words_of(flow.condition))].append(flow)
+        if _tells(flow):
+            continue
+        place = places.of(flow, "condition")
+        yield Finding(
+            code="vague-condition",
+            flows=(flow.name,),
+            file=place.file,
+            line=place.line,
+            what=f"The condition of {flow.name}, “{beginning(flow.condition.strip(), _SHOWN)}”, says no more than its "
+            "name and description do.",
+            remedy="Say what has to be true for this flow and not for its neighbours.",
+            evidence=(Evidence(text=flow.condition, flow=flow.name, beside=flow.description),),
+        )
+    for same in having.values():
+        if len(same) > 1:
+            place = places.of(same[-1], "condition")
+            yield Finding(
+                code="same-condition",
+                flows=tuple(flow.name for flow in same),
+                file=place.file,
+                line=place.line,
+                what=f"{_listed([flow.name for flow in same])} have one condition.",
+                remedy="Say in each what is true there and not in the other.",
+                evidence=(Evidence(text=same[-1].condition, flow=same[-1].name, other=same[0].name),),
+            )
+
+
+def _tells(flow: BaseFlow) -> bool:
+    """Whether the condition says anything beyond the description, or says it in some words of its own."""
+    condition, description = " ".join(words_of(flow.condition)), " ".join(words_of(flow.description))
+    if description and description in condition and not set(condition.replace(description, " ").split()) - _EMPTY:
+        return False
+    told = set(condition.split()) - _EMPTY
+    named = _stems(set(words_of(f"{spoken_name(flow.name)} {flow.description}")))
+    return len(told) > _FEW_WORDS or bool(_stems(told) - named)
+
+
+def _stems(words: set[str]) -> set[str]:
+    """By their beginnings, so that "refunds" and "refunded" say what "refund" does."""
+    return {word[:5] for word in words}
+
+
+def _effects(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    for flow in flows:
+        described = " ".join(words_of(flow.description))
+        for number, effect in enumerate(flow.desired_effects):
+            if described and " ".join(words_of(effect)) == described:
+                place = places.of(flow, "desired_effects", number)
+                yield Finding(
+                    code="repeated-effects",
+                    flows=(flow.name,),
+                    file=place.file,
+                    line=place.line,
+                    what=f"A desired effect of {flow.name} repeats its description.",
+                    remedy="Say what is true once the flow has run.",
+                    evidence=(Evidence(text=effect, flow=flow.name, beside=flow.description),),
+                )
+
+
+def _examples(flows: Sequence[BaseFlow], min_examples: int, places: Places) -> Iterator[Finding]:
+    counts = [len(flow.examples) for flow in flows if flow.examples]
+    least = min_examples or (ceil(median(counts) / 2) if counts else 0)
+    for flow in flows:
+        if flow.examples:
+            yield from _thin(flow, least, places)
+            yield from _copied(flow, places)
+    yield from _shared(flows, places)
+
+
+def _thin(flow: BaseFlow, least: int, places: Places) -> Iterator[Finding]:
+    distinct = {folded(text): words_of(text) for text in flow.examples}
+    said = [set(words) for words in distinct.values()]
+    short = [text for text, words in distinct.items() if len(words) == 1 and text.isascii()]
+    if len(distinct) < least:
+        why = f"has {len(distinct)} different examples, and {least} are needed"
+    elif len(short) * 2 > len(distinct):
+        why = f"has {len(short)} examples of one word, which say nothing of how people ask"
+    elif _one_wording(said):
+        why = "has examples of one wording only"
+    else:
+        return
+    place = places.of(flow, "examples")
+    yield Finding(
+        code="thin-examples",
+        flows=(flow.name,),
+        file=place.file,
+        line=place.line,
+        what=f"{flow.name} {why}.",
+        remedy="Add requests as different people write them: a question, an order, a story, a few words.",
+        evidence=tuple(Evidence(text=text, flow=flow.name) for text in flow.examples[:3]),
+    )
+
+
+def _one_wording(said: Sequence[set[str]]) -> bool:
+    """Whether most words of each are the words of all, and any two are much alike."""
+    everywhere = set[str].intersection(*said) if len(said) >= _FEWEST else set[str]()
+    if not everywhere:
+        return False
+    pairs = list(combinations(said[:_COMPARED], 2))
+    shared = fmean(len(everywhere) / len(words) for words in said)
+    return shared >= _SAME_SHARE and fmean(_alike(*pair) for pair in pairs) >= _MOST_ALIKE
+
+
+def _alike(one: set[str], other: set[str]) -> float:
+    return len(one & other) / max(len(one | other), 1)
+
+
+def _copied(flow: BaseFlow, places: Places) -> Iterator[Finding]:
+    sames = Sames(flow.examples, numbers=True)
+    for number, text in enumerate(flow.examples):
+        earlier = [place for place in sames.of(text) if place < number]
+        if earlier:
+            place = places.of(flow, "examples", number)
+            yield Finding(
+                code="copied-examples",
+                flows=(flow.name,),
+                file=place.file,
+                line=place.line,
+                what=f"Example {number + 1} of {flow.name} repeats example {earlier[0] + 1}: "
+                f"“{beginning(text, _SHOWN)}”.",
+                remedy="Take one out, or write it as somebody else would ask.",
+                evidence=(Evidence(text=text, flow=flow.name, beside=flow.examples[earlier[0]], other=flow.name),),
+            )
+
+
+def _shared(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    """A composite is asked for as its parts are, so that these may share."""
+    whose = [(flow, number) for flow in flows for number in range(len(flow.examples))]
+    sames = Sames((flow.examples[number] for flow, number in whose), numbers=False)
+    for mine, (flow, number) in enumerate(whose):
+        for at in sames.of(flow.examples[number]):
+            other, theirs = whose[at]
+            if at >= mine or other is flow or related(flow, other):
+                continue
+            place = places.of(flow, "examples", number)
+            yield Finding(
+                code="shared-example",
+                flows=(other.name, flow.name),
+                file=place.file,
+                line=place.line,
+                what=f"“{beginning(flow.examples[number], _SHOWN)}” is an example of {other.name} and of {flow.name}.",
+                remedy="Leave it to the flow that is right, or have the request say what tells them apart.",
+                evidence=(
+                    Evidence(
+                        text=flow.examples[number], flow=flow.name, beside=other.examples[theirs], other=other.name
+                    ),
+                ),
+            )
+            break
+
+
+def related(one: BaseFlow, other: BaseFlow) -> bool:
+    """Whether one is a part of the other, at first hand."""
+    return any(_is_part(part, whole) for part, whole in ((one, other), (other, one)))
+
+
+def _is_part(part: BaseFlow, whole: BaseFlow) -> bool:
+    return any(each == part.name or each is part or each is type(part) for _, each in whole.links())
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(names) if len(names) < _FEWEST else f"{', '.join(names[:-1])} and {names[-1]}"

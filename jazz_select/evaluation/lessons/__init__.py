@@ -1,0 +1,1 @@
+"""What a log of outcomes teaches: examples behind a gate, and drift."""

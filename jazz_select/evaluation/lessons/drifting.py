@@ -1,0 +1,313 @@
+"""Drift: what the log of the last days says against the days before, and what of that is worth an alarm."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import sqrt
+from typing import Any, Final
+
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation.lessons.clusters import Cluster, Grouping
+from jazz_select.flow.base import BaseFlow
+from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.outcomes.entries import Logged
+from jazz_select.ports import Embedder
+
+DAY_S: Final = 86_400.0
+_SURE: Final = 1.96
+"""Standard errors to either side of what holds in 95 of 100."""
+_ALARM: Final = 3.0
+"""Standard errors of a change that is no chance, though many things are looked at: one in 370 by chance."""
+_LEAST_CHANGE, _LEAST_SAID, _LEAST_ASKED = 0.05, 5, 20
+_OUTSIDE: Final = 0.5
+"""P(some flow is right) below which a request counts as one that no flow is for."""
+_NEW_SHARE, _NEW_SIZE = 0.01, 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """So many of so many, and where the share lies in 95 of 100 (Wilson's interval); None where there are none."""
+
+    count: int
+    of: int
+    share: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of_all(cls, count: int, of: int) -> "Share":
+        """With its interval: E. B. Wilson, JASA 22 (1927)."""
+        if not of:
+            return cls(count=count, of=of)
+        share, square = count / of, _SURE**2
+        middle = (share + square / (2 * of)) / (1 + square / of)
+        half = _SURE * sqrt(share * (1 - share) / of + square / (4 * of**2)) / (1 + square / of)
+        return cls(count=count, of=of, share=share, low=max(0.0, middle - half), high=min(1.0, middle + half))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """How often what comes first is right, as recall expects it and as people said.
+
+    Attributes:
+        requests: How many there were.
+        known: Of how many recall knew how sure it was.
+        expected: The mean of P(the first is right) of those; None where there are none.
+        spread: Its standard error.
+        observed: Of those that a person spoke of, how many were right. People speak up more where something is wrong.
+    """
+
+    requests: int
+    known: int = 0
+    expected: float | None = None
+    spread: float | None = None
+    observed: Share = Share(count=0, of=0)
+
+    @classmethod
+    def of_entries(cls, entries: Sequence[Logged]) -> "Accuracy":
+        """Of these."""
+        sure = [each.confidence for each in entries if each.confidence is not None]
+        said = [each for each in entries if each.right is not None and each.source == "user"]
+        right = sum(each.first in (each.right or ()) for each in said)
+        observed = Share.of_all(right, len(said))
+        if not sure:
+            return cls(requests=len(entries), observed=observed)
+        mean = sum(sure) / len(sure)
+        scatter = sum((each - mean) ** 2 for each in sure) / max(1, len(sure) - 1)
+        error = sqrt(scatter / len(sure))
+        return cls(requests=len(entries), known=len(sure), expected=mean, spread=error, observed=observed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Some days of a log; times are seconds since 1970, `until` not among them."""
+
+    since: float
+    until: float
+    requests: int
+    asked: Share
+    """Where a model was asked."""
+    none: Share
+    """Where nothing was chosen."""
+    accuracy: Accuracy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowDrift:
+    """What became of one flow: the requests that recall had it first for, in these days and in those before."""
+
+    flow: str
+    now: Accuracy
+    before: Accuracy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """A change that is larger than chance makes it. `kind` is a word to sort by, `subject` a flow or empty."""
+
+    kind: str
+    subject: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """What changed.
+
+    Attributes:
+        days: The length of a window.
+        now: The last days.
+        before: As many days before them.
+        flows: Each flow, those that are expected to be right least often first.
+        silent: Flows that came first for no request in the last days.
+        clusters: Requests of the last days without a flow, in groups.
+        alarms: What to look at.
+        notes: What could not be told, and why.
+    """
+
+    days: float
+    now: Window
+    before: Window
+    flows: tuple[FlowDrift, ...] = ()
+    silent: tuple[str, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values; times in seconds since 1970."""
+        return asdict(self)
+
+
+async def drift(
+    entries: Iterable[Logged],
+    registry: Mapping[str, BaseFlow],
+    *,
+    days: float = 7,
+    until: float | None = None,
+    embedder: str | Embedder = "auto",
+) -> Drift:
+    """Compare the last days of a log with as many days before them.
+
+    Args:
+        entries: Such as `OutcomeLog.read` gives them; older ones than two windows are passed over.
+        registry: The flows that there are.
+        days: The length of a window.
+        until: The end of the last one, in seconds since 1970; the last entry where None.
+        embedder: Puts requests without a flow into groups; as for `ProceduralMemory.open`.
+
+    Raises:
+        ConfigError: The log is empty, or `days` makes no sense.
+        EmbeddingError: The embedder failed.
+    """
+    if not 0 < days < 10_000:  # noqa: PLR2004 - some thirty years
+        msg = f"days is a number above 0, not {days!r:.80}"
+        raise ConfigError(msg)
+    found = list(entries)
+    if not found:
+        msg = "the log has no entries for this agent: FlowSelector(…, log=PATH) writes them"
+        raise ConfigError(msg)
+    end = until if until is not None else max(each.at for each in found) + 1.0
+    length = days * DAY_S
+    now = [each for each in found if end - length <= each.at < end]
+    before = [each for each in found if end - 2 * length <= each.at < end - length]
+    windows = (_window(now, end - length, end), _window(before, end - 2 * length, end - length))
+    flows = _flows(now, before, registry)
+    silent = tuple(each.flow for each in flows if not each.now.requests)
+    clusters = await _clusters(now, before, registry, embedder)
+    return Drift(
+        days=days,
+        now=windows[0],
+        before=windows[1],
+        flows=flows,
+        silent=silent,
+        clusters=clusters,
+        alarms=(*_shifts(*windows), *_of_flows(flows), *_of_clusters(clusters, *windows)),
+        notes=_notes(now, before, days),
+    )
+
+
+def _window(entries: Sequence[Logged], since: float, until: float) -> Window:
+    return Window(
+        since=since,
+        until=until,
+        requests=len(entries),
+        asked=Share.of_all(sum(each.asked for each in entries), len(entries)),
+        none=Share.of_all(sum(not each.chosen for each in entries), len(entries)),
+        accuracy=Accuracy.of_entries(entries),
+    )
+
+
+def _flows(now: Sequence[Logged], before: Sequence[Logged], registry: Mapping[str, BaseFlow]) -> tuple[FlowDrift, ...]:
+    """Of those that there are: one that is gone has nothing to be mended."""
+    sides: list[defaultdict[str, list[Logged]]] = []
+    for entries in (now, before):
+        by_flow: defaultdict[str, list[Logged]] = defaultdict(list)
+        for each in entries:
+            by_flow[each.first].append(each)
+        sides.append(by_flow)
+    names = sorted(flow.name for flow in registry.values())
+    found = [
+        FlowDrift(
+            flow=name,
+            now=Accuracy.of_entries(sides[0].get(name, ())),
+            before=Accuracy.of_entries(sides[1].get(name, ())),
+        )
+        for name in names
+    ]
+    return tuple(sorted(found, key=lambda each: (each.now.expected is None, each.now.expected or 0.0)))
+
+
+async def _clusters(
+    now: Sequence[Logged], before: Sequence[Logged], registry: Mapping[str, BaseFlow], embedder: str | Embedder
+) -> tuple[Cluster, ...]:
+    lacking = [each for each in now if _lacks_a_flow(each)]
+    if not lacking:
+        return ()
+    earlier = [each.request for each in before if _lacks_a_flow(each)]
+
+    def grouped() -> tuple[Cluster, ...]:
+        grouping = Grouping(registry, open_embedder(embedder))
+        return grouping.clusters([each.request for each in lacking], earlier, [each.first for each in lacking])
+
+    return await asyncio.to_thread(grouped)
+
+
+def _lacks_a_flow(entry: Logged) -> bool:
+    if not entry.request:
+        return False
+    if entry.right is not None and entry.source == "user":
+        return not entry.right
+    return not entry.chosen or (entry.in_scope is not None and entry.in_scope < _OUTSIDE)
+
+
+def _shifts(now: Window, before: Window) -> list[Alarm]:
+    alarms: list[Alarm] = []
+    for kind, words, new, old in (
+        ("asked", "a model was asked", now.asked, before.asked),
+        ("none", "nothing was chosen", now.none, before.none),
+    ):
+        if new.share is None or old.share is None or old.of < _LEAST_ASKED:
+            continue
+        pooled = (new.count + old.count) / (new.of + old.of)
+        error = sqrt(pooled * (1 - pooled) * (1 / new.of + 1 / old.of))
+        change = new.share - old.share
+        if change > max(_LEAST_CHANGE, _ALARM * error):
+            message = f"for {new.share:.0%} of {new.of} requests {words}, before for {old.share:.0%} of {old.of}"
+            alarms.append(Alarm(kind=kind, subject="", message=message))
+    if _is_less(now.accuracy, before.accuracy):
+        alarms.append(Alarm(kind="accuracy", subject="", message=_less(now.accuracy, before.accuracy)))
+    return alarms
+
+
+def _of_flows(flows: Sequence[FlowDrift]) -> list[Alarm]:
+    alarms: list[Alarm] = []
+    for each in flows:
+        if _is_less(each.now, each.before):
+            alarms.append(Alarm(kind="accuracy", subject=each.flow, message=_less(each.now, each.before)))
+        said = each.now.observed
+        if said.high is not None and said.of >= _LEAST_SAID and said.high < (each.now.expected or 0.5):
+            message = f"right in {said.count} of the {said.of} requests that people spoke of"
+            alarms.append(Alarm(kind="corrected", subject=each.flow, message=message))
+        if not each.now.requests and each.before.requests >= _LEAST_ASKED:
+            message = f"came first for no request, before for {each.before.requests}"
+            alarms.append(Alarm(kind="silent", subject=each.flow, message=message))
+    return alarms
+
+
+def _of_clusters(clusters: Sequence[Cluster], now: Window, before: Window) -> list[Alarm]:
+    alarms: list[Alarm] = []
+    for each in clusters:
+        usual = each.before / before.requests if before.requests else 0.0
+        grown = each.size - usual * now.requests
+        if each.size >= max(_NEW_SIZE, _NEW_SHARE * now.requests) and grown > _ALARM * sqrt(max(1.0, each.size)):
+            message = f"{each.size} requests such as {each.texts[0]!r:.200} have no flow, before {each.before}"
+            alarms.append(Alarm(kind="unserved", subject=each.nearest, message=message))
+    return alarms
+
+
+def _is_less(now: Accuracy, before: Accuracy) -> bool:
+    """Whether fewer are expected to be right, by more than chance (Welch's test)."""
+    if now.expected is None or before.expected is None or min(now.known, before.known) < _LEAST_ASKED:
+        return False
+    error = sqrt((now.spread or 0.0) ** 2 + (before.spread or 0.0) ** 2)
+    return before.expected - now.expected > max(_LEAST_CHANGE, _ALARM * error)
+
+
+def _less(now: Accuracy, before: Accuracy) -> str:
+    expected, was = now.expected or 0.0, before.expected or 0.0
+    return (
+        f"expected to be right {expected:.0%} of the time in {now.known} requests, before {was:.0%} in {before.known}"
+    )
+
+
+def _notes(now: Sequence[Logged], before: Sequence[Logged], days: float) -> tuple[str, ...]:
+    notes: list[str] = []
+    if not before:
+        notes.append(f"there is nothing from the {days:g} days before, so no change can be told")
+    if now and all(each.confidence is None for each in now):
+        notes.append("how sure recall was is not known: the catalogue is too small to tell, or the flows were given")
+    if now and not any(each.request for each in now):
+        notes.append("texts were not kept, so requests without a flow cannot be put into groups")
+    return tuple(notes)

@@ -1,0 +1,370 @@
+"""Learning from corrections: they become examples of the right flows where that lowers nothing, and cases to judge by.
+
+A part of the corrections is kept apart, by the words of the request, and never learned from. With the labelled requests
+that are given, and with an example of each flow that the index does without, it is the gate that a change has to pass.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation.cases import Case
+from jazz_select.evaluation.index import AGENT, indexed
+from jazz_select.evaluation.lessons.corrections import Correction, Refused, gathered, is_kept_apart
+from jazz_select.evaluation.lessons.gate import Judged, Verdict, gate_cases, spared, verdict
+from jazz_select.evaluation.lessons.neighbours import Neighbourhood, blamed
+from jazz_select.evaluation.lessons.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
+from jazz_select.evaluation.route import Asked, Policy, Route, routes
+from jazz_select.flow.base import BaseFlow, FlowRegistry
+from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.outcomes.entries import Logged
+from jazz_select.ports import Embedder
+
+KEPT_APART: Final = 0.1
+"""The share of corrections that is judged by and not learned from."""
+MOST_LEARNED, MOST_CONFIRMED = 20, 10
+_MOST_CORRECTIONS, _MOST_CASES = 10_000, 2_000
+_LEAST_JUDGED: Final = 3
+_HURTS: Final = "as an example it would take requests from other flows"
+_NONE_LEFT: Final = "what is left after what does harm does not pass"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """An example that was learned.
+
+    Attributes:
+        flow: The flow that it is for.
+        text: The request.
+        before: The flow that it was led to; empty where there was none.
+        ids: Of the log's entries that say so.
+    """
+
+    flow: str
+    text: str
+    before: str = ""
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What came of a log's corrections.
+
+    Attributes:
+        version: All that is learned by now, to put on trial; None where nothing new is.
+        added: The examples that are new in it.
+        refused: What was left out, and why.
+        suggested: What an agent gathered that no person corrected, for a person to look at.
+        gain: What the gate says of the change; None where there was nothing to judge.
+        corrections: How many could be used.
+        held: How many of them the gate keeps.
+        refits: How many indexes were made.
+        nothing: Why nothing was learned; empty where something was.
+        notes: What could not be used of what was learned before.
+        took_s: How long it took, in seconds.
+    """
+
+    version: Version | None = None
+    added: tuple[Added, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    suggested: tuple[Correction, ...] = ()
+    gain: Gain | None = None
+    corrections: int = 0
+    held: int = 0
+    refits: int = 0
+    nothing: str = ""
+    notes: tuple[str, ...] = ()
+    took_s: float = field(default=0.0, compare=False)
+
+    def __str__(self) -> str:
+        """One line."""
+        if self.version is None:
+            return f"nothing was learned: {self.nothing}"
+        flows = len({each.flow for each in self.added})
+        what = f"{len(self.added)} examples for {flows} flows, from {self.corrections} corrections"
+        return f"{what}; {told(self.gain)}" if self.gain else what
+
+    def numbered(self, number: int) -> "Learned":
+        """With the number that its version got in a file."""
+        return (
+            self if self.version is None else replace(self, version=self.version.model_copy(update={"number": number}))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "version": None if self.version is None else self.version.number,
+            "added": [
+                {"flow": each.flow, "text": each.text, "before": each.before, "ids": list(each.ids)}
+                for each in self.added
+            ],
+            "refused": [
+                {"request": each.request, "right": list(each.right), "why": each.why, "ids": list(each.ids)}
+                for each in self.refused
+            ],
+            "suggested": [
+                {"request": each.request, "right": list(each.right), "ids": list(each.ids)} for each in self.suggested
+            ],
+            "gain": None if self.gain is None else self.gain.model_dump(mode="json"),
+            "corrections": self.corrections,
+            "held": self.held,
+            "refits": self.refits,
+            "nothing": self.nothing,
+            "notes": list(self.notes),
+            "took_s": self.took_s,
+        }
+
+
+def told(gain: Gain) -> str:
+    """A gain in words."""
+    change = gain.after - gain.before
+    return (
+        f"right first {gain.before:.1%} → {gain.after:.1%} of {gain.requests} requests that nothing was learned from "
+        f"({100 * change:+.1f} points, {100 * gain.low:+.1f} to {100 * gain.high:+.1f})"
+    )
+
+
+async def learn(  # noqa: PLR0913 - options with a name
+    registry: Mapping[str, BaseFlow],
+    entries: Iterable[Logged],
+    *,
+    gate_cases: Sequence[Case] = (),
+    overlay: Overlay | None = None,
+    embedder: str | Embedder = "auto",
+    language: str = "english",
+    policy: Policy | None = None,
+    most: int = MOST_LEARNED,
+    refits: int = 5,
+) -> Learned:
+    """Make examples of corrections, as far as that lowers nothing.
+
+    Nothing is written: `Learned.version` is what `Overlay.tried` takes. It is also what there is to keep where a
+    version before it was good: all of that is in it.
+
+    Args:
+        registry: The flows, as their authors wrote them.
+        entries: Of a log, the oldest first, such as `OutcomeLog.read(corrected=True)`.
+        gate_cases: Labelled requests that a change must not lower; none of them is learned.
+        overlay: What was learned before; the live version of it is what is gone on from.
+        embedder: As for `ProceduralMemory.open`; it should be the deployment's.
+        language: Likewise.
+        policy: How the deployment selects.
+        most: How many texts a flow learns at most, with those of before.
+        refits: How many indexes may be made at most: the time that it takes goes by that.
+
+    Raises:
+        ConfigError: An option makes no sense.
+        EmbeddingError: The embedder failed.
+    """
+    if most < 1 or refits < 2:  # noqa: PLR2004 - one before, one after
+        msg = f"most is at least 1 and refits at least 2, not {most!r} and {refits!r}"
+        raise ConfigError(msg)
+    began = time.perf_counter()
+    overlay = overlay or Overlay()
+    loaded = await asyncio.to_thread(open_embedder, embedder)
+    one = _Lesson(registry, overlay.version("live"), loaded, language, policy, most=most, refits=refits)
+    found = await one.learned(list(entries)[-_MOST_CORRECTIONS:], gate_cases)
+    return replace(found, took_s=time.perf_counter() - began)
+
+
+class _Lesson:
+    """One time of learning."""
+
+    def __init__(  # noqa: PLR0913 - what `learn` takes
+        self,
+        registry: Mapping[str, BaseFlow],
+        version: Version | None,
+        embedder: Embedder,
+        language: str,
+        policy: Policy | None,
+        *,
+        most: int,
+        refits: int,
+    ) -> None:
+        self._authored = registry
+        self._version = version
+        self._embedder = embedder
+        self._language = language
+        self._policy = policy
+        self._most = most
+        self._left = refits
+        self._refits = 0
+
+    async def learned(self, entries: Sequence[Logged], cases: Sequence[Case]) -> Learned:
+        """What comes of these entries."""
+        names = {flow.name for flow in self._authored.values()}
+        found = gathered(entries, names)
+        base = taught(self._authored, self._version)
+        fresh, held, usable = self._sorted(found.corrections, base.registry, cases)
+        outcome = Learned(
+            refused=found.refused,
+            suggested=found.suggested,
+            corrections=len(found.corrections),
+            held=len(held),
+            notes=base.notes,
+        )
+        if not usable:
+            return replace(outcome, nothing=_why_none(found.corrections, fresh, found.refused))
+        return await self._tried(outcome, base.registry, usable, self._cases(held), cases)
+
+    async def _tried(
+        self,
+        outcome: Learned,
+        registry: FlowRegistry,
+        usable: Sequence[Correction],
+        kept: Sequence[HeldCase],
+        cases: Sequence[Case],
+    ) -> Learned:
+        """What passes the gate of these corrections, and is learned by that."""
+        names = {flow.name for flow in self._authored.values()}
+        index, own = spared(registry, self._authored)
+        held = [each.as_case() for each in kept if names.issuperset(each.expect)]
+        judged = [*gate_cases(held, "held"), *gate_cases(cases, "case"), *own]
+        if len(judged) < _LEAST_JUDGED:
+            return replace(outcome, nothing=f"{len(judged)} requests are too few to judge by (--cases names more)")
+        before, led = await self._routes(index, judged, usable)
+        near = await asyncio.to_thread(Neighbourhood, index, self._embedder)
+        choose = partial(near.chosen, taken=self._taken, most=self._most, most_confirmed=MOST_CONFIRMED)
+        chosen = await asyncio.to_thread(choose, usable, led)
+        outcome = replace(outcome, refused=(*outcome.refused, *chosen.refused), refits=self._refits)
+        if not chosen.examples:
+            return replace(outcome, nothing="no correction says anything that can be learned")
+        trial = await self._landed(index, judged, before, chosen.examples, near)
+        refused = (*outcome.refused, *(replace(_plain(each), why=_HURTS) for each in trial.hurt))
+        outcome = replace(outcome, refits=self._refits, gain=trial.verdict.gain, refused=refused)
+        if trial.verdict.why:
+            return replace(outcome, nothing=trial.verdict.why)
+        was = {each.request: route.first for each, route in zip(usable, led, strict=True)}
+        added = [
+            Added(flow=each.flow, text=each.request, before=was[each.request], ids=each.ids) for each in trial.kept
+        ]
+        return replace(outcome, version=self._next(trial, kept), added=tuple(added))
+
+    def _sorted(
+        self, corrections: Sequence[Correction], registry: FlowRegistry, cases: Sequence[Case]
+    ) -> tuple[list[Correction], list[Correction], list[Correction]]:
+        """Those that are new; of these, those that are judged by, and those that may be learned."""
+        known = {spelled(text) for flow in registry.values() for text in flow.examples}
+        known |= {spelled(case.request) for case in cases}
+        earlier = () if self._version is None else self._version.cases
+        judging = {spelled(case.request) for case in earlier}
+        fresh, held, usable = list[Correction](), list[Correction](), list[Correction]()
+        for each in corrections:
+            text = spelled(each.request)
+            if text in known:
+                continue
+            apart = each.is_held or text in judging or is_kept_apart(each.request, KEPT_APART)
+            (held if apart else usable).append(each)
+            if text not in judging:
+                fresh.append(each)
+        return fresh, held, usable
+
+    @property
+    def _taken(self) -> Mapping[str, int]:
+        """How many texts each flow has learned before."""
+        return {} if self._version is None else {name: len(texts) for name, texts in self._version.examples.items()}
+
+    def _cases(self, held: Sequence[Correction]) -> list[HeldCase]:
+        """What is kept to judge by: of before, and new."""
+        earlier = () if self._version is None else self._version.cases
+        new = [HeldCase(request=each.request, expect=each.right, ids=" ".join(each.ids)) for each in held]
+        merged = {spelled(each.request): each for each in (*earlier, *new)}
+        return list(merged.values())[-_MOST_CASES:]
+
+    async def _routes(
+        self, registry: FlowRegistry, judged: Sequence[Judged], corrections: Sequence[Correction] = ()
+    ) -> tuple[list[Route], list[Route]]:
+        """Where the gate's requests lead, and the corrected ones, over an index of these flows."""
+        self._refits += 1
+        asked = [*(each.asked for each in judged), *(Asked(request=each.request) for each in corrections)]
+        async with indexed(registry, embedder=self._embedder, language=self._language) as memory:
+            found = await routes(registry, memory, AGENT, asked, self._policy)
+        return found[: len(judged)], found[len(judged) :]
+
+    async def _landed(
+        self,
+        index: FlowRegistry,
+        judged: Sequence[Judged],
+        before: Sequence[Route],
+        examples: Sequence[Correction],
+        near: Neighbourhood,
+    ) -> "_Trial":
+        """The examples that pass the gate, or the last ones that did not, what it says of them, and who did harm.
+
+        All are tried at once. Those that took requests from their flows are left out, and the rest is tried again;
+        the best that passes lands. Where nobody can be blamed, half of them are tried.
+        """
+        passed: _Trial | None = None
+        trial = _Trial(kept=tuple(examples), verdict=verdict(judged, before, before))
+        while trial.kept and self._refits < self._left:
+            after, _ = await self._routes(_with(index, trial.kept), judged)
+            trial = replace(trial, verdict=verdict(judged, before, after))
+            if not trial.verdict.why and (passed is None or trial.verdict.gain.after > passed.verdict.gain.after):
+                passed = trial
+            elif passed is not None:
+                break
+            taken = [(judged[place].asked.request, after[place].first) for place in trial.verdict.lost]
+            blame = await asyncio.to_thread(blamed, taken, trial.kept, near)
+            if not blame and passed is not None:
+                break
+            left = tuple(each for place, each in enumerate(trial.kept) if place not in blame)
+            if blame:
+                hurt = (*trial.hurt, *(trial.kept[place] for place in blame))
+                trial = replace(trial, kept=left, hurt=hurt)
+            else:
+                trial = replace(trial, kept=left[: len(left) // 2])
+        if passed is not None:
+            return passed
+        return trial if trial.verdict.why else replace(trial, verdict=replace(trial.verdict, why=_NONE_LEFT))
+
+    def _next(self, trial: "_Trial", cases: Sequence[HeldCase]) -> Version:
+        """All that is learned by now."""
+        examples = defaultdict[str, dict[str, str]](dict)
+        if self._version is not None:
+            examples.update({name: dict(texts) for name, texts in self._version.examples.items()})
+        for each in trial.kept:
+            examples[each.flow][each.request] = " ".join(each.ids)
+        hurt = (
+            HeldCase(request=each.request, expect=each.right, why=_HURTS, ids=" ".join(each.ids)) for each in trial.hurt
+        )
+        return Version(
+            number=1,
+            at=now(),
+            after=0 if self._version is None else self._version.number,
+            gain=trial.verdict.gain,
+            examples=dict(examples),
+            cases=(*cases, *hurt)[-_MOST_CASES:],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    """Examples that were tried, what the gate says of them, and those that were left out since they do harm."""
+
+    kept: tuple[Correction, ...]
+    verdict: Verdict
+    hurt: tuple[Correction, ...] = ()
+
+
+def _with(index: FlowRegistry, examples: Sequence[Correction]) -> FlowRegistry:
+    texts: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for each in examples:
+        texts[each.flow][each.request] = ""
+    return taught(index, Version(number=1, at="", examples=dict(texts))).registry
+
+
+def _plain(correction: Correction) -> Refused:
+    return Refused(request=correction.request, right=correction.right, why="", ids=correction.ids)
+
+
+def _why_none(found: Sequence[Correction], fresh: Sequence[Correction], refused: Sequence[Refused]) -> str:
+    if not found:
+        return f"of {len(refused)} corrections none can be used" if refused else "the log has no corrections"
+    if not fresh:
+        return "all corrections are learned, or are among the labelled requests, already"
+    return f"all {len(fresh)} new corrections are kept to judge by; learning begins with more of them"

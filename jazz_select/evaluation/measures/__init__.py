@@ -1,0 +1,1 @@
+"""How well flows are found: measures, thresholds, floors under them, and reports of all that."""

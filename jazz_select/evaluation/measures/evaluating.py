@@ -1,0 +1,184 @@
+"""From cases and flows to an evaluation: over an index of its own or one that is there, with a model or without."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from jazz_select.chat.models import ModelLike
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation.cases import Case, Cases
+from jazz_select.evaluation.index import AGENT, indexed
+from jazz_select.evaluation.measures.judged import Chosen, Judged
+from jazz_select.evaluation.measures.scores import DEPTHS, Evaluation
+from jazz_select.evaluation.route import DEPTH, Asked, Policy, routes
+from jazz_select.flow.base import BaseFlow
+from jazz_select.memory.procedural import ProceduralMemory
+from jazz_select.ports import Embedder
+from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.selector.select import FlowSelector
+
+_AT_ONCE = 8
+"""Requests that a model is asked about at the same time."""
+
+
+async def evaluate(  # noqa: PLR0913 - options with a name
+    cases: Iterable[Case] | Cases,
+    registry: Mapping[str, BaseFlow],
+    *,
+    policy: Policy | None = None,
+    model: ModelLike | None = None,
+    selector: FlowSelector | None = None,
+    memory: ProceduralMemory | None = None,
+    agent_id: str = AGENT,
+    embedder: str | Embedder = "auto",
+    language: str = "english",
+    cache: Path | None = None,
+    at: float = 0.99,
+    depths: Sequence[int] = DEPTHS,
+    timeout_s: float | None = 20.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """How well these flows are found, on labelled requests.
+
+    Args:
+        cases: The requests with their labels, as `load_cases` or `read_cases` give them.
+        registry: The flows.
+        policy: How the deployment selects; the recommended way where None.
+        model: Who chooses where there is something to choose; None for recall alone. Each case may cost a call.
+        selector: Who selects in the second stage instead of one that is made of `policy` and `model`.
+        memory: An index that is there, of `agent_id`; where None one is made of the flows as they are.
+        agent_id: Whose flows they are in `memory`.
+        embedder: For an index of its own, as for `ProceduralMemory.open`.
+        language: Likewise.
+        cache: A folder where such an index is kept for the next time.
+        at: The accuracy that thresholds are to keep, of what is decided without a model; above 0, at most 1.
+        depths: The places, from 1 to 10, within which right flows are looked for.
+        timeout_s: How long the model may take for one case, in seconds.
+        progress: Called with (cases that the model was asked about, all of them).
+
+    Raises:
+        ConfigError: An argument cannot work, such as no case at all.
+        StoreError: The memory failed.
+        EmbeddingError: The embedder failed.
+    """
+    given = tuple(cases)
+    _check(given, registry, at=at, depths=depths, both=model is not None and selector is not None)
+    policy = policy or Policy()
+    async with _memory_of(memory, registry, embedder=embedder, language=language, cache=cache) as used:
+        asked = [Asked(request=case.request, episodes=case.episodes, context=case.context) for case in given]
+        found = await routes(registry, used, agent_id if memory else AGENT, asked, policy)
+        chosen: Sequence[Chosen | None] = [None] * len(given)
+        if selector is not None:
+            chosen = await _chosen(selector, given, progress)
+        elif model is not None:
+            made = FlowSelector(
+                model,
+                registry,
+                used,
+                agent_id if memory else AGENT,
+                policy.top_k,
+                policy.rrf_k,
+                coverage=policy.coverage,
+                on_empty=policy.on_empty,
+                skip_llm_above=policy.skip_llm_above,
+                abstain_below=policy.abstain_below,
+                timeout_s=timeout_s,
+            )
+            async with made:
+                chosen = await _chosen(made, given, progress)
+        identity = used.embedder
+    return Evaluation(
+        judged=tuple(
+            Judged(case=case, route=route, chosen=choice)
+            for case, route, choice in zip(given, found, chosen, strict=True)
+        ),
+        policy=policy,
+        agent_id=agent_id if memory else AGENT,
+        embedder=identity,
+        flows=len(registry),
+        at=at,
+        depths=tuple(sorted(set(depths))),
+        model="" if model is None and selector is None else _name(model or selector),
+        problems=cases.problems if isinstance(cases, Cases) else (),
+    )
+
+
+def _check(
+    cases: Sequence[Case], registry: Mapping[str, BaseFlow], *, at: float, depths: Sequence[int], both: bool
+) -> None:
+    if not cases:
+        msg = "there are no cases to judge by"
+        raise ConfigError(msg)
+    if not registry:
+        msg = "there are no flows to judge: pass a registry that has some"
+        raise ConfigError(msg)
+    if not 0 < at <= 1:
+        msg = f"at is a share above 0 and at most 1, such as .99, not {at!r:.80}"
+        raise ConfigError(msg)
+    if not depths or not all(1 <= depth <= DEPTH for depth in depths):
+        msg = f"depths are places from 1 to {DEPTH}, not {list(depths)!r:.80}"
+        raise ConfigError(msg)
+    if both:
+        msg = "pass either a model or a selector, which has one"
+        raise ConfigError(msg)
+
+
+@asynccontextmanager
+async def _memory_of(
+    memory: ProceduralMemory | None,
+    registry: Mapping[str, BaseFlow],
+    *,
+    embedder: str | Embedder,
+    language: str,
+    cache: Path | None,
+) -> AsyncGenerator[ProceduralMemory]:
+    if memory is not None:
+        yield memory
+        return
+    async with indexed(registry, embedder=embedder, language=language, cache=cache) as own:
+        yield own
+
+
+async def _chosen(
+    selector: FlowSelector, cases: Sequence[Case], progress: Callable[[int, int], None] | None
+) -> list[Chosen | None]:
+    """What is selected for each, some side by side; one that raises ends all, and raises as it did."""
+    places, done = asyncio.Semaphore(_AT_ONCE), 0
+
+    async def one(case: Case) -> Chosen | None:
+        nonlocal done
+        async with places:
+            result = await selector.select(case.request, episode_summaries=case.episodes, context=case.context)
+        done += 1
+        if progress is not None:
+            progress(done, len(cases))
+        return _told(result)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(case)) for case in cases]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _told(result: FlowSelectionResult) -> Chosen:
+    decision = result.decision
+    usage = decision.usage
+    return Chosen(
+        names=tuple(result.names),
+        reason=decision.reason.value,
+        tier=decision.tier.value,
+        calls=decision.attempts,
+        input_tokens=usage.input_tokens if usage else 0,
+        output_tokens=usage.output_tokens if usage else 0,
+        error=decision.error,
+        took_s=decision.latency.total_s,
+    )
+
+
+def _name(model: object) -> str:
+    """What a model is called, as far as it says."""
+    said = model if isinstance(model, str) else getattr(model, "model", None) or getattr(model, "__name__", None)
+    return said if isinstance(said, str) else type(model).__name__

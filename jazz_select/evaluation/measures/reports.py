@@ -1,0 +1,170 @@
+"""An evaluation for others to read: JUnit for a build server, Markdown for a comment on a change."""
+
+from collections.abc import Iterator, Sequence
+from xml.etree import ElementTree as ET
+
+from jazz_select.evaluation.cases import NONE
+from jazz_select.evaluation.measures.judged import Judged, Measure
+from jazz_select.evaluation.measures.scores import Evaluation
+from jazz_select.evaluation.tables import markdown, markdown_table, one_cell
+from jazz_select.text import as_text, clean
+
+_FLOWS, _PAIRS, _MISSES, _PROBLEMS = 10, 10, 30, 20
+_OPEN = "no flow is expected, and whether one fits is for a model to say; none was asked"
+
+
+def junit(evaluation: Evaluation, *, name: str = "jazz-select eval") -> str:
+    """As JUnit XML: each case a test, each measure a property.
+
+    A case fails where the model chose anything but what is expected; without a model, where recall does not have the
+    right flows first. Where none is expected and nobody was asked, it is skipped. What was left out of the file is an
+    error.
+
+    Args:
+        evaluation: What was judged.
+        name: Of the suite, such as the file's.
+    """
+    left_out = [each for each in evaluation.problems if not each.is_note]
+    verdicts = [each.verdict for each in evaluation.judged]
+    counts = {
+        "name": _safe(name),
+        "tests": str(len(verdicts) + len(left_out)),
+        "failures": str(verdicts.count("wrong")),
+        "errors": str(len(left_out)),
+        "skipped": str(verdicts.count("open")),
+        "time": f"{sum(map(_took, evaluation.judged)):.6f}",
+    }
+    root = ET.Element("testsuites", {key: value for key, value in counts.items() if key != "skipped"})
+    suite = ET.SubElement(root, "testsuite", counts)
+    properties = ET.SubElement(suite, "properties")
+    for measure, number in evaluation.measures.items():
+        if number.value is not None:
+            about = {"name": _safe(measure), "value": f"{number.value:.6f}"}
+            ET.SubElement(properties, "property", about)
+    for number, each in enumerate(evaluation.judged, 1):
+        title = each.case.id or f"{number}: {each.case.request}"
+        about = {"classname": _safe(name), "name": _safe(title), "time": f"{_took(each):.6f}"}
+        case = ET.SubElement(suite, "testcase", about)
+        if each.verdict == "wrong":
+            failure = ET.SubElement(case, "failure", {"message": _safe(each.says)})
+            failure.text = "\n".join(map(_safe, _story(each)))
+        elif each.verdict == "open":
+            ET.SubElement(case, "skipped", {"message": _OPEN})
+    for problem in left_out:
+        about = {"classname": _safe(name), "name": f"entry {problem.entry}" if problem.entry else "file", "time": "0"}
+        case = ET.SubElement(suite, "testcase", about)
+        ET.SubElement(case, "error", {"message": _safe(str(problem))})
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def markdown_report(evaluation: Evaluation, *, failed: Sequence[str] = ()) -> str:
+    """As Markdown, the numbers first and the rest folded; every text of others is escaped.
+
+    Args:
+        evaluation: What was judged.
+        failed: Lines on what is not good enough, which come first.
+    """
+    return "\n".join(_sections(evaluation, failed))
+
+
+def _sections(evaluation: Evaluation, failed: Sequence[str]) -> Iterator[str]:
+    yield f"### {len(evaluation.judged):,} requests, {evaluation.flows:,} flows"
+    yield ""
+    for line in failed:
+        yield f"- **{markdown(line)}**"
+    left_out = [each for each in evaluation.problems if not each.is_note]
+    for problem in left_out[:_PROBLEMS]:
+        yield f"- left out: {markdown(str(problem))}"
+    if len(left_out) > _PROBLEMS:
+        yield f"- … and {len(left_out) - _PROBLEMS:,} more"
+    yield ""
+    names = [*(f"R@{depth}" for depth in evaluation.depths), "R@k", "MRR", "coverage", "size", "exact", "unasked"]
+    rows = [(each.name, each.cases, *(each.measures[name].value for name in names)) for each in evaluation.groups]
+    yield markdown_table(["", "cases", *names], rows)
+    yield f"None: {markdown(none_line(evaluation))}  "
+    if evaluation.choices is not None:
+        yield f"Model: {markdown(choice_line(evaluation))}  "
+    yield f"Thresholds: {markdown(str(evaluation.sweep))}"
+    yield ""
+    worst = [each for each in evaluation.by_flow if each.recall_at_1 < 1]
+    flows = [
+        (each.name, each.cases, each.recall_at_1, each.coverage, ", ".join(f"{name} {n}" for name, n in each.taken_by))
+        for each in worst[:_FLOWS]
+    ]
+    yield from _folded(f"{len(worst):,} flows with misses", ["flow", "cases", "R@1", "coverage", "taken by"], flows)
+    pairs = [(each.expected or NONE, each.first or NONE, each.count) for each in evaluation.confusions[:_PAIRS]]
+    yield from _folded(f"{len(evaluation.confusions):,} confusions", ["expected", "found", "cases"], pairs)
+    misses = [(each.rank, each.request, each.expect, each.first) for each in evaluation.misses[:_MISSES]]
+    yield from _folded(f"{len(evaluation.misses):,} misses", ["rank", "request", "expected", "first"], misses)
+    yield f"_embedder {markdown(evaluation.embedder)}_"
+    yield ""
+
+
+def _folded(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    if rows:
+        yield f"<details><summary>{title}</summary>"
+        yield ""
+        yield markdown_table(headers, rows)
+        yield "</details>"
+        yield ""
+
+
+def none_line(evaluation: Evaluation) -> str:
+    """How well none was told, in a sentence."""
+    none = evaluation.none
+    told = evaluation.measures["none-AUROC"]
+    apart = "" if told.value is None else f"; P(some flow is right) tells them apart with AUROC {told.value:.3f}"
+    if not none.cases:
+        said = f", and it was said of {none.said:,}, wrongly" if none.said else ""
+        return f"no case expects none{said}"
+    cases = "1 case expects none" if none.cases == 1 else f"{none.cases:,} cases expect none"
+    if not evaluation.model and evaluation.policy.abstain_below is None and not none.said:
+        return f"{cases}; without a model or abstain_below nothing says so{apart}"
+    scores = ", ".join(
+        f"{name.removeprefix('none-')} {percent(evaluation.measures[name])}"
+        for name in ("none-precision", "none-recall")
+    )
+    f1 = "" if none.f1 is None else f", F1 {none.f1:.3f}"
+    return f"{cases}, and it was said of {none.said:,}, of {none.right:,} rightly: {scores}{f1}{apart}"
+
+
+def choice_line(evaluation: Evaluation) -> str:
+    """What the model chose and took, in a sentence."""
+    chosen = evaluation.choices
+    if chosen is None:
+        return "no model was asked"
+    failed = f", {chosen.failed:,} calls failed" if chosen.failed else ""
+    exact = (
+        f"{chosen.model} chose exactly the expected flows for {chosen.exact:,} of {len(evaluation.judged):,}{failed}"
+    )
+    tokens = f", {chosen.input_tokens:,} tokens in and {chosen.output_tokens:,} out" if chosen.input_tokens else ""
+    why = ", ".join(f"{reason} {count:,}" for reason, count in chosen.reasons.items())
+    return f"{exact}; asked for {chosen.asked:,} in {chosen.calls:,} calls{tokens}; {why}"
+
+
+def percent(measure: Measure) -> str:
+    """A share with one digit after the point; a dash where it is not known."""
+    return "–" if measure.value is None else f"{measure.value:.1%}"
+
+
+def _story(each: Judged) -> Iterator[str]:
+    yield f"request: {each.case.request}"
+    for episode in each.case.episodes:
+        yield f"earlier: {episode}"
+    yield f"expected: {', '.join(each.case.expect) or NONE}"
+    yield f"ranking: {', '.join(each.route.ranking)}"
+    if each.chosen is not None:
+        why = f"chosen: {', '.join(each.chosen.names) or NONE} ({each.chosen.reason})"
+        yield f"{why}{f': {each.chosen.error}' if each.chosen.error else ''}"
+    if each.case.why:
+        yield f"why: {each.case.why}"
+
+
+def _took(each: Judged) -> float:
+    return each.route.took_s if each.chosen is None else each.chosen.took_s
+
+
+def _safe(text: str) -> str:
+    """One line that XML can hold."""
+    return clean(as_text(one_cell(text)))
