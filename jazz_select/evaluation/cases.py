@@ -151,12 +151,12 @@ class Cases:
         return tuple(each for each in self.problems if not each.is_note)
 
 
-def load_cases(file: Path, registry: Mapping[str, BaseFlow], *, flows: str = "the flows") -> tuple[Case, ...]:
+def load_cases(file: Path, registry: Mapping[str, BaseFlow] | None, *, flows: str = "the flows") -> tuple[Case, ...]:
     """The cases of a file, all of them, whose labels name flows of this registry.
 
     Args:
         file: In YAML, JSON, JSON Lines, CSV or TSV.
-        registry: The flows.
+        registry: The flows; where None, labels may name any.
         flows: Where they were loaded from, for messages.
 
     Raises:
@@ -171,7 +171,7 @@ def load_cases(file: Path, registry: Mapping[str, BaseFlow], *, flows: str = "th
     return found.cases
 
 
-def read_cases(file: Path, registry: Mapping[str, BaseFlow], *, flows: str = "the flows") -> Cases:
+def read_cases(file: Path, registry: Mapping[str, BaseFlow] | None, *, flows: str = "the flows") -> Cases:
     """The cases of a file that can be judged, and a line for each thing that is wrong with the others.
 
     Left out are entries that are no cases, that name flows which are not there, and requests that are labelled twice
@@ -215,9 +215,12 @@ def case_schema() -> dict[str, Any]:
     }
 
 
-def _read(entries: Entries, registry: Mapping[str, BaseFlow], flows: str) -> Iterator[tuple[Entry, Case | list[str]]]:
-    names = [flow.name for flow in registry.values()]
-    aliases = {alias: flow.name for flow in registry.values() for alias in flow.aliases}
+def _read(
+    entries: Entries, registry: Mapping[str, BaseFlow] | None, flows: str
+) -> Iterator[tuple[Entry, Case | list[str]]]:
+    known = () if registry is None else registry.values()
+    names = [flow.name for flow in known]
+    aliases = {alias: flow.name for flow in known for alias in flow.aliases}
     for entry in entries.entries:
         wrong = [f"{field}: {problem}" for field, problem in entry.wrong.items()]
         given = entry.given
@@ -229,7 +232,7 @@ def _read(entries: Entries, registry: Mapping[str, BaseFlow], flows: str) -> Ite
         except ValidationError as error:
             yield entry, [*wrong, *(_problem(each, entry.wrong) for each in error.errors(include_url=False)[:3])]
             continue
-        gone = [label for label in case.expect if flow_id(label) not in registry]
+        gone = [label for label in case.expect if registry is not None and flow_id(label) not in registry]
         wrong += [f"expect: there is no flow named {_gone(label, names, aliases, flows)}" for label in gone]
         yield entry, wrong or case
 

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from pydantic import TypeAdapter, ValidationError
 
 from jazz_select.errors import ConfigError, FlowLoadError
-from jazz_select.evaluation.cases import Case, read_entries
+from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.route import Asked
 from jazz_select.flow.data import read_text
 from jazz_select.json_values import plain
 
-_CASES = TypeAdapter(tuple[Case, ...])
 _LONGEST = 8_000
 """Characters of a logged request, as many as recall reads."""
 
@@ -96,25 +94,6 @@ def questions(
 def _add(found: dict[str, Question], question: Question) -> None:
     if question.asked.request.strip() or question.asked.episodes:
         found.setdefault(question.key, question)
-
-
-def read_cases(files: Sequence[Path]) -> tuple[Case, ...]:
-    """The cases of these files, whatever flows they name: which of them are there differs between two versions.
-
-    Raises:
-        ConfigError: A file cannot be read, or an entry is wrong; the message names file, entry and field.
-    """
-    cases: list[Case] = []
-    for file in files:
-        try:
-            cases += _CASES.validate_python(read_entries(file, "requests") or ())
-        except ValidationError as error:
-            first = error.errors()[0]
-            entry, *field = first["loc"] or ("",)
-            where = f", entry {entry + 1}" if isinstance(entry, int) else ""
-            msg = f"{file}{where}: {'.'.join(map(str, field)) or 'requests'}: {first['msg']}"
-            raise ConfigError(msg) from error
-    return tuple(cases)
 
 
 def read_requests(files: Sequence[Path]) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from time import perf_counter
 from typing import Any
 
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.cases import Case
-from jazz_select.evaluation.changes.asking import Question, Source, questions, read_cases
+from jazz_select.evaluation.cases import Case, read_cases
+from jazz_select.evaluation.changes.asking import Question, Source, questions
 from jazz_select.evaluation.changes.difference import (
     ChangeKind,
     Compared,
@@ -210,31 +210,40 @@ async def diff(  # noqa: PLR0913 - options with a name
     """
     began = perf_counter()
     place = (here or Path.cwd()).absolute()
-    kept = None if cache is None else place / cache
-    labelled, logged = _labelled(cases), list(requests)
+    labelled, left_out = _labelled(cases)
     sides = await asyncio.gather(
         asyncio.to_thread(side_of, base, flows=base_flows or flows, here=place),
         asyncio.to_thread(side_of, head, flows=flows, here=place),
     )
     policy = policy or Policy()
+    kept = None if cache is None else place / cache
     book = RouteBook(kept, policy=policy, embedder=embedder, language=language)
     job = Job(policy=policy, embedder=embedder, language=language, cache=kept, agent_id=agent_id)
     async with AsyncExitStack() as stack:
         runs = [await stack.enter_async_context(SideRun(side, book, job)) for side in sides]
-        older, newer, asked = await _snapshots(runs, labelled, logged)
+        older, newer, asked = await _snapshots(runs, labelled, list(requests))
     found = compared(older, newer, asked)
-    notes = () if found.after.labelled or found.before.labelled else (_NO_CASES,)
+    notes = left_out if found.after.labelled or found.before.labelled else (*left_out, _NO_CASES)
     return _difference(older.label, newer.label, found, gates or Gates(), notes=notes, took_s=perf_counter() - began)
 
 
-def _labelled(cases: Iterable[Case | Path]) -> list[Case]:
-    given = list(cases)
-    return [
-        *read_cases([each for each in given if isinstance(each, Path)]),
-        *(each for each in given if isinstance(each, Case)),
-    ]
+def _labelled(cases: Iterable[Case | Path]) -> tuple[list[Case], tuple[str, ...]]:
+    """The cases, those of files among them whatever flows they name, and what is wrong with others of these files."""
+    found: list[Case] = []
+    notes: list[str] = []
+    for each in cases:
+        if isinstance(each, Case):
+            found.append(each)
+            continue
+        read = read_cases(each, None)
+        found += read.cases
+        notes += [f"left out: {problem}" for problem in read.errors[:_PROBLEMS]]
+        more = len(read.errors) - _PROBLEMS
+        notes += [f"left out: {more} more of {each}"] if more > 0 else []
+    return found, tuple(notes)
 
 
+_PROBLEMS = 5
 _NO_CASES = (
     "there are no labelled cases, so nobody knows which changes are for the worse: docs/cases.md says how to write them"
 )

@@ -1,6 +1,5 @@
 """Gates: how much a change may move before it is stopped; `[tool.jazz-select.gates]` in pyproject.toml."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
@@ -10,11 +9,11 @@ from typing import Any, cast
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.changes.asking import Source
 from jazz_select.evaluation.changes.difference import ChangeKind, Compared, Effect
+from jazz_select.evaluation.rules import rules
 
 Limit = int | str | None
 """A count, or a share such as "2%"; None for no limit."""
 _NAMED = 3
-_LARGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,20 +80,7 @@ class Gates:
             ConfigError: The file cannot be read, or a gate in it cannot work.
         """
         file = folder / "pyproject.toml"
-        if not file.is_file():
-            return cls()
-        try:
-            with file.open("rb") as opened:
-                told: Any = tomllib.loads(opened.read(_LARGEST).decode())
-        except (OSError, ValueError) as error:
-            msg = f"cannot read the gates in {file}: {error}"
-            raise ConfigError(msg) from error
-        for key in ("tool", "jazz-select", "gates"):
-            told = cast("Mapping[str, Any]", told).get(key, {})
-            if not isinstance(told, Mapping):
-                msg = f"{file}: {key} has to be a table, not {told!r:.80}"
-                raise ConfigError(msg)
-        return cls.of(cast("Mapping[str, Any]", told), where=f"{file}, [tool.jazz-select.gates]")
+        return cls.of(rules("gates", file=file), where=f"{file}, [tool.jazz-select.gates]")
 
     @property
     def any(self) -> bool:
