@@ -19,7 +19,7 @@ from jazz_select.evaluation.places import Places
 from jazz_select.evaluation.sameness import folded, words_of
 from jazz_select.evaluation.wording import related
 from jazz_select.flow.base import BaseFlow
-from jazz_select.memory.encoder import Encoder, printable, prototype
+from jazz_select.memory.encoder import Encoder, printable
 from jazz_select.memory.fit.leave_one_out import LeaveOneOut
 from jazz_select.ports import Vectors
 from jazz_select.text import beginning
@@ -111,7 +111,7 @@ def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Asked | None:
         numbers=numbers,
         cosines=dense,
         scores=(_standing_out(dense) + np.float32(_WORDS) * _standing_out(words)).astype(np.float32),
-        prototypes=np.stack([prototype(card, own[card.id]) for card in cards]),
+        prototypes=catalogue.prototypes,
         related=links,
     )
 

@@ -41,7 +41,7 @@ _EMPTY = frozenset(
 """Words that a condition is put together with: what is left is what it says."""
 _FEW_WORDS = 3
 """Words of a condition that say something of their own, were they not the name's or the description's."""
-_FEWEST, _SAME_SHARE, _MOST_ALIKE, _COMPARED = 3, 0.6, 0.7, 12
+_FEWEST, _SAME_SHARE, _MOST_ALIKE, _COMPARED = 3, 0.6, 0.6, 12
 """Examples below which nothing is said of their wording; the share of words that all have in common, and of a pair."""
 
 
