@@ -9,6 +9,7 @@ from benchmarks import (
     cascade,
     confidence,
     episodes,
+    faults,
     followups,
     intents,
     languages,
@@ -57,6 +58,7 @@ def main(
     cascade.main(data, seeds=seeds, unclean=unclean)
     offered.main(data, seeds=seeds, unclean=unclean)
     wire.main(data, unclean=unclean)
+    faults.main(data, seeds=seeds, unclean=unclean)
     if not unclean:
         report.main(check=False)
 

@@ -355,6 +355,7 @@ def time_row(data: Path) -> rows.Row:
     return {
         "part": "time",
         "catalogue": dataset.name,
+        "dataset": dataset.name,
         "seed": dataset.seed,
         "embedder": EMBEDDER,
         "data": dataset.sha256,
