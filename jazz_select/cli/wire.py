@@ -8,6 +8,7 @@
 | `eval --json` | `Evaluation` |
 | `graph --json` | `Graph` |
 | `check --json` | `jazz_select.evaluation.Findings.to_dict()` |
+| `suggest --json` | `jazz_select.evaluation.Suggestions.to_dict()` |
 
 Keys may be added; none is renamed or removed without a major version. Times are
 seconds. `null` stands for what is not known.

@@ -13,3 +13,9 @@ from jazz_select.evaluation.route import Outcome as Outcome
 from jazz_select.evaluation.route import Policy as Policy
 from jazz_select.evaluation.route import Route as Route
 from jazz_select.evaluation.route import routes as routes
+from jazz_select.evaluation.suggesting import suggest as suggest
+from jazz_select.evaluation.suggestions import Logged as Logged
+from jazz_select.evaluation.suggestions import Part as Part
+from jazz_select.evaluation.suggestions import Source as Source
+from jazz_select.evaluation.suggestions import Suggestion as Suggestion
+from jazz_select.evaluation.suggestions import Suggestions as Suggestions

@@ -11,7 +11,7 @@ from jazz_select.evaluation.findings import KINDS, Finding, Findings, in_order
 from jazz_select.evaluation.leaks import leaks, read
 from jazz_select.evaluation.nearness import ask, nearness
 from jazz_select.evaluation.places import Places
-from jazz_select.evaluation.structure import of_faults, structure
+from jazz_select.evaluation.structure import has_definition, of_faults, structure
 from jazz_select.evaluation.wording import wording
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.survey import survey
@@ -79,7 +79,7 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
     notes = [] if tools is not None else _untold(flows)
     encoder = Encoder(open_embedder(embedder), Lexical(language)) if wanted & BY_MEANING else None
     if encoder is not None:
-        asked = ask([flow for flow in flows if _has_definition(flow)], encoder)
+        asked = ask([flow for flow in flows if has_definition(flow)], encoder)
         if asked is None:
             notes.append("how near flows lie was not looked at: there are too few flows and examples to compare")
         found += nearness(asked, places) if asked is not None else ()
@@ -119,14 +119,6 @@ def _untold(flows: Sequence[BaseFlow]) -> list[str]:
     named = sum(bool(flow.tools) for flow in flows)
     which = "1 flow names" if named == 1 else f"{named} flows name"
     return [f"whether the tools that {which} exist was not looked at: pass tools=… (--tools)"] if named else []
-
-
-def _has_definition(flow: BaseFlow) -> bool:
-    try:
-        flow.definition()
-    except FlowError:
-        return False
-    return True
 
 
 def _without_echoes(found: Sequence[Finding]) -> list[Finding]:

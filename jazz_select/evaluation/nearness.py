@@ -110,7 +110,7 @@ def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Asked | None:
         whose=np.array([each.flow for each in heard]),
         numbers=numbers,
         cosines=dense,
-        scores=(_standing_out(dense) + np.float32(_WORDS) * _standing_out(words)).astype(np.float32),
+        scores=together(standing_out(dense), standing_out(words)),
         prototypes=catalogue.prototypes,
         related=links,
     )
@@ -126,7 +126,13 @@ def nearness(asked: Asked, places: Places) -> Iterator[Finding]:
     yield from _misplaced(asked, {frozenset(pair) for pair in twins}, places)
 
 
-def _standing_out(scores: Floats) -> Floats:
+def together(meaning: Floats, words: Floats) -> Floats:
+    """Both arms in one, each as `standing_out` gives it."""
+    return (meaning + np.float32(_WORDS) * words).astype(np.float32)
+
+
+def standing_out(scores: Floats) -> Floats:
+    """How far each flow stands out among all for the same request, in standard deviations."""
     spread = scores.std(axis=1, keepdims=True)
     return ((scores - scores.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)).astype(np.float32)
 

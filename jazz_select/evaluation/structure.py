@@ -65,6 +65,15 @@ def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, place
         yield from _spellings(flows, places)
 
 
+def has_definition(flow: BaseFlow) -> bool:
+    """Whether all parts of a flow are there, so that its card can be made."""
+    try:
+        flow.definition()
+    except FlowError:
+        return False
+    return True
+
+
 def _parts(flow: BaseFlow, places: Places) -> Iterator[Finding]:
     if not flow.composite:
         return

@@ -65,7 +65,7 @@ def _placeholders(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding
         for field in ("desired_effects", "examples", "steps"):
             texts += [(field, number, text) for number, text in enumerate(getattr(flow, field))]
         for field, number, text in texts:
-            if text.strip() and (_UNWRITTEN.fullmatch(text[:_SHOWN]) or _MARKED.search(text)):
+            if text.strip() and is_unwritten(text):
                 place = places.of(flow, field, number)
                 yield Finding(
                     code="placeholder",
@@ -76,6 +76,11 @@ def _placeholders(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding
                     remedy="Write it, or take it out: it is embedded and shown to models like any other text.",
                     evidence=(Evidence(text=text, flow=flow.name),),
                 )
+
+
+def is_unwritten(text: str) -> bool:
+    """Whether a text is none that anybody meant: a placeholder, or marks alone."""
+    return not text.strip() or bool(_UNWRITTEN.fullmatch(text[:_SHOWN]) or _MARKED.search(text))
 
 
 def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
