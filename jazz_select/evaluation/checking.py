@@ -54,7 +54,7 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
             required, and a flow is thin beside what the others have.
         only: The kinds that are looked for, by code; all of `KINDS` where empty.
         ignore: What is accepted: a code, or a code with the flows, `near-twins:exchange_item,refund_order`. What is
-            accepted and not there is found as `unused-ignore`.
+            accepted and not there is found as `unused-ignore`, unless it names flows of another catalogue alone.
 
     Raises:
         FlowLoadError: There is no such source.
@@ -83,7 +83,9 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
         if asked is None:
             notes.append("how near flows lie was not looked at: there are too few flows and examples to compare")
         found += nearness(asked, places) if asked is not None else ()
-    shown, hidden = _sorted_out(in_order(_without_echoes(found)), accepted, wanted)
+    here = {flow.name for flow in flows} | broken
+    concerned = [one for one in accepted if not one[1] or one[1] & here]
+    shown, hidden = _sorted_out(in_order(_without_echoes(found)), concerned, wanted)
     return Findings(
         found=shown,
         accepted=hidden,

@@ -85,12 +85,14 @@ def test_a_team_says_in_pyproject_what_it_accepts(shop: Jazz) -> None:
         pytest.param("[tool", "cannot read", id="no TOML"),
         pytest.param('[tool.jazz-select.check]\nignore = "x"', "has to be a list", id="no list"),
         pytest.param("[tool.jazz-select.check]\nignroe = []", "'ignroe', which is not known", id="a slip"),
+        pytest.param("[tool.jazz-select.check]\nembedder = 3", "embedder is a name", id="no embedder"),
+        pytest.param('[tool.jazz-select.check]\nembedder = "none"', "no such embedder", id="an embedder unknown"),
         pytest.param("[tool.jazz-select.check]\nfail-on = 3", "is error, warning, note or never", id="no level"),
     ],
 )
 def test_rules_that_cannot_be_read_are_misuse(shop: Jazz, text: str, said: str) -> None:
     (shop.folder / "pyproject.toml").write_text(text, encoding="utf-8")
-    assert said in shop("check", "--only", "invalid-flow", code=2).stderr
+    assert said in shop("check", "--only", "invalid-flow,near-twins", code=2).stderr
 
 
 def test_a_section_that_nobody_wrote_is_empty(tmp_path: Path) -> None:
