@@ -17,7 +17,7 @@ import numpy.typing as npt
 from jazz_select.evaluation.findings import Evidence, Finding
 from jazz_select.evaluation.places import Places
 from jazz_select.evaluation.sameness import folded, words_of
-from jazz_select.evaluation.wording import related
+from jazz_select.evaluation.wording import EMPTY_WORDS, related
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import Encoder, printable
 from jazz_select.memory.fit.leave_one_out import LeaveOneOut
@@ -261,7 +261,8 @@ def _apart(one: BaseFlow, other: BaseFlow) -> str:
     """What to do about two flows that lie too near, with the words that only one of them has."""
     mine, theirs = (set(folded(f"{flow.description} {flow.condition}").split()) for flow in (one, other))
     told = [
-        ", ".join(sorted(words, key=lambda word: (-len(word), word))[:3]) for words in (mine - theirs, theirs - mine)
+        ", ".join(sorted(words, key=lambda word: (-len(word), word))[:3])
+        for words in (mine - theirs - EMPTY_WORDS, theirs - mine - EMPTY_WORDS)
     ]
     if all(told):
         said = f"Only {one.name} says {told[0]}; only {other.name} says {told[1]}"

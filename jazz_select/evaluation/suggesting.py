@@ -17,9 +17,10 @@ from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.checking import check
 from jazz_select.evaluation.field import Field
 from jazz_select.evaluation.findings import Evidence, Finding
-from jazz_select.evaluation.sameness import Sames
+from jazz_select.evaluation.sameness import Sames, words_of
 from jazz_select.evaluation.structure import has_definition
 from jazz_select.evaluation.suggestions import Logged, Part, Source, Suggestion, Suggestions
+from jazz_select.evaluation.wording import EMPTY_WORDS
 from jazz_select.evaluation.writing import LONGEST_CONDITION, LONGEST_EXAMPLE, Writer
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.embedders.catalogue import open_embedder
@@ -32,6 +33,8 @@ _COLLIDING = ("near-twins", "same-condition", "vague-condition")
 _SURE = 0.8
 """How sure a request's flow has to be where nobody confirmed it."""
 _NEIGHBOURS = 2
+_ALIKE = 0.6
+"""The share of words in common from which on two conditions have nothing to tell one flow from the other by."""
 _TIMEOUT_S = 60.0
 
 
@@ -255,5 +258,8 @@ def _drawn(flow: BaseFlow, other: BaseFlow) -> str:
     own = own or flow.description.strip().rstrip(".")
     theirs = theirs or other.description.strip().rstrip(".")
     if not own or not theirs or own.casefold() == theirs.casefold() or theirs.casefold() in own.casefold():
+        return ""
+    mine, others = (set(words_of(text)) - EMPTY_WORDS for text in (own, theirs))
+    if len(mine & others) > _ALIKE * len(mine | others):
         return ""
     return beginning(f"{own}. Not this but {other.name} where: {theirs[:1].lower()}{theirs[1:]}.", LONGEST_CONDITION)

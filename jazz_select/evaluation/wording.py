@@ -26,7 +26,7 @@ _UNWRITTEN = re.compile(
     r"|(?:the |a )?(?:description|condition|effect)(?: (?:goes )?here)?)\W*)"
 )
 """A whole text that is none."""
-_EMPTY = frozenset(
+EMPTY_WORDS = frozenset(
     word
     for line in (
         "a an the this that these those it its is are be was to of for in on at by with about as and or if",
@@ -119,9 +119,9 @@ def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
 def _tells(flow: BaseFlow) -> bool:
     """Whether the condition says anything beyond the description, or says it in some words of its own."""
     condition, description = " ".join(words_of(flow.condition)), " ".join(words_of(flow.description))
-    if description and description in condition and not set(condition.replace(description, " ").split()) - _EMPTY:
+    if description and description in condition and not set(condition.replace(description, " ").split()) - EMPTY_WORDS:
         return False
-    told = set(condition.split()) - _EMPTY
+    told = set(condition.split()) - EMPTY_WORDS
     named = _stems(set(words_of(f"{spoken_name(flow.name)} {flow.description}")))
     return len(told) > _FEW_WORDS or bool(_stems(told) - named)
 

@@ -208,3 +208,14 @@ async def test_a_flow_without_its_part_does_not_stop_the_others(registry: FlowRe
     found = await suggest(registry, LOG[:1], embedder=HashEmbedder())
     assert texts(found, "cooking") == ["boil the butter in the oven"]
     assert isinstance(registry.by_name("whole"), BaseFlow)
+
+
+@pytest.mark.spec("007.4")
+async def test_without_a_model_a_condition_excludes_the_neighbour_by_its_own_words(registry: FlowRegistry) -> None:
+    vague = registry.by_name("music")
+    assert vague is not None
+    vague.condition = "The user asks about music"
+    found = await suggest(registry, embedder=HashEmbedder())
+    (drawn,) = found.of("music", Part.CONDITION)
+    assert drawn.source is Source.CATALOGUE
+    assert drawn.text.startswith(f"The user asks about music. Not this but {drawn.other} where: they mean ")

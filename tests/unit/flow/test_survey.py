@@ -1,5 +1,6 @@
 """Loading all that can be loaded: as `load_flows` where nothing is wrong, and never stopped by what is."""
 
+import os
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -80,3 +81,14 @@ def test_the_first_of_two_of_one_name_is_kept(tmp_path: Path) -> None:
 def test_a_source_that_is_not_there_is_an_error(source: str) -> None:
     with pytest.raises(FlowLoadError):
         survey(source)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_what_would_never_end_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(FLOW % "one", encoding="utf-8")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "again").symlink_to(tmp_path, target_is_directory=True)
+    surveyed = survey(tmp_path)
+    assert [flow.name for flow in surveyed.registry.values()] == ["one"]
+    (fault,) = surveyed.faults
+    assert "no plain file" in str(fault)
