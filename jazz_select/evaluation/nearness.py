@@ -260,10 +260,8 @@ def _of_twins(asked: Asked, one: int, other: int, places: Places) -> Finding:
 def _apart(one: BaseFlow, other: BaseFlow) -> str:
     """What to do about two flows that lie too near, with the words that only one of them has."""
     mine, theirs = (set(folded(f"{flow.description} {flow.condition}").split()) for flow in (one, other))
-    told = [
-        ", ".join(sorted(words, key=lambda word: (-len(word), word))[:3])
-        for words in (mine - theirs - EMPTY_WORDS, theirs - mine - EMPTY_WORDS)
-    ]
+    only = (mine - theirs - EMPTY_WORDS, theirs - mine - EMPTY_WORDS)
+    told = [", ".join(sorted(words, key=lambda word: (-len(word), word))[:3]) for words in only]
     if all(told):
         said = f"Only {one.name} says {told[0]}; only {other.name} says {told[1]}"
         return printable(f"{said}: have their examples show it, or make the two one flow.")
