@@ -9,6 +9,7 @@ from benchmarks import (
     cascade,
     confidence,
     episodes,
+    faults,
     followups,
     intents,
     judging_speed,
@@ -61,6 +62,7 @@ def main(
     learning.main(data, seeds=seeds, unclean=unclean)
     wire.main(data, unclean=unclean)
     judging_speed.main(data, unclean=unclean)
+    faults.main(data, seeds=seeds, unclean=unclean)
     if not unclean:
         report.main(check=False)
 

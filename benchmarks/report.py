@@ -12,6 +12,7 @@ import typer
 
 from benchmarks import (
     report_bounds,
+    report_faults,
     report_learning,
     report_names,
     report_offered,
@@ -228,6 +229,9 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "routing-narrowing": ("routing", report_routing.narrowing_table),
     "routing-links": ("routing", report_routing.links_table),
     "routing-tokens": ("routing", report_routing.tokens_table),
+    "faults": ("faults", report_faults.faults_table),
+    "faults-time": ("faults", report_faults.faults_time_table),
+    "faults-provenance": ("faults", provenance),
     "turn": ("turn", report_turn.turn_table),
     "turn-provenance": ("turn", provenance),
     "bounds": ("bounds", report_bounds.bounds_table),

@@ -1,9 +1,9 @@
 """`jazz-select check`: everything that is wrong with a catalogue, the worst first."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from rich.console import Console
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jazz_select.settings import Settings
 
 SECTION = "check"
-_NAMES = ("ignore", "fail-on")
+_NAMES = ("ignore", "fail-on", "embedder")
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _SHOWN, _EVIDENCE = 20, 3
 """Findings of one kind that are shown, and texts of each; the JSON has all."""
@@ -59,7 +59,7 @@ def run(  # noqa: PLR0913 - one per option
             settings.flows,
             tools=tools,
             cases=cases,
-            embedder=settings.embedder,
+            embedder=_embedder(settings, said),
             language=settings.language,
             only=_codes(only),
             ignore=(*texts(said, "ignore", section=SECTION), *_codes(ignore)),
@@ -71,6 +71,19 @@ def run(  # noqa: PLR0913 - one per option
     else:
         _show(stdout(), findings, settings.flows)
     return int(level is not None and bool(findings.at_least(level)))
+
+
+def _embedder(settings: "Settings", said: Mapping[str, Any]) -> str:
+    """An option or the environment wins over the project's file, which wins over the default.
+
+    Raises:
+        ConfigError: The file names none.
+    """
+    given: object = said.get("embedder", settings.embedder)
+    if not isinstance(given, str):
+        msg = f"{FILE}: embedder is a name such as static, not {given!r:.40}"
+        raise ConfigError(msg)
+    return settings.embedder if "embedder" in settings.model_fields_set else given
 
 
 def _codes(given: Sequence[str]) -> tuple[str, ...]:

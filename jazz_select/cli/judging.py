@@ -332,6 +332,48 @@ def diff(  # noqa: PLR0913 - one per option
 
 
 @judging.command()
+def suggest(  # noqa: PLR0913 - one per option
+    *,
+    flows: FlowsOption = None,
+    flow: Annotated[
+        list[str] | None,
+        typer.Option("--flow", metavar="NAME", help="Look at this flow, not at those that check finds; repeatable."),
+    ] = None,
+    labelled: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--labelled", metavar="FILE", help="Requests with the flow that was right, as eval reads them; repeatable."
+        ),
+    ] = None,
+    cases: Annotated[
+        list[Path] | None,
+        typer.Option("--cases", metavar="FILE", help="Labelled requests that must not become examples; repeatable."),
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=1, metavar="N", help="Examples and negatives for each flow.")] = 5,
+    llm: LlmOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="FILE", help="Write a YAML file for review, a new one."),
+    ] = None,
+    embedder: EmbedderOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Suggest examples, negatives and sharper conditions for thin or colliding flows. No flow is changed."""
+    settings = settings_with({"flows": flows, "llm": llm, "embedder": embedder})
+    from jazz_select.cli.suggesting import run
+
+    run(
+        settings,
+        labelled=labelled or [],
+        cases=cases or [],
+        flows=flow or [],
+        most=most,
+        output=output,
+        as_json=json,
+    )
+
+
+@judging.command()
 def learn(  # noqa: PLR0913 - one per option
     log: Annotated[
         Path | None,

@@ -12,6 +12,7 @@
 | `check --json` | `jazz_select.evaluation.Findings.to_dict()` |
 | `learn --json` | `evaluation.Learned`; with `--shadow` `Trial`, else the numbers of the versions `live` and `shadow` |
 | `drift --json` | `evaluation.Drift` |
+| `suggest --json` | `jazz_select.evaluation.Suggestions.to_dict()` |
 
 Keys may be added; none is renamed or removed without a major version. Times are
 seconds. `null` stands for what is not known.

@@ -29,6 +29,12 @@ from jazz_select.evaluation.checks.findings import Finding as Finding
 from jazz_select.evaluation.checks.findings import Findings as Findings
 from jazz_select.evaluation.checks.findings import Kind as Kind
 from jazz_select.evaluation.checks.findings import Severity as Severity
+from jazz_select.evaluation.checks.suggesting import suggest as suggest
+from jazz_select.evaluation.checks.suggestions import Basis as Basis
+from jazz_select.evaluation.checks.suggestions import Labelled as Labelled
+from jazz_select.evaluation.checks.suggestions import Part as Part
+from jazz_select.evaluation.checks.suggestions import Suggestion as Suggestion
+from jazz_select.evaluation.checks.suggestions import Suggestions as Suggestions
 from jazz_select.evaluation.exports import to_pydantic_evals as to_pydantic_evals
 from jazz_select.evaluation.exports import write_pydantic_evals as write_pydantic_evals
 from jazz_select.evaluation.index import indexed as indexed

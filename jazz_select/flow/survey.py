@@ -11,7 +11,7 @@ from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.flow.checks import Subject, check_bars
 from jazz_select.flow.data import SUFFIXES, read_each
 from jazz_select.flow.imports import import_file, import_name, is_package
-from jazz_select.flow.origin import defined_in
+from jazz_select.flow.origin import defined_in, short_path
 
 _MOST_FILES = 10_000
 """A folder may hold a link to anywhere."""
@@ -117,42 +117,59 @@ def _in_package(name: str) -> Iterator[BaseFlow | FlowError]:
     yield from defined_in(modules[name], BaseFlow)
 
 
-def _files(path: Path) -> list[Path]:
-    """The files that `load_flows` would read, in its order."""
-    if path.is_file():
+def _files(path: Path) -> list[Path | FlowLoadError]:
+    """The files that `load_flows` would read, by folder and name, and the folders that cannot be read."""
+    if not path.is_dir():
         return [path]
     found: list[Path] = []
+    wrong: list[Path | FlowLoadError] = []
     waiting, seen = [path], set[Path]()
-    while waiting and len(found) < _MOST_FILES:
+    while waiting:
         folder = waiting.pop()
         if folder.resolve() in seen:
             continue
         seen.add(folder.resolve())
-        in_package = is_package(folder) or not is_package(folder.parent) or folder == path
-        for entry in sorted(folder.iterdir()):
+        if len(found) > _MOST_FILES or len(seen) > _MOST_FILES:
+            problem = (
+                f"there are more than {_MOST_FILES} files or folders in it, by links perhaps; the rest was not read"
+            )
+            return [FlowLoadError(short_path(str(path)), problem), *wrong, *sorted(found)]
+        try:
+            entries = sorted(folder.iterdir())
+        except OSError as error:
+            wrong.append(FlowLoadError(short_path(str(folder)), error.strerror or str(error)))
+            continue
+        # Of a package, only what is imported with it: a folder in it without `__init__.py` holds data at most.
+        runs = is_package(folder) or not is_package(folder.parent) or folder == path
+        for entry in entries:
             if entry.name.startswith(".") or entry.name in {"__pycache__", "__main__.py"}:
                 continue
             if entry.is_dir():
                 waiting.append(entry)
-            elif entry.suffix.lower() in SUFFIXES or (entry.suffix.lower() == ".py" and in_package):
+            elif entry.suffix.lower() in SUFFIXES or (entry.suffix.lower() == ".py" and runs):
                 found.append(entry)
-    return sorted(found)
+    return [*wrong, *sorted(found)]
 
 
-def _each(files: Iterable[Path]) -> Iterator[BaseFlow | FlowError]:
+def _each(files: Iterable[Path | FlowLoadError]) -> Iterator[BaseFlow | FlowError]:
     for file in files:
-        yield from _caught(lambda file=file: list(_of_file(file)))
+        if isinstance(file, FlowLoadError):
+            yield file
+        else:
+            yield from _caught(lambda file=file: list(_of_file(file)))
 
 
 def _of_file(file: Path) -> Iterator[BaseFlow | FlowError]:
     suffix = file.suffix.lower()
+    if not file.is_file():
+        raise FlowLoadError(short_path(str(file)), "it is no plain file, so reading it might never end")
     if suffix == ".py":
         yield from defined_in(modules[import_file(file)], BaseFlow)
     elif suffix in SUFFIXES:
         yield from read_each(file)
     else:
         problem = f"flows are read from .py, {', '.join(SUFFIXES)} files, and this is {suffix or 'without a suffix'}"
-        raise FlowLoadError(str(file), problem)
+        raise FlowLoadError(short_path(str(file)), problem)
 
 
 def _caught(read: Callable[[], list[BaseFlow | FlowError]]) -> list[BaseFlow | FlowError]:

@@ -112,7 +112,8 @@ def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None) -> V
     if not len(examples):
         return told
     shown = len(examples) * min(1.0, len(examples) / _ENOUGH)
-    own_share = np.float32(own_worth(card) / (own_worth(card) + shown))
+    worth = own_worth(card)
+    own_share = np.float32(worth / (worth + shown))
     return unit((own_share * told + (1 - own_share) * unit(_mean(examples))).astype(np.float32))
 
 

@@ -11,7 +11,7 @@ from jazz_select.evaluation.checks.findings import KINDS, Finding, Findings, in_
 from jazz_select.evaluation.checks.leaks import leaks, read
 from jazz_select.evaluation.checks.nearness import ask, nearness
 from jazz_select.evaluation.checks.places import Places
-from jazz_select.evaluation.checks.structure import of_faults, structure
+from jazz_select.evaluation.checks.structure import has_definition, of_faults, structure
 from jazz_select.evaluation.checks.wording import wording
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.survey import survey
@@ -54,7 +54,7 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
             required, and a flow is thin beside what the others have.
         only: The kinds that are looked for, by code; all of `KINDS` where empty.
         ignore: What is accepted: a code, or a code with the flows, `near-twins:exchange_item,refund_order`. What is
-            accepted and not there is found as `unused-ignore`.
+            accepted and not there is found as `unused-ignore`, unless it names flows of another catalogue alone.
 
     Raises:
         FlowLoadError: There is no such source.
@@ -79,11 +79,13 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
     notes = [] if tools is not None else _untold(flows)
     encoder = Encoder(open_embedder(embedder), Lexical(language)) if wanted & BY_MEANING else None
     if encoder is not None:
-        asked = ask([flow for flow in flows if _has_definition(flow)], encoder)
+        asked = ask([flow for flow in flows if has_definition(flow)], encoder)
         if asked is None:
             notes.append("how near flows lie was not looked at: there are too few flows and examples to compare")
         found += nearness(asked, places) if asked is not None else ()
-    shown, hidden = _sorted_out(in_order(_without_echoes(found)), accepted, wanted)
+    here = {flow.name for flow in flows} | broken
+    concerned = [one for one in accepted if not one[1] or one[1] & here]
+    shown, hidden = _sorted_out(in_order(_without_echoes(found)), concerned, wanted)
     return Findings(
         found=shown,
         accepted=hidden,
@@ -119,14 +121,6 @@ def _untold(flows: Sequence[BaseFlow]) -> list[str]:
     named = sum(bool(flow.tools) for flow in flows)
     which = "1 flow names" if named == 1 else f"{named} flows name"
     return [f"whether the tools that {which} exist was not looked at: pass tools=… (--tools)"] if named else []
-
-
-def _has_definition(flow: BaseFlow) -> bool:
-    try:
-        flow.definition()
-    except FlowError:
-        return False
-    return True
 
 
 def _without_echoes(found: Sequence[Finding]) -> list[Finding]:

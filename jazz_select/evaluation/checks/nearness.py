@@ -17,9 +17,9 @@ import numpy.typing as npt
 from jazz_select.evaluation.checks.findings import Evidence, Finding
 from jazz_select.evaluation.checks.places import Places
 from jazz_select.evaluation.checks.sameness import folded, words_of
-from jazz_select.evaluation.checks.wording import related
+from jazz_select.evaluation.checks.wording import EMPTY_WORDS, related
 from jazz_select.flow.base import BaseFlow
-from jazz_select.memory.encoder import Encoder, printable, prototype
+from jazz_select.memory.encoder import Encoder, printable
 from jazz_select.memory.fit.leave_one_out import LeaveOneOut
 from jazz_select.ports import Vectors
 from jazz_select.text import beginning
@@ -110,8 +110,8 @@ def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Asked | None:
         whose=np.array([each.flow for each in heard]),
         numbers=numbers,
         cosines=dense,
-        scores=(_standing_out(dense) + np.float32(_WORDS) * _standing_out(words)).astype(np.float32),
-        prototypes=np.stack([prototype(card, own[card.id]) for card in cards]),
+        scores=together(standing_out(dense), standing_out(words)),
+        prototypes=catalogue.prototypes,
         related=links,
     )
 
@@ -126,7 +126,13 @@ def nearness(asked: Asked, places: Places) -> Iterator[Finding]:
     yield from _misplaced(asked, {frozenset(pair) for pair in twins}, places)
 
 
-def _standing_out(scores: Floats) -> Floats:
+def together(meaning: Floats, words: Floats) -> Floats:
+    """Both arms in one, each as `standing_out` gives it."""
+    return (meaning + np.float32(_WORDS) * words).astype(np.float32)
+
+
+def standing_out(scores: Floats) -> Floats:
+    """How far each flow stands out among all for the same request, in standard deviations."""
     spread = scores.std(axis=1, keepdims=True)
     return ((scores - scores.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)).astype(np.float32)
 
@@ -254,9 +260,8 @@ def _of_twins(asked: Asked, one: int, other: int, places: Places) -> Finding:
 def _apart(one: BaseFlow, other: BaseFlow) -> str:
     """What to do about two flows that lie too near, with the words that only one of them has."""
     mine, theirs = (set(folded(f"{flow.description} {flow.condition}").split()) for flow in (one, other))
-    told = [
-        ", ".join(sorted(words, key=lambda word: (-len(word), word))[:3]) for words in (mine - theirs, theirs - mine)
-    ]
+    only = (mine - theirs - EMPTY_WORDS, theirs - mine - EMPTY_WORDS)
+    told = [", ".join(sorted(words, key=lambda word: (-len(word), word))[:3]) for words in only]
     if all(told):
         said = f"Only {one.name} says {told[0]}; only {other.name} says {told[1]}"
         return printable(f"{said}: have their examples show it, or make the two one flow.")

@@ -13,7 +13,6 @@ from rapidfuzz.distance import OSA
 from jazz_select.text import nfkc
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_NUMBER = re.compile(r"\d+")
 _FILLING = frozenset(
     word
     for line in (
@@ -30,7 +29,7 @@ _LEAST_SLIPPED, _LEAST_WORDS = 5, 3
 def words_of(text: str, *, numbers: bool = True) -> tuple[str, ...]:
     """The words in small letters; without `numbers`, these are one and the same."""
     words = _WORD.findall(nfkc(text[:8_000]).casefold().replace("’", "'"))
-    return tuple(words) if numbers else tuple(_NUMBER.sub("0", word) for word in words)
+    return tuple(words) if numbers else tuple("0" if word.isdigit() else word for word in words)
 
 
 def folded(text: str, *, numbers: bool = True) -> str:

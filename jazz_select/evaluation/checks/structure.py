@@ -65,6 +65,15 @@ def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, place
         yield from _spellings(flows, places)
 
 
+def has_definition(flow: BaseFlow) -> bool:
+    """Whether all parts of a flow are there, so that its card can be made."""
+    try:
+        flow.definition()
+    except FlowError:
+        return False
+    return True
+
+
 def _parts(flow: BaseFlow, places: Places) -> Iterator[Finding]:
     if not flow.composite:
         return
@@ -176,7 +185,7 @@ def _names(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
             standing[folded_alias(name)].setdefault(flow.name, (flow, name, number - 1 if number else None))
     for folded, owners in standing.items():
         if folded and len(owners) > 1:
-            flow, name, number = max(owners.values(), key=lambda each: each[2] is not None)
+            flow, name, number = max(reversed(owners.values()), key=lambda each: each[2] is not None)
             place = places.of(flow, "name" if number is None else "aliases", number)
             others = [each for each in owners if each != flow.name]
             kind = "The name" if number is None else "The alias"

@@ -26,7 +26,7 @@ _UNWRITTEN = re.compile(
     r"|(?:the |a )?(?:description|condition|effect)(?: (?:goes )?here)?)\W*)"
 )
 """A whole text that is none."""
-_EMPTY = frozenset(
+EMPTY_WORDS = frozenset(
     word
     for line in (
         "a an the this that these those it its is are be was to of for in on at by with about as and or if",
@@ -41,7 +41,7 @@ _EMPTY = frozenset(
 """Words that a condition is put together with: what is left is what it says."""
 _FEW_WORDS = 3
 """Words of a condition that say something of their own, were they not the name's or the description's."""
-_FEWEST, _SAME_SHARE, _MOST_ALIKE, _COMPARED = 3, 0.6, 0.7, 12
+_FEWEST, _SAME_SHARE, _MOST_ALIKE, _COMPARED = 3, 0.6, 0.6, 12
 """Examples below which nothing is said of their wording; the share of words that all have in common, and of a pair."""
 
 
@@ -65,7 +65,7 @@ def _placeholders(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding
         for field in ("desired_effects", "examples", "steps"):
             texts += [(field, number, text) for number, text in enumerate(getattr(flow, field))]
         for field, number, text in texts:
-            if text.strip() and (_UNWRITTEN.fullmatch(text[:_SHOWN]) or _MARKED.search(text)):
+            if text.strip() and is_unwritten(text):
                 place = places.of(flow, field, number)
                 yield Finding(
                     code="placeholder",
@@ -76,6 +76,11 @@ def _placeholders(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding
                     remedy="Write it, or take it out: it is embedded and shown to models like any other text.",
                     evidence=(Evidence(text=text, flow=flow.name),),
                 )
+
+
+def is_unwritten(text: str) -> bool:
+    """Whether a text is none that anybody meant: a placeholder, or marks alone."""
+    return not text.strip() or bool(_UNWRITTEN.fullmatch(text[:_SHOWN]) or _MARKED.search(text))
 
 
 def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
@@ -114,9 +119,9 @@ def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
 def _tells(flow: BaseFlow) -> bool:
     """Whether the condition says anything beyond the description, or says it in some words of its own."""
     condition, description = " ".join(words_of(flow.condition)), " ".join(words_of(flow.description))
-    if description and description in condition and not set(condition.replace(description, " ").split()) - _EMPTY:
+    if description and description in condition and not set(condition.replace(description, " ").split()) - EMPTY_WORDS:
         return False
-    told = set(condition.split()) - _EMPTY
+    told = set(condition.split()) - EMPTY_WORDS
     named = _stems(set(words_of(f"{spoken_name(flow.name)} {flow.description}")))
     return len(told) > _FEW_WORDS or bool(_stems(told) - named)
 

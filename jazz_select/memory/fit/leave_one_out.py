@@ -80,7 +80,12 @@ class Lessons:
 
 
 class LeaveOneOut:
-    """A catalogue's flows with the vectors of their texts, as they would be indexed."""
+    """A catalogue's flows with the vectors of their texts, as they would be indexed.
+
+    Attributes:
+        cards: The flows.
+        prototypes: Where the requests of each are expected to lie, shape (flows, dim).
+    """
 
     def __init__(
         self,
@@ -94,7 +99,7 @@ class LeaveOneOut:
         self.cards = cards
         self._rows = [rows[card.id] for card in cards]
         self._lexical = lexical
-        self._prototypes = np.stack([prototype(card, rows[card.id]) for card in cards])
+        self.prototypes = np.stack([prototype(card, rows[card.id]) for card in cards])
         self._words = Postings([document(card, lexical) for card in cards], terms)
 
     def residuals(self, *, without_fold: int | None = None) -> Vectors:
@@ -107,7 +112,7 @@ class LeaveOneOut:
                     examples = examples[np.arange(len(examples)) % FOLDS != without_fold]
                 if len(examples) > 1:
                     parts.append(examples - examples.mean(axis=0))
-        return np.vstack(parts) if parts else np.zeros((0, self._prototypes.shape[1]), dtype=np.float32)
+        return np.vstack(parts) if parts else np.zeros((0, self.prototypes.shape[1]), dtype=np.float32)
 
     def lessons(self, limit: int, rivals: int) -> "Lessons | None":
         """At most `limit` examples, each with the flow it asks for and the `rivals` flows that lie nearest beside it.
@@ -118,7 +123,7 @@ class LeaveOneOut:
         if not spread or len(self.cards) < _FEWEST_TO_TELL:
             return None
         vectors = np.stack([self._example(flow, example) for flow, example in spread])
-        nearness = vectors @ self._prototypes.T
+        nearness = vectors @ self.prototypes.T
         having: dict[str, list[int]] = {}
         for number, card in enumerate(self.cards):
             for text in card.examples:
@@ -130,7 +135,7 @@ class LeaveOneOut:
         return Lessons(
             requests=vectors,
             right=np.stack([self._without(flow, example) for flow, example in spread]),
-            wrong=self._prototypes[nearest],
+            wrong=self.prototypes[nearest],
             allowed=np.isfinite(np.take_along_axis(nearness, nearest, axis=1)),
             folds=np.array([example % FOLDS for _, example in spread]),
             own_worth=fmean(own_worth(self.cards[flow]) for flow in {flow for flow, _ in spread}),
@@ -141,7 +146,7 @@ class LeaveOneOut:
         for flow, example in self._spread(limit):
             card = self.cards[flow]
             aimed = _aimed(self._example(flow, example), transforms[example % FOLDS])
-            dense = self._prototypes @ aimed
+            dense = self.prototypes @ aimed
             dense[flow] = self._without(flow, example) @ aimed
             query = self._lexical.query(printable(card.examples[example]))
             bm25 = self._words.scores(query)
@@ -152,12 +157,12 @@ class LeaveOneOut:
     def ask(self, text: str, vector: Vectors, flow: int, transform: Vectors | None) -> HeldOut:
         """Ask a labelled request that is no example."""
         query = self._lexical.query(printable(text))
-        dense = self._prototypes @ _aimed(vector, transform)
+        dense = self.prototypes @ _aimed(vector, transform)
         return HeldOut(flow=flow, dense=dense, bm25=self._words.scores(query), terms=len(query.indices) if query else 0)
 
     def neighbourhood(self, flow: int) -> list[int]:
         """The flow itself and those most like it: `NEIGHBOURS` of the catalogue, and at least one other."""
-        return _top(self._prototypes @ self._prototypes[flow], max(2, round(NEIGHBOURS * len(self.cards))))
+        return _top(self.prototypes @ self.prototypes[flow], max(2, round(NEIGHBOURS * len(self.cards))))
 
     def _example(self, flow: int, example: int) -> Vectors:
         return self._rows[flow][example - len(self.cards[flow].examples)]

@@ -103,5 +103,5 @@ def test_gates_come_from_the_projects_file(tmp_path: Path) -> None:
     file.write_text('[tool.jazz-select.gates]\nmax_broken_cases = 0\nmax_changed_first = "2%"\n', "utf-8")
     assert Gates.load(tmp_path) == Gates(max_broken_cases=0, max_changed_first="2%")
     file.write_text("[tool]\njazz-select = 3\n", "utf-8")
-    with pytest.raises(ConfigError, match="tool.jazz-select has to be a table"):
+    with pytest.raises(ConfigError, match=r"tool\.jazz-select has to be a table"):
         Gates.load(tmp_path)

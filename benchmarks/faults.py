@@ -1,0 +1,386 @@
+"""Does `check` find what is wrong, and nothing else? `python -m benchmarks.faults --data DIR`.
+
+Sixty faults of twelve kinds are planted by a seeded generator into five catalogues that are in order, one of each kind
+in each, out of the catalogue's own texts; each planted catalogue is written to a file and checked as a user would. A
+fault is found where a finding of a fitting kind names the flow. An alarm is false where the catalogue as it was has a
+finding that is not simply true by its own words: published examples that are the same text are taken out before.
+"""
+
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import typer
+import yaml
+from rich.console import Console
+
+from benchmarks import rows
+from benchmarks.datasets import catalogue, intents
+from benchmarks.datasets.base import Entry
+from benchmarks.index import registry_of
+from benchmarks.options import DataFolder, Seeds, Unclean, data_folder, opened_book, parsed_seeds
+from jazz_select import FlowRegistry, load_flows
+from jazz_select.evaluation import Case, Finding, check
+from jazz_select.flow.base import BaseFlow
+
+KEY = ("part", "catalogue", "seed", "embedder")
+ROOT = Path(__file__).parents[1]
+EMBEDDER = "static"
+MANY_FLOWS, MANY_CASES = 500, 2_000
+_ROUNDS = 3
+Data = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clean:
+    """A catalogue that is in order, as data, with labelled requests and the number of examples that it asks for."""
+
+    name: str
+    flows: Sequence[Data]
+    cases: Sequence[Case]
+    tools: frozenset[str]
+    min_examples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planted:
+    """A catalogue with one fault in it: in which flow, and by which codes it counts as found."""
+
+    flows: Sequence[Data]
+    cases: Sequence[Case]
+    flow: str
+    codes: frozenset[str]
+
+
+def catalogues(data: Path | None, seeds: Sequence[int]) -> Iterator[tuple[Clean, int]]:
+    """The shop, the clinic, and CLINC150 with ten examples once a seed."""
+    yield _own("flows", "examples/eval.yaml"), seeds[0]
+    yield _own("examples/clinic/flows.yaml", "examples/clinic/cases.yaml"), seeds[0]
+    if data is not None:
+        for dataset in catalogue.each(("clinc150-10",), data, seeds):
+            yield _published(dataset.name, dataset.flows), dataset.seed
+
+
+def _own(source: str, cases: str) -> Clean:
+    registry = FlowRegistry()
+    load_flows(str(ROOT / source), registry)
+    flows = [_as_data(flow) for flow in registry.values() if not flow.composite]
+    entries: list[Data] = yaml.safe_load((ROOT / cases).read_text("utf-8"))
+    names = {flow["name"] for flow in flows}
+    labelled = [case for case in map(Case.model_validate, entries) if set(case.expect) <= names]
+    tools = frozenset(tool for flow in flows for tool in flow["tools"])
+    return Clean(name=source, flows=flows, cases=labelled, tools=tools, min_examples=5)
+
+
+def _published(name: str, entries: Sequence[Entry]) -> Clean:
+    """Without the examples that a published file has twice, case and marks aside; it says no conditions."""
+    seen: set[str] = set()
+    flows: list[Data] = []
+    for flow in registry_of(entries).values():
+        data = _as_data(flow)
+        unlike = {"".join(filter(str.isalnum, text.casefold())): text for text in flow.examples}
+        data["examples"] = [text for key, text in unlike.items() if key not in seen]
+        seen |= set(unlike)
+        flows.append(data)
+    return Clean(name=name, flows=flows, cases=(), tools=frozenset(), min_examples=0)
+
+
+def _as_data(flow: BaseFlow) -> Data:
+    fields = ("name", "description", "condition")
+    lists = ("desired_effects", "examples", "aliases", "tools", "steps", "optional_tools")
+    return {field: getattr(flow, field) for field in fields} | {
+        **{field: list(getattr(flow, field)) for field in lists},
+        "manual": flow.manual,
+    }
+
+
+# --- what people do ------------------------------------------------------------------
+
+Plant = Callable[[random.Random, list[Data], list[Case]], tuple[str, set[str]]]
+"""Spoils flows or cases; says in which flow, and which codes tell it."""
+
+
+def _invalid(rng: random.Random, flows: list[Data], _: list[Case]) -> tuple[str, set[str]]:
+    flow = rng.choice(flows)
+    match rng.randrange(4):
+        case 0:
+            flow["exmaples"] = flow.pop("examples")
+        case 1:
+            flow["examples"] = rng.choice(flow["examples"])
+        case 2:
+            flow["priority"] = "high"
+        case _:
+            flow["description"] = {"text": flow["description"]}
+    return flow["name"], {"invalid-flow"}
+
+
+def _duplicate(rng: random.Random, flows: list[Data], _: list[Case]) -> tuple[str, set[str]]:
+    one, other = rng.sample(flows, 2)
+    flows.append({**deepcopy(other), "name": one["name"]})
+    return one["name"], {"duplicate-name"}
+
+
+def _unknown_tool(rng: random.Random, flows: list[Data], _: list[Case]) -> tuple[str, set[str]]:
+    flow = rng.choice([each for each in flows if not each["manual"]])
+    known = sorted({tool for each in flows for tool in each["tools"]}) or ["look_up_account"]
+    name = rng.choice(known)
+    place = rng.randrange(1, len(name) - 1)
+    wrong = rng.choice([f"{name[:place]}{name[place + 1 :]}", f"{name}_v2", name.replace("_", "")[::-1]])
+    flow["tools"] = [*flow["tools"], wrong]
+    return flow["name"], {"unknown-tool"}
+
+
+def _chain(rng: random.Random, flows: list[Data], _: list[Case]) -> tuple[str, set[str]]:
+    flow = rng.choice(flows)
+    flow["tools"] = flow["tools"] or ["look_up_account"]
+    strange = rng.choice(
+        [tool for each in flows for tool in each["tools"] if tool not in flow["tools"]] or ["pay_back"]
+    )
+    point = {"after_step": flow["tools"][0], "candidate_tools": [strange]}
+    flow["chain"] = [flow["tools"][0], rng.choice([strange, point])]
+    return flow["name"], {"broken-chain", "invalid-flow"}
+
+
+def _unreachable(rng: random.Random, flows: list[Data], _: list[Case]) -> tuple[str, set[str]]:
+    one, other, third = rng.sample(flows, 3)
+    name = f"{one['name']} or {other['name']}"
+    examples = [f"{one['examples'][0]} {text}" for text in third["examples"]]
+    whole = {"name": name, "description": f"{one['description']} Or: {other['description']}", "examples": examples}
+    match rng.randrange(3):
+        case 0:
+            flows.append({**whole, "type": "sequential", "flows": [one["name"], f"{other['name']} again"]})
+            return name, {"missing-part"}
+        case 1:
+            branches = [[third["description"], one["name"]], [third["description"].upper(), other["name"]]]
+            flows.append({**whole, "type": "conditional", "branches": branches})
+            return name, {"dead-branch"}
+        case _:
+            one["aliases"] = [*one["aliases"], other["name"].replace("_", " ").title()]
+            return one["name"], {"ambiguous-name"}
+
+
+_OTHER_WORDS = {"the ": "a ", "customer": "client", "patient": "person", "wants": "would like", " and ": ", and also "}
+
+
+_WAYS = (
+    "Good morning, {}",
+    "{} as soon as you can",
+    "A quick one: {}",
+    "{} - what should I do",
+    "sorry to ask but {}",
+)
+
+
+def _twin(rng: random.Random, flows: list[Data], _: list[Case]) -> tuple[str, set[str]]:
+    """Somebody writes a flow that is there already: its words a little changed, its requests those that others send."""
+    flow = rng.choice([each for each in flows if len(each["examples"]) >= 5])  # noqa: PLR2004
+    twin = deepcopy(flow)
+    twin["name"] = rng.choice([f"handle {flow['name']}", f"{flow['name']} 2", f"{flow['name']} request"]).replace(
+        " ", "_"
+    )
+    for field in ("description", "condition"):
+        for word, instead in _OTHER_WORDS.items():
+            twin[field] = twin[field].replace(word, instead)
+    examples = rng.sample(flow["examples"], len(flow["examples"]))
+    half = len(examples) // 2
+    flow["examples"] = [*examples[:half], *(_reworded(rng, text) for text in examples[half:])]
+    twin["examples"] = [*examples[half:], *(_reworded(rng, text) for text in examples[:half])]
+    flows.append(twin)
+    return flow["name"], {"near-twins"}
+
+
+def _reworded(rng: random.Random, text: str) -> str:
+    """The same request as another person begins or ends it."""
+    return rng.choice(_WAYS).format(text.rstrip(".?! "))
+
+
+def _misplaced(rng: random.Random, flows: list[Data], _: list[Case]) -> tuple[str, set[str]]:
+    one, other = rng.sample([each for each in flows if len(each["examples"]) >= 5], 2)  # noqa: PLR2004
+    text = one["examples"].pop(rng.randrange(len(one["examples"])))
+    one["examples"] += [_reworded(rng, one["examples"][0])] if len(one["examples"]) < 5 else []  # noqa: PLR2004
+    other["examples"][rng.randrange(len(other["examples"]))] = text
+    return other["name"], {"misplaced-example"}
+
+
+def _thin(rng: random.Random, flows: list[Data], _: list[Case]) -> tuple[str, set[str]]:
+    flow = rng.choice(flows)
+    match rng.randrange(3):
+        case 0:
+            flow["examples"] = flow["examples"][: rng.choice([1, 2, 3])]
+        case 1:
+            flow["examples"] = list(dict.fromkeys(text.split()[0].strip(",.?!") for text in flow["examples"]))
+        case _:
+            words = rng.sample(["today", "tomorrow", "later", "now", "soon", "tonight"], 5)
+            flow["examples"] = [f"{flow['examples'][0].rstrip('.?!')} {word}" for word in words]
+    return flow["name"], {"thin-examples", "invalid-flow"}
+
+
+def _copied(rng: random.Random, flows: list[Data], _: list[Case]) -> tuple[str, set[str]]:
+    one, other = rng.sample(flows, 2)
+    text = rng.choice(one["examples"])
+    copy = rng.choice([text.upper(), f"Please, {text}", f"{text.rstrip('.?!')}!!", text])
+    into = rng.choice([one, other]) if copy != text else other
+    into["examples"] = [*into["examples"], copy]
+    return into["name"], {"copied-examples", "shared-example", "invalid-flow"}
+
+
+def _leak(rng: random.Random, flows: list[Data], cases: list[Case]) -> tuple[str, set[str]]:
+    flow = rng.choice(flows)
+    text = rng.choice(flow["examples"])
+    said = rng.choice([text, text.lower(), f"hi, {text}", f"{text.rstrip('.?!')} please", text.replace(",", "")])
+    cases.insert(rng.randrange(len(cases) + 1), Case(request=said, expect=(flow["name"],)))
+    return flow["name"], {"leaked-case"}
+
+
+def _vague(rng: random.Random, flows: list[Data], _: list[Case]) -> tuple[str, set[str]]:
+    flow, other = rng.sample(flows, 2)
+    about = flow["name"].replace("_", " ")
+    ways = [
+        f"The request is about: {about}",
+        f"When the user asks for {about}.",
+        flow["description"],
+        f"Use this flow if the customer wants: {flow['description']}",
+        other["condition"] or f"The user has a question about {about}",
+    ]
+    flow["condition"] = rng.choice(ways)
+    return flow["name"], {"vague-condition", "same-condition"}
+
+
+def _placeholder(rng: random.Random, flows: list[Data], _: list[Case]) -> tuple[str, set[str]]:
+    flow = rng.choice(flows)
+    field = rng.choice(["condition", "description", "examples", "steps", "desired_effects"])
+    text = rng.choice(
+        ["TODO", "...", "lorem ipsum dolor sit amet", "TBD: ask the team", "<insert text here>", "example 3"]
+    )
+    flow[field] = [*flow[field], text] if isinstance(flow[field], list) else text
+    return flow["name"], {"placeholder"}
+
+
+PLANTS: Mapping[str, Plant] = {
+    "invalid flow": _invalid,
+    "name used twice": _duplicate,
+    "unknown tool": _unknown_tool,
+    "broken chain": _chain,
+    "unreachable": _unreachable,
+    "near-twins": _twin,
+    "example in another flow": _misplaced,
+    "thin examples": _thin,
+    "copied example": _copied,
+    "leaked case": _leak,
+    "condition that says nothing": _vague,
+    "placeholder": _placeholder,
+}
+"""The kinds of faults, each by who makes it."""
+
+
+def planted(clean: Clean, kind: str, seed: int) -> Planted:
+    """The catalogue with one fault of this kind, another one for each seed."""
+    flows, cases = deepcopy(list(clean.flows)), list(clean.cases)
+    flow, codes = PLANTS[kind](random.Random(f"{clean.name} {kind} {seed}"), flows, cases)
+    return Planted(flows=flows, cases=cases, flow=flow, codes=frozenset(codes))
+
+
+def found_in(
+    clean: Clean, flows: Sequence[Data], cases: Sequence[Case], folder: Path, *, tools: bool
+) -> tuple[Finding, ...]:
+    """What `check` says of a file of these flows."""
+    file = written(flows, folder)
+    known = dict.fromkeys(clean.tools, _tool) if tools else None
+    return check(file, tools=known, cases=cases, embedder=EMBEDDER, min_examples=clean.min_examples).found
+
+
+def written(flows: Sequence[Data], folder: Path) -> Path:
+    """A file of these flows."""
+    file = folder / "flows.yaml"
+    file.write_text(yaml.safe_dump({"flows": list(flows)}, allow_unicode=True, sort_keys=False), encoding="utf-8")
+    return file
+
+
+def _tool() -> str:
+    """Stands for a tool that is there."""
+    return ""
+
+
+def is_found(fault: Planted, found: Sequence[Finding]) -> bool:
+    """Whether a finding of a fitting kind names the flow."""
+    return any(each.code in fault.codes and fault.flow in each.flows for each in found)
+
+
+def alarms(clean: Clean, folder: Path) -> set[str]:
+    """The flows of the catalogue as it was that something is said of."""
+    found = found_in(clean, clean.flows, clean.cases, folder, tools=bool(clean.tools))
+    return {each.flows[0] if each.code == "misplaced-example" else each.flows[-1] for each in found if each.flows}
+
+
+def rows_of(clean: Clean, seed: int) -> rows.Row:
+    """Every kind of fault once, and the false alarms."""
+    with tempfile.TemporaryDirectory(prefix="jazz-faults-") as name:
+        folder = Path(name)
+        told: dict[str, bool] = {}
+        for kind in PLANTS:
+            fault = planted(clean, kind, seed)
+            with_tools = bool(clean.tools) or kind == "unknown tool"
+            told[kind] = is_found(fault, found_in(clean, fault.flows, fault.cases, folder, tools=with_tools))
+        false = alarms(clean, folder)
+    return {
+        "part": "faults",
+        "catalogue": clean.name,
+        "seed": seed,
+        "embedder": EMBEDDER,
+        "flows": len(clean.flows),
+        "planted": len(told),
+        "found": sum(told.values()),
+        "missed": sorted(kind for kind, is_there in told.items() if not is_there),
+        "alarms": len(false),
+    }
+
+
+def time_row(data: Path) -> rows.Row:
+    """The best of some rounds over a large catalogue, read from a file, beside as many cases."""
+    dataset = intents.clinc150_pieces(data, flows=MANY_FLOWS, examples=5, seed=1)
+    clean = _published(dataset.name, dataset.flows)
+    cases = [Case(request=each.text, expect=(min(each.gold),)) for each in dataset.requests[:MANY_CASES]]
+    took: list[float] = []
+    with tempfile.TemporaryDirectory(prefix="jazz-faults-") as name:
+        file = written(clean.flows, Path(name))
+        for _ in range(_ROUNDS):
+            began = perf_counter()
+            check(file, cases=cases, embedder=EMBEDDER, min_examples=0)
+            took.append(perf_counter() - began)
+    return {
+        "part": "time",
+        "catalogue": dataset.name,
+        "dataset": dataset.name,
+        "seed": dataset.seed,
+        "embedder": EMBEDDER,
+        "data": dataset.sha256,
+        "flows": len(clean.flows),
+        "cases": len(cases),
+        "best_s": round(min(took), 3),
+        "worst_s": round(max(took), 3),
+    }
+
+
+def main(data: DataFolder = None, seeds: Seeds = "1,2,3", *, unclean: Unclean = False) -> None:
+    """Plant, check, and store the rows."""
+    folder, console = data_folder(data), Console()
+    book = opened_book("faults", KEY, look=unclean)
+    for clean, seed in catalogues(folder, parsed_seeds(seeds)):
+        row = rows_of(clean, seed)
+        book.store(row)
+        console.print(
+            f"{clean.name} {seed}: {row['found']} of {row['planted']} found, missed {row['missed']}, ", end=""
+        )
+        console.print(f"{row['alarms']} of {row['flows']} flows with a false alarm")
+    row = time_row(folder)
+    book.store(row)
+    console.print(f"{row['flows']} flows and {row['cases']} cases: {row['best_s']} to {row['worst_s']} s")
+
+
+if __name__ == "__main__":
+    typer.run(main)

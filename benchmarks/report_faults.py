@@ -1,0 +1,48 @@
+"""The tables of planted faults that `check` finds, and of the time it takes, from the stored rows."""
+
+from collections.abc import Sequence
+
+from benchmarks import rows
+from benchmarks.tables import markdown
+
+
+def faults_table(found: Sequence[rows.Row]) -> str:
+    """One line per catalogue, and all of them together."""
+    header = ("catalogue", "seed", "embedder", "flows", "planted", "found", "missed", "flows with a false alarm")
+    runs = [row for row in found if row["part"] == "faults"]
+    body = [
+        (
+            row["catalogue"],
+            str(row["seed"]),
+            row["embedder"],
+            f"{row['flows']:,}",
+            str(row["planted"]),
+            str(row["found"]),
+            ", ".join(row["missed"]),
+            f"{row['alarms']} ({100 * row['alarms'] / row['flows']:.1f} %)",
+        )
+        for row in runs
+    ]
+    planted, right = (sum(row[key] for row in runs) for key in ("planted", "found"))
+    flows, alarms = (sum(row[key] for row in runs) for key in ("flows", "alarms"))
+    shares = (f"{right} ({100 * right / planted:.1f} %)", "", f"{alarms} ({100 * alarms / flows:.1f} %)")
+    body.append(("all", "", "", f"{flows:,}", str(planted), *shares))
+    return markdown(header, body, words=(0, 2, 6))
+
+
+def faults_time_table(found: Sequence[rows.Row]) -> str:
+    """One line per catalogue."""
+    header = ("catalogue", "embedder", "flows", "cases", "best, s", "worst, s")
+    body = [
+        (
+            row["catalogue"],
+            row["embedder"],
+            f"{row['flows']:,}",
+            f"{row['cases']:,}",
+            f"{row['best_s']:.2f}",
+            f"{row['worst_s']:.2f}",
+        )
+        for row in found
+        if row["part"] == "time"
+    ]
+    return markdown(header, body, words=(0, 1))

@@ -1,0 +1,265 @@
+"""`suggest`: examples, negatives and sharper conditions for thin or colliding flows, for a person to review.
+
+From a log: requests whose flow a person confirmed, or recall was sure of. From a model, where there is one: texts that
+it wrote, filtered by the measures that `check` has. Nothing is written into code, and nothing is taken over unasked.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from time import perf_counter
+
+from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.models import ModelLike
+from jazz_select.errors import ConfigError, meant
+from jazz_select.evaluation.cases import Case
+from jazz_select.evaluation.checks.checking import check
+from jazz_select.evaluation.checks.field import Field
+from jazz_select.evaluation.checks.findings import Evidence, Finding
+from jazz_select.evaluation.checks.sameness import Sames, words_of
+from jazz_select.evaluation.checks.structure import has_definition
+from jazz_select.evaluation.checks.suggestions import Basis, Labelled, Part, Suggestion, Suggestions
+from jazz_select.evaluation.checks.wording import EMPTY_WORDS
+from jazz_select.evaluation.checks.writing import LONGEST_CONDITION, LONGEST_EXAMPLE, Writer
+from jazz_select.flow.base import BaseFlow, FlowRegistry
+from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.encoder import Encoder, Lexical
+from jazz_select.ports import Embedder
+from jazz_select.text import beginning, describe_error
+
+_THIN = ("thin-examples", "unreachable-flow")
+_COLLIDING = ("near-twins", "same-condition", "vague-condition")
+_SURE = 0.8
+"""How sure a request's flow has to be where nobody confirmed it."""
+_NEIGHBOURS = 2
+_ALIKE = 0.6
+"""The share of words in common from which on two conditions have nothing to tell one flow from the other by."""
+_TIMEOUT_S = 60.0
+
+
+async def suggest(  # noqa: PLR0913 - what suggestions are made from
+    registry: Mapping[str, BaseFlow],
+    logged: Iterable[Labelled] = (),
+    *,
+    model: "ModelLike | ChatClient | None" = None,
+    cases: Sequence[Case] = (),
+    flows: Collection[str] = (),
+    most: int = 5,
+    embedder: str | Embedder = "auto",
+    language: str = "english",
+    timeout_s: float = _TIMEOUT_S,
+) -> Suggestions:
+    """Suggest what a catalogue lacks. The flows stay as they are.
+
+    Args:
+        registry: The flows.
+        logged: Requests that somebody sent, with the flow that was right.
+        model: Who writes examples and conditions; where None, they come from the log and the catalogue alone.
+        cases: Labelled requests, none of which may become an example.
+        flows: The names of flows to look at; where empty, those that `check` finds thin or colliding.
+        most: How many examples, and how many negatives, are suggested for each flow.
+        embedder: As for `ProceduralMemory.open`.
+        language: Likewise.
+        timeout_s: How long a model has for each text, in seconds.
+
+    Raises:
+        ConfigError: A name in `flows` is none, `most` is below 1, or there is no such model, embedder or language.
+        EmbeddingError: The embedder failed.
+    """
+    began = perf_counter()
+    if most < 1:
+        msg = f"most has to be 1 or more, not {most}"
+        raise ConfigError(msg)
+    catalogue = {flow.name: flow for flow in registry.values()}
+    opened = await asyncio.to_thread(open_embedder, embedder)
+    bar = registry.min_examples if isinstance(registry, FlowRegistry) else 0
+    judged = partial(check, registry, embedder=opened, language=language, min_examples=bar)
+    findings = (await asyncio.to_thread(judged, only=(*_THIN, *_COLLIDING))).found
+    wanting = _wanting(catalogue, findings, flows)
+    whole = [flow for flow in catalogue.values() if has_definition(flow)]
+    work = await asyncio.to_thread(_Work, whole, Encoder(opened, Lexical(language)), cases, most)
+    await asyncio.to_thread(work.from_log, list(logged), wanting)
+    client = None if model is None else client_for(model)
+    try:
+        writer = None if client is None else Writer(client=client, timeout_s=timeout_s)
+        for one, other, finding in work.colliding(catalogue, findings, wanting):
+            await work.conditions(one, other, finding, writer)
+        for name in wanting:
+            await work.written(catalogue[name], writer)
+    finally:
+        if client is not None and client is not model:
+            await client.aclose()
+    order = {name: place for place, name in enumerate(catalogue)}
+    return Suggestions(
+        suggested=tuple(sorted(work.made, key=lambda each: order[each.flow])),
+        wanting=wanting,
+        dropped=dict(work.dropped),
+        notes=tuple(work.notes),
+        took_s=perf_counter() - began,
+    )
+
+
+def _wanting(
+    catalogue: Mapping[str, BaseFlow], findings: Sequence[Finding], named: Collection[str]
+) -> dict[str, tuple[str, ...]]:
+    strange = [name for name in named if name not in catalogue]
+    if strange:
+        msg = f"there is no flow named {meant(strange[0], list(catalogue))}"
+        raise ConfigError(msg)
+    why: defaultdict[str, list[str]] = defaultdict(list)
+    for each in findings:
+        for name in each.flows:
+            why[name].append(each.what)
+    return {name: tuple(why[name]) for name in catalogue if (name in named if named else name in why)}
+
+
+class _Work:
+    """What is suggested so far, and what was not taken."""
+
+    def __init__(self, flows: Sequence[BaseFlow], encoder: Encoder, cases: Sequence[Case], most: int) -> None:
+        self.field = Field.of(flows, encoder)
+        self.most = most
+        self.made: list[Suggestion] = []
+        self.dropped: Counter[str] = Counter()
+        self.notes: list[str] = []
+        self._held_out = Sames((case.request for case in cases), numbers=False)
+        if self.field is None:
+            self.notes.append("no example was suggested: no flow has examples to compare with")
+
+    def from_log(self, logged: Sequence[Labelled], wanting: Collection[str]) -> None:
+        """Examples that people gave, those that say something new first; and what comes first to the wrong flow."""
+        if self.field is None:
+            return
+        known = (each for each in logged if self.field.holds(each.flow))
+        unlike = {(each.request.strip(), each.flow): each for each in known if each.request.strip()}
+        chosen: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
+        placed = self.field.first([request for request, _ in unlike])
+        for (request, name), each, nearest in zip(unlike, unlike.values(), placed, strict=True):
+            first = each.first or nearest
+            if not self._is_fit(request):
+                continue
+            if each.sure < 1 and (each.sure < _SURE or first != name):
+                self.dropped["not sure whose it is"] += 1
+                continue
+            if first and first != name and first in wanting:
+                self._negative(request, first, name)
+            if name in wanting:
+                chosen[name].append((request, each.sure))
+        for name, requests in chosen.items():
+            sure = dict(requests)
+            for text in self._diverse(name, list(sure)):
+                said = "confirmed" if sure[text] >= 1 else f"P = {sure[text]:.2f}"
+                why = f"Somebody asked this and {name} was right ({said})."
+                self._add(Part.EXAMPLE, name, text, Basis.LOG, why)
+
+    def colliding(
+        self, catalogue: Mapping[str, BaseFlow], findings: Sequence[Finding], wanting: Collection[str]
+    ) -> Iterator[tuple[BaseFlow, BaseFlow, Finding]]:
+        """Flows that want a condition, each with the one to tell it from: its neighbour where no other is named."""
+        for each in findings:
+            names = [name for name in each.flows if name in wanting]
+            if each.code not in _COLLIDING or not names or self.field is None or not self.field.holds(names[0]):
+                continue
+            one = catalogue[names[0]]
+            others = [catalogue[name] for name in each.flows if name != one.name] or self.field.neighbours(one, 1)
+            if others:
+                yield one, others[0], each
+
+    async def conditions(self, one: BaseFlow, other: BaseFlow, finding: Finding, writer: Writer | None) -> None:
+        """Sharper conditions for two flows that are hard to tell apart."""
+        between = [each.text for each in finding.evidence]
+        written = ("", "")
+        if writer is not None:
+            try:
+                written = await writer.conditions(one, other, between)
+            except Exception as error:  # noqa: BLE001 - whatever a model raises, the catalogue's own words are there
+                failed = describe_error(error)
+                self.notes.append(f"no conditions were written for {one.name} and {other.name}: {failed}")
+        for flow, neighbour, text in ((one, other, written[0]), (other, one, written[1])):
+            if flow.name not in finding.flows:
+                continue
+            if text and len(text) <= LONGEST_CONDITION and text.casefold() != flow.condition.casefold():
+                why = f"A model wrote it, to tell {flow.name} from {neighbour.name}."
+                self._add(Part.CONDITION, flow.name, text, Basis.MODEL, why, neighbour.name, finding.evidence)
+                continue
+            if text:
+                self.dropped["a condition that is too long, or the old one"] += 1
+            if drawn := _drawn(flow, neighbour):
+                why = f"{finding.what} {finding.remedy}"
+                self._add(Part.CONDITION, flow.name, drawn, Basis.CATALOGUE, why, neighbour.name, finding.evidence)
+
+    async def written(self, flow: BaseFlow, writer: Writer | None) -> None:
+        """Examples that a model wrote, those left that lie nearest to their own flow and repeat nothing."""
+        if writer is None or self.field is None or not self.field.holds(flow.name):
+            return
+        already = sum(each.flow == flow.name and each.part is Part.EXAMPLE for each in self.made)
+        if already >= self.most:
+            return
+        try:
+            texts = await writer.examples(flow, self.field.neighbours(flow, _NEIGHBOURS), 2 * self.most)
+        except Exception as error:  # noqa: BLE001 - whatever a model raises, the other flows are asked for
+            self.notes.append(f"no examples were written for {flow.name}: {describe_error(error)}")
+            return
+        texts = [text for text in dict.fromkeys(texts) if self._is_fit(text)]
+        nearer = [first != flow.name for first in self.field.first(texts)]
+        self.dropped.update(["nearer to another flow"] * sum(nearer))
+        texts = [text for text, is_other in zip(texts, nearer, strict=True) if not is_other]
+        for text in self._diverse(flow.name, texts)[: self.most - already]:
+            why = f"A model wrote it; no flow lies nearer to it than {flow.name}."
+            self._add(Part.EXAMPLE, flow.name, text, Basis.MODEL, why)
+
+    def _is_fit(self, text: str) -> bool:
+        assert self.field is not None  # noqa: S101 - as the callers saw
+        reason = ""
+        if len(text) > LONGEST_EXAMPLE:
+            reason = "too long"
+        elif self.field.is_placeholder(text):
+            reason = "no request"
+        elif self.field.known.of(text):
+            reason = "an example already"
+        elif self._held_out.of(text):
+            reason = "a case"
+        if reason:
+            self.dropped[reason] += 1
+        return not reason
+
+    def _diverse(self, flow: str, texts: Sequence[str]) -> list[str]:
+        assert self.field is not None  # noqa: S101 - as the callers saw
+        mine = [each.text for each in self.made if each.flow == flow and each.part is Part.EXAMPLE]
+        kept = self.field.diverse(flow, texts, mine, self.most)
+        self.dropped.update(["too like another one, or beyond the most"] * (len(texts) - len(kept)))
+        return kept
+
+    def _negative(self, request: str, first: str, right: str) -> None:
+        if sum(each.flow == first and each.part is Part.NEGATIVE for each in self.made) < self.most:
+            why = f"It comes to {first} first and is {right}'s: give it to {right}, or have {first} exclude it."
+            evidence = (Evidence(text=request, flow=right, other=first),)
+            self._add(Part.NEGATIVE, first, request, Basis.LOG, why, right, evidence)
+
+    def _add(  # noqa: PLR0913, PLR0917 - the fields of a suggestion
+        self,
+        part: Part,
+        flow: str,
+        text: str,
+        source: Basis,
+        why: str,
+        other: str = "",
+        evidence: tuple[Evidence, ...] = (),
+    ) -> None:
+        made = Suggestion(part=part, flow=flow, text=text, source=source, why=why, other=other, evidence=evidence)
+        if made not in self.made:
+            self.made.append(made)
+
+
+def _drawn(flow: BaseFlow, other: BaseFlow) -> str:
+    """Both conditions in one: what is the other's case is excluded by its own words; empty where they say the same."""
+    own, theirs = (each.condition.strip().rstrip(".") for each in (flow, other))
+    own = own or flow.description.strip().rstrip(".")
+    theirs = theirs or other.description.strip().rstrip(".")
+    if not own or not theirs or own.casefold() == theirs.casefold() or theirs.casefold() in own.casefold():
+        return ""
+    mine, others = (set(words_of(text)) - EMPTY_WORDS for text in (own, theirs))
+    if len(mine & others) > _ALIKE * len(mine | others):
+        return ""
+    return beginning(f"{own}. Not this but {other.name} where: {theirs[:1].lower()}{theirs[1:]}.", LONGEST_CONDITION)

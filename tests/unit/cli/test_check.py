@@ -1,0 +1,134 @@
+"""`jazz-select check`: exit codes, what it shows, the team's own rules, SARIF."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation.rules import rules
+from tests.unit.cli.conftest import Jazz
+
+SHARED = """
+flows:
+  - name: return_lamp
+    description: Take back a lamp.
+    condition: A lamp has come and is to go again.
+    desired_effects: [The lamp is back]
+    examples: [I want my money back, this lamp goes, off with it, no lamp for me, "[bold red]take it"]
+"""
+
+
+@pytest.fixture
+def shop(jazz: Jazz, monkeypatch: pytest.MonkeyPatch) -> Jazz:
+    monkeypatch.chdir(jazz.folder)
+    return jazz
+
+
+def spoil(jazz: Jazz) -> None:
+    (jazz.flows / "lamps.yaml").write_text(SHARED, encoding="utf-8")
+
+
+@pytest.mark.spec("007.1")
+def test_a_catalogue_in_order_exits_with_nothing(shop: Jazz) -> None:
+    result = shop("check", "--embedder", "auto", "--only", "shared-example,invalid-flow")
+    assert "nothing wrong in 3 flows" in " ".join(result.stdout.split())
+
+
+@pytest.mark.spec("007.1")
+def test_an_error_exits_with_one_and_says_where_and_what_to_do(shop: Jazz) -> None:
+    spoil(shop)
+    result = shop("check", "--only", "shared-example", code=1)
+    assert "ERRORS" in result.stdout
+    assert "flows/shop.yaml:" in result.stdout or "flows/lamps.yaml:" in result.stdout
+    assert "→ Leave it to the flow that is right" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        pytest.param(["--fail-on", "never"], 0, id="never"),
+        pytest.param(["--fail-on", "note"], 1, id="from notes on"),
+        pytest.param(["--ignore", "shared-example"], 0, id="a kind accepted"),
+        pytest.param(["--ignore", "shared-example:refund_order,return_lamp"], 0, id="one accepted"),
+        pytest.param(["--ignore", "shared-example:refund_order,other"], 1, id="another accepted"),
+        pytest.param(["--only", "placeholder"], 0, id="another kind"),
+        pytest.param(["--fail-on", "sometimes"], 2, id="no level"),
+        pytest.param(["--only", "shard-example"], 2, id="no kind"),
+        pytest.param(["--flows", "flows", "flows"], 2, id="flows twice"),
+        pytest.param(["nowhere"], 2, id="no flows"),
+    ],
+)
+def test_what_fails(shop: Jazz, options: list[str], code: int) -> None:
+    spoil(shop)
+    only = [] if "--only" in options else ["--only", "shared-example"]
+    shop("check", *only, *options, code=code)
+
+
+@pytest.mark.spec("007.1")
+def test_a_team_says_in_pyproject_what_it_accepts(shop: Jazz) -> None:
+    spoil(shop)
+    project = shop.folder / "pyproject.toml"
+    project.write_text(
+        '[tool.jazz-select.check]\nignore = ["shared-example:refund_order,return_lamp"]\n', encoding="utf-8"
+    )
+    assert "1 accepted" in shop("check", "--only", "shared-example").stdout
+    project.write_text('[tool.jazz-select.check]\nfail-on = "never"\n', encoding="utf-8")
+    shop("check", "--only", "shared-example")
+    shop("check", "--only", "shared-example", "--fail-on", "error", code=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("[tool.jazz-select]\ncheck = 1", "has to be a table", id="no table"),
+        pytest.param("[tool", "cannot read", id="no TOML"),
+        pytest.param('[tool.jazz-select.check]\nignore = "x"', "has to be a list", id="no list"),
+        pytest.param("[tool.jazz-select.check]\nignroe = []", "'ignroe', which is not known", id="a slip"),
+        pytest.param("[tool.jazz-select.check]\nembedder = 3", "embedder is a name", id="no embedder"),
+        pytest.param('[tool.jazz-select.check]\nembedder = "none"', "no such embedder", id="an embedder unknown"),
+        pytest.param("[tool.jazz-select.check]\nfail-on = 3", "is error, warning, note or never", id="no level"),
+    ],
+)
+def test_rules_that_cannot_be_read_are_misuse(shop: Jazz, text: str, said: str) -> None:
+    (shop.folder / "pyproject.toml").write_text(text, encoding="utf-8")
+    assert said in shop("check", "--only", "invalid-flow,near-twins", code=2).stderr
+
+
+def test_a_section_that_nobody_wrote_is_empty(tmp_path: Path) -> None:
+    assert rules("gates", file=tmp_path / "none.toml") == {}
+    file = tmp_path / "pyproject.toml"
+    file.write_text("[tool.jazz-select.gates]\nleast = 0.9\n", encoding="utf-8")
+    assert rules("gates", file=file) == {"least": 0.9}
+    assert rules("check", file=file) == {}
+    file.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        rules("check", file=file)
+
+
+@pytest.mark.spec("007.1")
+def test_json_and_sarif_hold_all_of_it(shop: Jazz) -> None:
+    spoil(shop)
+    cases = shop.folder / "cases.yaml"
+    cases.write_text('- {request: "THIS LAMP goes!", expect: [return_lamp]}\n', encoding="utf-8")
+    result = shop("check", "--cases", str(cases), "--json", "--sarif", "out/check.sarif", code=1)
+    told = orjson.loads(result.stdout)
+    assert [each["code"] for each in told["findings"]][:1] == ["shared-example"]
+    assert "leaked-case" in {each["code"] for each in told["findings"]}
+    assert (told["flows"], told["cases"]) == (4, 1)
+    written = orjson.loads((shop.folder / "out" / "check.sarif").read_bytes())
+    assert len(written["runs"][0]["results"]) == len(told["findings"])
+    assert str(shop.folder) not in orjson.dumps(written).decode()
+    assert "cannot be written" in shop("check", "--sarif", "flows", "--only", "invalid-flow", code=2).stderr
+
+
+def test_what_people_wrote_does_nothing_to_a_terminal(shop: Jazz) -> None:
+    (shop.flows / "evil.yaml").write_text(
+        '- {name: "[blink]x[/]", description: "TODO \\e[31m [red]y", condition: only here, desired_effects: [e], '
+        "examples: [a b, c d, e f, g h, i j]}\n",
+        encoding="utf-8",
+    )
+    shown = shop("check", "--only", "placeholder").stdout
+    assert "[blink]x[/]" in shown
+    assert "[red]y" in shown
+    assert "\x1b" not in shown
