@@ -20,11 +20,13 @@ from jazz_select.evaluation.changes.difference import ChangeKind, Effect, RouteC
 from jazz_select.evaluation.changes.gates import Gates
 from jazz_select.evaluation.changes.markdown_comment import comment
 from jazz_select.evaluation.route import Policy
+from jazz_select.outcomes.log import OutcomeLog
 
 if TYPE_CHECKING:
     from jazz_select.settings import Settings
 
 _FAILED = 1
+_MOST_LOGGED = 20_000
 _CASES = Path("examples/eval.yaml")
 _ALL = 100_000
 _TOLD = (ChangeKind.FIRST, ChangeKind.OUTCOME, ChangeKind.CONFIDENCE, ChangeKind.CANDIDATES)
@@ -47,6 +49,7 @@ class Wishes:
     base_flows: str | None
     cases: Sequence[Path]
     requests: Sequence[Path]
+    log: Path | None
     markdown: Path | None
     shown: int
     cached: bool
@@ -56,7 +59,7 @@ class Wishes:
 def run(settings: "Settings", wishes: Wishes) -> None:
     """Compare, and report; the exit code is 1 where a gate is not passed."""
     gates = Gates.load(Path.cwd())
-    requests = read_requests(wishes.requests)
+    requests = [*read_requests(wishes.requests), *(() if wishes.log is None else _logged(wishes.log, settings))]
     with waiting("comparing"):
         found = asyncio.run(_found(settings, wishes, gates, requests))
     if wishes.markdown is not None:
@@ -67,6 +70,17 @@ def run(settings: "Settings", wishes: Wishes) -> None:
         _show(found, gates, shown=wishes.shown or _ALL)
     if not found.passed:
         raise typer.Exit(_FAILED)
+
+
+def _logged(log: Path, settings: "Settings") -> list[str]:
+    """What was asked by itself, the newest first."""
+    entries = OutcomeLog.existing(log).read(agent_id=settings.agent_id)
+    asked = dict.fromkeys(each.request for each in reversed(list(entries)) if each.request and each.alone)
+    if not asked:
+        hint(f"{log} has no request of agent {settings.agent_id!r} that can be asked again (--agent names another)")
+    if len(asked) > _MOST_LOGGED:
+        hint(f"of the {len(asked):,} requests in {log} the newest {_MOST_LOGGED:,} are asked")
+    return list(asked)[:_MOST_LOGGED]
 
 
 async def _found(settings: "Settings", wishes: Wishes, gates: Gates, requests: Sequence[str]) -> Difference:

@@ -23,6 +23,12 @@ from jazz_select.errors import ConfigError
 
 judging = typer.Typer()
 """Joins the other commands; a group without a name adds no level."""
+_LogOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--log", metavar="FILE", help="A log of outcomes, as FlowSelector(…, log=PATH) writes it; that of --agent."
+    ),
+]
 _SHOWN = 30
 """Changes that a diff shows unless told otherwise."""
 _GOOD, _REPORT, _CHOICE = "What is good enough", "What is told", "How a flow is chosen"
@@ -298,6 +304,7 @@ def diff(  # noqa: PLR0913 - one per option
         list[Path] | None,
         typer.Option("--requests", metavar="FILE", help="What users asked, one request a line; repeatable."),
     ] = None,
+    log: _LogOption = None,
     agent: AgentOption = None,
     top_k: TopKOption = None,
     rrf_k: RrfKOption = None,
@@ -323,6 +330,7 @@ def diff(  # noqa: PLR0913 - one per option
         base_flows=base_flows,
         cases=cases or default_cases(),
         requests=requests or (),
+        log=log,
         markdown=markdown,
         shown=0 if every else _SHOWN,
         cached=not no_cache,
@@ -345,6 +353,8 @@ def suggest(  # noqa: PLR0913 - one per option
             "--labelled", metavar="FILE", help="Requests with the flow that was right, as eval reads them; repeatable."
         ),
     ] = None,
+    log: _LogOption = None,
+    agent: AgentOption = None,
     cases: Annotated[
         list[Path] | None,
         typer.Option("--cases", metavar="FILE", help="Labelled requests that must not become examples; repeatable."),
@@ -359,12 +369,13 @@ def suggest(  # noqa: PLR0913 - one per option
     json: JsonFlag = False,
 ) -> None:
     """Suggest examples, negatives and sharper conditions for thin or colliding flows. No flow is changed."""
-    settings = settings_with({"flows": flows, "llm": llm, "embedder": embedder})
+    settings = settings_with({"flows": flows, "agent_id": agent, "llm": llm, "embedder": embedder})
     from jazz_select.cli.suggesting import run
 
     run(
         settings,
         labelled=labelled or [],
+        log=log,
         cases=cases or [],
         flows=flow or [],
         most=most,

@@ -16,6 +16,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.checks.suggesting import suggest
 from jazz_select.evaluation.checks.suggestions import Labelled, Part, Suggestion, Suggestions
+from jazz_select.outcomes import OutcomeLog, labels
 
 if TYPE_CHECKING:
     from jazz_select.settings import Settings
@@ -27,6 +28,7 @@ def run(  # noqa: PLR0913 - one per option
     settings: "Settings",
     *,
     labelled: Sequence[Path],
+    log: Path | None,
     cases: Sequence[Path],
     flows: Sequence[str],
     most: int,
@@ -45,6 +47,13 @@ def run(  # noqa: PLR0913 - one per option
     registry = catalogue(settings)
     held_out = [case for file in cases for case in load_cases(file, registry, flows=settings.flows)]
     logged = [each for file in labelled for each in _logged(load_cases(file, registry, flows=settings.flows))]
+    if log is not None:
+        entries = OutcomeLog.existing(log).read(agent_id=settings.agent_id)
+        logged += [
+            Labelled(request=each.request, flow=flow, sure=sure, first=each.first)
+            for each in entries
+            for _, flow, sure in labels([each])
+        ]
     with waiting("looking for suggestions"):
         found = asyncio.run(
             suggest(
