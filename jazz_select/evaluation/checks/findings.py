@@ -5,12 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from html import escape
-from importlib import import_module
 from typing import Any
 
-from jazz_select.errors import ConfigError
-from jazz_select.text import as_text, in_one_line
+from jazz_select.evaluation.tables import dataframe, html_table
+from jazz_select.text import as_text
 
 
 class Severity(StrEnum):
@@ -211,28 +209,14 @@ class Findings:
         Raises:
             ConfigError: pandas is not installed.
         """
-        try:
-            pandas: Any = import_module("pandas")
-        except ImportError as error:
-            msg = "to_dataframe needs the package 'pandas': pip install pandas"
-            raise ConfigError(msg) from error
         rows = [{**each.to_dict(), "flows": ", ".join(each.flows)} for each in self.found]
         columns = ["severity", "code", "flows", "file", "line", "what", "remedy", "key"]
-        return pandas.DataFrame(rows, columns=columns)
+        return dataframe(rows, columns)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in ("", "kind", "place", "what", "remedy"))
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f"<td>{escape(in_one_line(as_text(cell))[:_LONGEST])}</td>"
-                for cell in (each.severity.value, each.code, each.place, each.what, each.remedy)
-            )
-            + "</tr>"
-            for each in self.found
-        )
+        rows = [(each.severity.value, each.code, each.place, each.what, each.remedy) for each in self.found]
         told = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-        return f"<table><caption>{told} in {self.flows} flows</caption><tr>{head}</tr>{body}</table>"
+        return html_table(("", "kind", "place", "what", "remedy"), rows, f"{told} in {self.flows} flows")
 
 
 def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:

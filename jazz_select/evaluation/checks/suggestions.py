@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from html import escape
 from typing import Any
 
 import yaml
 
 from jazz_select.evaluation.checks.findings import Evidence
+from jazz_select.evaluation.tables import html_table
 from jazz_select.text import as_text, in_one_line
 
 _HEAD = """\
@@ -136,14 +136,5 @@ class Suggestions:
         return _HEAD + dumped
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            "<tr>"
-            + "".join(
-                f"<td>{escape(in_one_line(as_text(cell)))}</td>"
-                for cell in (each.flow, each.part.value, each.text, each.source.value, each.why)
-            )
-            + "</tr>"
-            for each in self.suggested
-        )
-        head = "".join(f"<th>{name}</th>" for name in ("flow", "part", "text", "source", "why"))
-        return f"<table><tr>{head}</tr>{rows}</table>"
+        rows = [(each.flow, each.part.value, each.text, each.source.value, each.why) for each in self.suggested]
+        return html_table(("flow", "part", "text", "source", "why"), rows)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.lessons.clusters import Cluster, Grouping
+from jazz_select.evaluation.tables import dataframe, html_table
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.outcomes.entries import Logged
@@ -138,6 +139,31 @@ class Drift:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values; times in seconds since 1970."""
         return asdict(self)
+
+    def to_dataframe(self) -> Any:
+        """The flows as a `pandas.DataFrame`, one a row.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        return dataframe([dict(zip(_COLUMNS, row, strict=True)) for row in self._rows()], _COLUMNS)
+
+    def _rows(self) -> list[tuple[object, ...]]:
+        return [
+            (each.flow, each.now.requests, each.before.requests, each.now.expected, each.before.expected)
+            for each in self.flows
+        ]
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        alarms = html_table(
+            ("alarm", "flow", "what"), [(each.kind, each.subject, each.message) for each in self.alarms]
+        )
+        caption = f"the last {self.days:g} days and those before: flows, the least sure first"
+        return (alarms if self.alarms else "") + html_table(_COLUMNS, self._rows(), caption)
+
+
+_COLUMNS = ("flow", "requests", "requests before", "expected right", "expected before")
 
 
 async def drift(

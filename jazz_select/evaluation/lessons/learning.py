@@ -20,6 +20,7 @@ from jazz_select.evaluation.lessons.gate import Judged, Verdict, gate_cases, spa
 from jazz_select.evaluation.lessons.neighbours import Neighbourhood, blamed
 from jazz_select.evaluation.lessons.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
 from jazz_select.evaluation.route import Asked, Policy, Route, routes
+from jazz_select.evaluation.tables import dataframe, html_table
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.outcomes.entries import Logged
@@ -118,6 +119,25 @@ class Learned:
             "notes": list(self.notes),
             "took_s": self.took_s,
         }
+
+    def to_dataframe(self) -> Any:
+        """What was learned and what was refused as a `pandas.DataFrame`, one request a row.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        return dataframe([dict(zip(_COLUMNS, row, strict=True)) for row in self._rows()], _COLUMNS)
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        learned = [("learned", each.text, each.flow, f"was led to {each.before}") for each in self.added]
+        return [*learned, *(("refused", each.request, ", ".join(each.right), each.why) for each in self.refused)]
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return html_table(_COLUMNS, self._rows(), str(self))
+
+
+_COLUMNS = ("outcome", "request", "flow", "why")
 
 
 def told(gain: Gain) -> str:

@@ -1,13 +1,14 @@
 """A version on trial: where it would have led the requests of a log, beside the version that is live."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.lessons.overlay import Overlay, spelled, taught
 from jazz_select.evaluation.route import Asked, Policy, Route, routes
+from jazz_select.evaluation.tables import dataframe, html_table
 from jazz_select.flow.base import BaseFlow
 from jazz_select.outcomes.entries import Logged
 from jazz_select.ports import Embedder
@@ -70,6 +71,19 @@ class Trial:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
         return asdict(self)
+
+    def to_dataframe(self) -> Any:
+        """The changes as a `pandas.DataFrame`, one a row.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        return dataframe([asdict(each) for each in self.changes], [each.name for each in fields(Change)])
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        rows = [(each.request, each.before, each.after, each.right, each.learned) for each in self.changes]
+        return html_table(("request", "live", "on trial", "said to be right", "learned"), rows, str(self))
 
 
 async def compared(

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
-from importlib import import_module
 from typing import Any, Final, Literal
 
-from jazz_select.errors import ConfigError
+from jazz_select.evaluation.tables import dataframe
 from jazz_select.evaluation.talks.expectations import Check, Seen
 from jazz_select.json_values import json_or_same
 from jazz_select.text import beginning
@@ -184,17 +183,12 @@ class ConversationReport:
         Raises:
             ConfigError: pandas is not installed.
         """
-        try:
-            pandas: Any = import_module("pandas")
-        except ImportError as error:
-            msg = "to_dataframe needs pandas: pip install pandas"
-            raise ConfigError(msg) from error
         rows: Sequence[dict[str, Any]] = [
             {"conversation": result.id, "turn": turn, **check.to_dict()}
             for result in self.results
             for turn, check in result.all_checks
         ]
-        return pandas.DataFrame(rows)
+        return dataframe(rows)
 
     def _repr_html_(self) -> str:
         counts = ", ".join(f"{self.count(each)} {each}" for each in ("passed", "failed", "xfailed", "xpassed"))

@@ -124,3 +124,21 @@ def test_drift_shows_windows_flows_and_what_cannot_be_told(jazz: Jazz, log: Path
     assert document["now"]["requests"] == 9
     assert document["before"]["requests"] == 0
     assert document["alarms"] == []
+
+
+@pytest.mark.spec("007.3", "007.4")
+def test_what_users_asked_is_compared_and_suggested_from(jazz: Jazz, log: Path) -> None:
+    after = jazz.folder / "after"
+    after.mkdir()
+    text = next(jazz.flows.glob("*.yaml")).read_text("utf-8")
+    (after / "flows.yaml").write_text(text.replace("refund_order", "give_back"), "utf-8")
+    found = orjson.loads(run(jazz, "diff", str(jazz.flows), str(after), "--log", str(log), "--json").stdout)
+    logged = [each["request"] for each in found["changes"] if each["source"] == "logged"]
+    assert "sing a song" in logged or found["before"]["requests"] > len(SAID) * 4
+    other = run(jazz, "diff", str(jazz.flows), str(after), "--log", str(log), "--agent", "other")
+    assert "has no request of agent 'other'" in other.stderr
+    told = run(jazz, "suggest", "--log", str(log), "--flow", "refund_order", "--json")
+    texts = [each["text"] for each in orjson.loads(told.stdout)["suggestions"]]
+    assert "reimburse the kettle" in texts
+    gone = run(jazz, "suggest", "--log", str(jazz.folder / "gone.db"), code=2)
+    assert "it is not there" in gone.stderr
