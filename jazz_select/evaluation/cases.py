@@ -151,7 +151,9 @@ class Cases:
         return tuple(each for each in self.problems if not each.is_note)
 
 
-def load_cases(file: Path, registry: Mapping[str, BaseFlow] | None, *, flows: str = "the flows") -> tuple[Case, ...]:
+def load_cases(
+    file: str | Path, registry: Mapping[str, BaseFlow] | None, *, flows: str = "the flows"
+) -> tuple[Case, ...]:
     """The cases of a file, all of them, whose labels name flows of this registry.
 
     Args:
@@ -171,7 +173,7 @@ def load_cases(file: Path, registry: Mapping[str, BaseFlow] | None, *, flows: st
     return found.cases
 
 
-def read_cases(file: Path, registry: Mapping[str, BaseFlow] | None, *, flows: str = "the flows") -> Cases:
+def read_cases(file: str | Path, registry: Mapping[str, BaseFlow] | None, *, flows: str = "the flows") -> Cases:
     """The cases of a file that can be judged, and a line for each thing that is wrong with the others.
 
     Left out are entries that are no cases, that name flows which are not there, and requests that are labelled twice
@@ -185,11 +187,11 @@ def read_cases(file: Path, registry: Mapping[str, BaseFlow] | None, *, flows: st
     Raises:
         ConfigError: The file cannot be read, or none of its entries can be judged.
     """
-    entries = entries_of(file)
+    entries = entries_of(Path(file))
     name = str(file)
     problems = [CaseProblem(file=name, entry=0, line=None, problem=each) for each in entries.problems]
     read: list[tuple[Entry, Case]] = []
-    for entry, outcome in _read(entries, registry, flows):
+    for entry, outcome in each_case(entries, registry, flows=flows):
         if isinstance(outcome, Case):
             read.append((entry, outcome))
         else:
@@ -215,9 +217,10 @@ def case_schema() -> dict[str, Any]:
     }
 
 
-def _read(
-    entries: Entries, registry: Mapping[str, BaseFlow] | None, flows: str
+def each_case(
+    entries: Entries, registry: Mapping[str, BaseFlow] | None = None, *, flows: str = "the flows"
 ) -> Iterator[tuple[Entry, Case | list[str]]]:
+    """Each entry of a file with its case, or with all that is wrong with it; the arguments as for `load_cases`."""
     known = () if registry is None else registry.values()
     names = [flow.name for flow in known]
     aliases = {alias: flow.name for flow in known for alias in flow.aliases}

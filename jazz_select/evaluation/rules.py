@@ -10,6 +10,8 @@ from jazz_select.flow.data import read_text
 
 FILE = Path("pyproject.toml")
 NAME = "jazz-select"
+SECTIONS = ("check", "gates")
+"""The tables that there are; one of another name would be a rule that nobody keeps."""
 
 
 def rules(section: str, *, file: Path = FILE) -> Mapping[str, Any]:
@@ -32,6 +34,8 @@ def rules(section: str, *, file: Path = FILE) -> Mapping[str, Any]:
         raise ConfigError(msg) from error
     path = ("tool", NAME, section)
     for depth, name in enumerate(path, start=1):
+        if name == section:
+            known_only(cast("Mapping[str, Any]", said), SECTIONS, section="", file=file)
         said = cast("Mapping[str, object]", said).get(name, {})
         if not isinstance(said, dict):
             msg = f"{file}: {'.'.join(path[:depth])} has to be a table, [{'.'.join(path[:depth])}], not {said!r:.80}"
@@ -61,5 +65,6 @@ def known_only(said: Mapping[str, Any], names: tuple[str, ...], *, section: str,
     """
     strange = sorted(set(said) - set(names))
     if strange:
-        msg = f"{file}: [tool.{NAME}.{section}] has {strange[0]!r:.80}, which is not known; there is {', '.join(names)}"
+        table = f"tool.{NAME}.{section}".removesuffix(".")
+        msg = f"{file}: [{table}] has {strange[0]!r:.80}, which is not known; there is {', '.join(names)}"
         raise ConfigError(msg)

@@ -21,7 +21,8 @@ _UNKNOWN = "–"
 _MARKS = re.compile(r"[\\`*_\[\]|~<>&$]|^[#+-]|^\d+(?=[.)](?:\s|$))|:(?=//)|(?<=\bwww)\.", re.IGNORECASE)
 """What Markdown, or a site that shows it, would take for more than a character, links included."""
 _ENTITIES = {"<": "&lt;", "&": "&amp;"}
-_MENTION = re.compile(r"(?<!\w)@")
+_MENTION = re.compile(r"(?<![A-Za-z0-9_])@|#(?=\d)")
+"""What a forge makes a link of that tells people: a name, or the number of a thread."""
 
 
 def html_table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
@@ -65,7 +66,7 @@ def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> 
 def markdown(text: str) -> str:
     """A text as Markdown that shows it as it is: on one line, cut, with every mark escaped."""
     escaped = _MARKS.sub(lambda found: _ENTITIES.get(found[0]) or _escaped(found[0]), one_cell(text))
-    return _MENTION.sub("@\u2060", escaped)
+    return _MENTION.sub(lambda found: f"{found[0]}\u2060", escaped)
 
 
 def _escaped(mark: str) -> str:

@@ -33,7 +33,7 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
     source: str | Path | Mapping[str, BaseFlow],
     *,
     tools: "ToolsLike | str | Path | None" = None,
-    cases: Iterable[Case | str | Path] = (),
+    cases: Iterable[Case | str | Path] | str | Path = (),
     embedder: str | Embedder = "auto",
     language: str = "english",
     min_examples: int = 5,
@@ -69,7 +69,7 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
     flows = list(registry.values())
     if not flows and not faults:
         raise FlowLoadError(str(source), "there are no flows in it; define one, or point to another place")
-    placed, found = read(cases)
+    placed, found = read([cases] if isinstance(cases, str | Path) else cases)
     found += of_faults(faults, places)
     box, wrong = _toolbox(tools)
     found += (*wrong, *structure(flows, box, places))

@@ -3,18 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
-import yaml
-from pydantic import ValidationError
-
-from jazz_select.errors import ConfigError, FlowLoadError, meant
-from jazz_select.evaluation.cases import Case, read_entries
+from jazz_select.errors import ConfigError, meant
+from jazz_select.evaluation.casefiles import entries_of
+from jazz_select.evaluation.cases import Case, each_case
 from jazz_select.evaluation.checks.findings import Evidence, Finding
 from jazz_select.evaluation.checks.places import Places, shown
 from jazz_select.evaluation.checks.sameness import Sames
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.data import SYNTAX_ERRORS, read_text, yaml_documents
 from jazz_select.text import beginning, describe_error
 
 _SHOWN = 80
@@ -38,54 +34,27 @@ def read(given: Iterable[Case | str | Path]) -> tuple[list[Placed], list[Finding
             cases.append(Placed(case=each))
             continue
         file = Path(each)
+        name = shown(str(file))
         try:
-            entries = _entries(file)
+            entries = entries_of(file)
         except ConfigError as error:
             remedy = "Mend the file; none of its cases was compared with the examples."
-            wrong.append(Finding(code="unreadable-file", file=shown(str(file)), what=str(error), remedy=remedy))
+            wrong.append(Finding(code="unreadable-file", file=name, what=str(error), remedy=remedy))
             continue
-        for entry, line in zip(entries, _lines(file, len(entries)), strict=True):
-            try:
-                cases.append(Placed(case=Case.model_validate(entry), file=shown(str(file)), line=line))
-            except ValidationError as error:
-                first = error.errors(include_url=False)[0]
-                wrong.append(
-                    Finding(
-                        code="invalid-case",
-                        file=shown(str(file)),
-                        line=line,
-                        what=f"A case is wrong: {'.'.join(map(str, first['loc'])) or 'entry'}: "
-                        f"{beginning(first['msg'], 2 * _SHOWN)}.",
-                        remedy="A case has request: and expect:, a list of names of flows, empty where none fits.",
-                    )
-                )
+        wrong += [Finding(code="invalid-case", file=name, what=each, remedy=_FORM) for each in entries.problems]
+        for entry, outcome in each_case(entries):
+            line = entry.line or 0
+            if isinstance(outcome, Case):
+                cases.append(Placed(case=outcome, file=name, line=line))
+                continue
+            told = "; ".join(outcome)
+            wrong.append(
+                Finding(code="invalid-case", file=name, line=line, what=f"A case is wrong: {told}.", remedy=_FORM)
+            )
     return cases, wrong
 
 
-def _entries(file: Path) -> list[object]:
-    """What the file lists.
-
-    Raises:
-        ConfigError: It cannot be read, or is no list.
-    """
-    entries = read_entries(file, "requests")
-    if not isinstance(entries, list):
-        msg = f"{file} has to hold a list of requests, each with request: and expect:"
-        raise ConfigError(msg)
-    return cast("list[object]", entries)
-
-
-def _lines(file: Path, count: int) -> Sequence[int]:
-    try:
-        documents = yaml_documents(read_text(file))
-    except (FlowLoadError, *SYNTAX_ERRORS):
-        return [0] * count
-    nodes = [node for content, root in documents if content is not None for node in _items(root)]
-    return [node.start_mark.line + 1 for node in nodes] if len(nodes) == count else [0] * count
-
-
-def _items(root: yaml.Node) -> list[yaml.Node]:
-    return list(cast("list[yaml.Node]", root.value)) if isinstance(root, yaml.SequenceNode) else [root]
+_FORM = "A case has request: and expect:, the names of the flows that are right, or none where no flow fits."
 
 
 def leaks(

@@ -32,6 +32,9 @@ def floors_of(texts: Sequence[str], measures: Mapping[str, Measure]) -> tuple[Fl
     """
     known = {name.casefold(): name for name in measures}
     found: list[Floor] = []
+    if any(not text.strip(" ,") for text in texts):
+        msg = "a floor is empty, and would let everything through: write for example R@1=.8"
+        raise ConfigError(msg)
     for text in (part.strip() for each in texts for part in each.split(",") if part.strip()):
         name, equals, number = (part.strip() for part in text.rpartition("="))
         if not equals or not name:
