@@ -20,6 +20,7 @@ from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import emit, hint, mark, progress, stdout, styled
 from jazz_select.errors import ConfigError, ToolError
 from jazz_select.evaluation.index import AGENT, CACHE, indexed
+from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.talks.conversations import ConversationCase, load_conversations
 from jazz_select.evaluation.talks.playing import play_all
 from jazz_select.routing.tools.loading import load_policy, load_tools
@@ -117,13 +118,8 @@ async def _made_of(
                 able,
                 memory,
                 AGENT,
-                settings.top_k,
-                settings.rrf_k,
-                coverage=settings.coverage,
-                on_empty=settings.on_empty,
                 timeout_s=settings.timeout_s,
-                skip_llm_above=settings.skip_llm_above,
-                abstain_below=settings.abstain_below,
+                **Policy.of(settings).options(),
             )
             return Agent(selector, own, model, decision_callback=None if model or not own else load_policy(source))
 

@@ -137,14 +137,7 @@ def _foreseen(cases: Cases, depths: tuple[int, ...]) -> Evaluation:
 async def _evaluate(
     settings: "Settings", registry: "FlowRegistry", cases: Cases, depths: tuple[int, ...], wishes: Wishes
 ) -> Evaluation:
-    policy = Policy(
-        top_k=settings.top_k,
-        coverage=settings.coverage,
-        rrf_k=settings.rrf_k,
-        on_empty=settings.on_empty,
-        skip_llm_above=settings.skip_llm_above,
-        abstain_below=settings.abstain_below,
-    )
+    policy = Policy.of(settings)
     title = f"asking {settings.llm}" if settings.llm else "recalling"
     if wishes.deployed:
         async with opened_for_reading(settings) as memory:

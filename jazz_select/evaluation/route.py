@@ -6,10 +6,10 @@ by a `FlowSelector` over the very memory that recalls, so nothing here knows how
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from time import perf_counter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
@@ -21,6 +21,9 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request, SelectRequest
 from jazz_select.selector.select import FlowSelector
 from jazz_select.values import COVERAGE, Message, Reason, RecallResult, Reply
+
+if TYPE_CHECKING:
+    from jazz_select.settings import Settings
 
 DEPTH = 10
 """How far down a ranking is known."""
@@ -47,6 +50,15 @@ class Policy:
     on_empty: Literal["top1", "none"] = "none"
     skip_llm_above: float | None = None
     abstain_below: float | None = None
+
+    @classmethod
+    def of(cls, settings: "Settings") -> "Policy":
+        """As the settings say."""
+        return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
+
+    def options(self) -> dict[str, Any]:
+        """For `FlowSelector`, by their names."""
+        return asdict(self)
 
     @property
     def settling(self) -> Settling:
@@ -154,18 +166,7 @@ async def routes(
     """
     policy = policy or Policy()
     watched = _Watched(memory)
-    selector = FlowSelector(
-        _Unasked(),
-        registry,
-        watched,
-        agent_id,
-        policy.top_k,
-        policy.rrf_k,
-        coverage=policy.coverage,
-        on_empty=policy.on_empty,
-        skip_llm_above=policy.skip_llm_above,
-        abstain_below=policy.abstain_below,
-    )
+    selector = FlowSelector(_Unasked(), registry, watched, agent_id, **policy.options())
     groups: defaultdict[bytes, list[int]] = defaultdict(list)  # select_many takes one context for all of a call
     for place, each in enumerate(asked):
         groups[orjson.dumps(plain(each.context), option=orjson.OPT_SORT_KEYS)].append(place)

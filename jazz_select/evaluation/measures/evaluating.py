@@ -30,7 +30,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     model: ModelLike | None = None,
     selector: FlowSelector | None = None,
     memory: ProceduralMemory | None = None,
-    agent_id: str = AGENT,
+    agent_id: str | None = None,
     embedder: str | Embedder = "auto",
     language: str = "english",
     cache: Path | None = None,
@@ -48,7 +48,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         model: Who chooses where there is something to choose; None for recall alone. Each case may cost a call.
         selector: Who selects in the second stage instead of one that is made of `policy` and `model`.
         memory: An index that is there, of `agent_id`; where None one is made of the flows as they are.
-        agent_id: Whose flows they are in `memory`.
+        agent_id: Whose flows they are in `memory`; without one it says nothing.
         embedder: For an index of its own, as for `ProceduralMemory.open`.
         language: Likewise.
         cache: A folder where such an index is kept for the next time.
@@ -64,27 +64,18 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     """
     given = tuple(cases)
     _check(given, registry, at=at, depths=depths, both=model is not None and selector is not None)
-    policy = policy or Policy()
+    if memory is not None and agent_id is None:
+        msg = "an index holds the flows of many agents: say of which with agent_id=…, as it was synced"
+        raise ConfigError(msg)
+    policy, whose = policy or Policy(), agent_id if memory is not None and agent_id else AGENT
     async with _memory_of(memory, registry, embedder=embedder, language=language, cache=cache) as used:
         asked = [Asked(request=case.request, episodes=case.episodes, context=case.context) for case in given]
-        found = await routes(registry, used, agent_id if memory else AGENT, asked, policy)
+        found = await routes(registry, used, whose, asked, policy)
         chosen: Sequence[Chosen | None] = [None] * len(given)
         if selector is not None:
             chosen = await _chosen(selector, given, progress)
         elif model is not None:
-            made = FlowSelector(
-                model,
-                registry,
-                used,
-                agent_id if memory else AGENT,
-                policy.top_k,
-                policy.rrf_k,
-                coverage=policy.coverage,
-                on_empty=policy.on_empty,
-                skip_llm_above=policy.skip_llm_above,
-                abstain_below=policy.abstain_below,
-                timeout_s=timeout_s,
-            )
+            made = FlowSelector(model, registry, used, whose, timeout_s=timeout_s, **policy.options())
             async with made:
                 chosen = await _chosen(made, given, progress)
         identity = used.embedder
@@ -94,7 +85,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
             for case, route, choice in zip(given, found, chosen, strict=True)
         ),
         policy=policy,
-        agent_id=agent_id if memory else AGENT,
+        agent_id=whose,
         embedder=identity,
         flows=len(registry),
         at=at,

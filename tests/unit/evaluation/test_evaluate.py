@@ -197,10 +197,11 @@ async def test_a_model_is_judged_by_what_it_chooses() -> None:
             model=model,
             memory=memory,
             agent_id=AGENT,
+            agent_id=AGENT,
             progress=lambda count, total: done.append((count, total)),
         )
         selector = FlowSelector(ScriptedModel("[]", "[]", "[]"), registry, memory, AGENT, on_empty="none")
-        other = await evaluate(REQUESTS, registry, selector=selector, memory=memory)
+        other = await evaluate(REQUESTS, registry, selector=selector, memory=memory, agent_id=AGENT)
         with pytest.raises(ConfigError, match="either a model or a selector"):
             await evaluate(REQUESTS, registry, selector=selector, model=model)
     assert found.choices is not None
