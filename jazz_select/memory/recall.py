@@ -87,8 +87,10 @@ async def fused_candidates(
         return found_all
     if named is not None:
         return found_all.first(1, "the request is the name of a flow, word for word")
-    parts = list(zip(queries, found, strict=True))[1 : 1 + len(asked.clauses)]
-    return found_all.first(*_sized(model, [(query, whole), *parts], scope.coverage))
+    parts = [(whole, evidence)]
+    for clause, legs in list(zip(queries, found, strict=True))[1 : 1 + len(asked.clauses)]:
+        parts.append((legs, _evidence(model, clause, legs, soft_scores(legs, model.scales, REFERENCE_K), REFERENCE_K)))
+    return found_all.first(*_sized(model, parts, scope.coverage))
 
 
 def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> Mapping[Key, float]:
@@ -100,18 +102,16 @@ def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> 
     return mixed(each_scored[ends], scores, MEANT_WEIGHT) if asked.meant else scores
 
 
-def _sized(model: RecallModel, parts: Sequence[tuple[HybridQuery, Legs]], coverage: float) -> tuple[int, str]:
-    """How many candidates a request with these clauses needs, and why."""
+def _sized(model: RecallModel, parts: Sequence[tuple[Legs, Evidence]], coverage: float) -> tuple[int, str]:
+    """How many candidates a request needs, of which these are the whole and its clauses, and why."""
     if model.sets is None or model.confidence is None:
         return UNSIZED, f"how many are needed is not known: {model.caveat}"
-    if not all(legs.dense for _, legs in parts):
+    if not all(legs.dense for legs, _ in parts):
         return MOST_SIZED, "how many are needed is not known where BM25 alone reads the request"
     needed: dict[Key, None] = {}
-    for number, (query, legs) in enumerate(parts):
-        scores = soft_scores(legs, model.scales, REFERENCE_K)
-        evidence = _evidence(model, query, legs, scores, REFERENCE_K)
-        best = [each.key for each in ranked(scores, legs, MOST_SIZED)]
-        chances = [model.confidence(evidence.candidate(key)) for key in best]
+    for number, (_, evidence) in enumerate(parts):
+        best = evidence.best(MOST_SIZED)
+        chances = [evidence.chance(model.confidence, key) for key in best]
         size = model.sets.size(chances, coverage)
         if number and size > _CLEAR_CLAUSE:
             size = 1
@@ -191,7 +191,7 @@ def _passed_over(faults: Sequence[str]) -> str:
 
 
 def _confidence(model: RecallModel, evidence: Evidence, key: Key) -> float | None:
-    return None if model.confidence is None else model.confidence(evidence.candidate(key))
+    return None if model.confidence is None else evidence.chance(model.confidence, key)
 
 
 def _in_scope(model: RecallModel, evidence: Evidence, legs: Legs) -> float | None:

@@ -182,14 +182,15 @@ def fault_in(payload: object, agent_id: str) -> str:
         return "its flow_id is missing"
     if stored.get(AGENT, agent_id) != agent_id:
         return "it is another agent's"
+    get = stored.get
     for field in _TEXTS:
-        text = stored.get(field, "")
+        text = get(field, "")
         if type(text) is str and len(text) <= _LONGEST and text.isascii():
             continue  # as nearly all are, of each candidate of each recall
         if problem := _fault_in_text(text):
             return f"its {field} {problem}"
-    effects = stored.get("desired_effects", ())
-    if not isinstance(effects, Sequence) or isinstance(effects, str):
+    effects = get("desired_effects", ())
+    if type(effects) is not list and (not isinstance(effects, Sequence) or isinstance(effects, str)):
         return "its desired_effects are no list"
     for effect in cast("Sequence[object]", effects):
         if problem := _fault_in_text(effect):
@@ -220,7 +221,7 @@ def _fault_in_text(text: object) -> str:
 
 
 def _is_priority(given: object) -> bool:
-    numbers = cast("Sequence[Any]", given) if isinstance(given, Sequence) else ()
+    numbers = cast("Sequence[Any]", given) if type(given) is list or isinstance(given, Sequence) else ()
     return len(numbers) == _PRIORITY and all(type(each) is int for each in numbers)
 
 
