@@ -290,11 +290,7 @@ class Lexical:
 
         Pairs are taken within each part. Without `stop_words` only words that carry content count, and no pairs.
         """
-        counts = self.counted(parts, stop_words=stop_words)
-        length = sum(counts.values())
-        return SparseVector(
-            indices=tuple(counts), values=tuple(self.weight(count, length) for count in counts.values())
-        )
+        return self.weighed(self.counted(parts, stop_words=stop_words))
 
     def counted(self, parts: Iterable[str], *, stop_words: bool) -> Counter[int]:
         """How often `document` has each term."""
@@ -302,6 +298,12 @@ class Lexical:
         for part in parts:
             counts.update(self._terms(part, stop_words=stop_words))
         return counts
+
+    @classmethod
+    def weighed(cls, counts: Counter[int]) -> SparseVector:
+        """The `document` of terms that were counted."""
+        length = counts.total()
+        return SparseVector(indices=tuple(counts), values=tuple(cls.weight(each, length) for each in counts.values()))
 
     @staticmethod
     def weight(count: int, length: int) -> float:

@@ -101,9 +101,9 @@ class LeaveOneOut:
         self._prototypes = np.stack(
             [prototype(card, rows[card.id], worth=worth) for card, worth in zip(cards, self._worths, strict=True)]
         )
-        self._words = Postings([document(card, lexical) for card in cards], terms)
+        self._counts = [lexical.counted(lexical_parts(card), stop_words=reads_stop_words(card)) for card in cards]
+        self._words = Postings([lexical.weighed(counts) for counts in self._counts], terms)
         self._less: dict[tuple[int, int], Vectors] = {}
-        self._counts: dict[int, Counter[int]] = {}
 
     def residuals(self, *, without_fold: int | None = None) -> Vectors:
         """Each example's vector less the mean of its flow's: how requests for one flow differ among themselves."""
@@ -188,9 +188,7 @@ class LeaveOneOut:
         if reads_stop_words(rest) != stop_words:
             left = document(rest, self._lexical)
             return dict(zip(left.indices, left.values, strict=True))
-        counts = self._counts.get(flow)
-        if counts is None:
-            counts = self._counts[flow] = self._lexical.counted(lexical_parts(card), stop_words=stop_words)
+        counts = self._counts[flow]
         less = self._lexical.counted([printable(card.examples[example])], stop_words=stop_words)
         length = counts.total() - less.total()
         held = ((term, counts[term] - less[term]) for term in (query.indices if query else ()))
