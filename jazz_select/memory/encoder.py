@@ -97,13 +97,14 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(spoken_name(printable(text)).casefold())
 
 
-def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None) -> Vectors:
+def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None, worth: float | None = None) -> Vectors:
     """Where the flow's requests are expected to lie, at length 1: its own texts and its examples, each by its worth.
 
     Args:
         card: The flow.
         rows: The vectors of its `dense_texts`.
         without: The example that is left out, by number; the flow has another one.
+        worth: Its `own_worth`, where that is known already.
     """
     own, examples = rows[: len(rows) - len(card.examples)], rows[len(rows) - len(card.examples) :]
     if without is not None:
@@ -112,7 +113,7 @@ def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None) -> V
     if not len(examples):
         return told
     shown = len(examples) * min(1.0, len(examples) / _ENOUGH)
-    worth = own_worth(card)
+    worth = own_worth(card) if worth is None else worth
     own_share = np.float32(worth / (worth + shown))
     return unit((own_share * told + (1 - own_share) * unit(_mean(examples))).astype(np.float32))
 
@@ -289,12 +290,25 @@ class Lexical:
 
         Pairs are taken within each part. Without `stop_words` only words that carry content count, and no pairs.
         """
-        counts = Counter(term for part in parts for term in self._terms(part, stop_words=stop_words))
-        length = sum(counts.values())
-        norm = _K * (1 - _B + _B * length / _AVERAGE)
-        return SparseVector(
-            indices=tuple(counts), values=tuple(count * (_K + 1) / (count + norm) for count in counts.values())
-        )
+        return self.weighed(self.counted(parts, stop_words=stop_words))
+
+    def counted(self, parts: Iterable[str], *, stop_words: bool) -> Counter[int]:
+        """How often `document` has each term."""
+        counts = Counter[int]()
+        for part in parts:
+            counts.update(self._terms(part, stop_words=stop_words))
+        return counts
+
+    @classmethod
+    def weighed(cls, counts: Counter[int]) -> SparseVector:
+        """The `document` of terms that were counted."""
+        length = counts.total()
+        return SparseVector(indices=tuple(counts), values=tuple(cls.weight(each, length) for each in counts.values()))
+
+    @staticmethod
+    def weight(count: int, length: int) -> float:
+        """Of a term that stands so often in a document of so many terms."""
+        return count * (_K + 1) / (count + _K * (1 - _B + _B * length / _AVERAGE))
 
     def query(self, text: str) -> SparseVector | None:
         """Each distinct term of a request once, or None where no term is left."""
@@ -443,7 +457,12 @@ def _called(embedder: Embedder, embed: Callable[[], Vectors], shape: tuple[int, 
 
 def document(card: FlowCard, lexical: "Lexical") -> SparseVector:
     """The flow's terms, as the lexical arm indexes them."""
-    return lexical.document(lexical_parts(card), stop_words=len(card.examples) >= _FEW)
+    return lexical.document(lexical_parts(card), stop_words=reads_stop_words(card))
+
+
+def reads_stop_words(card: FlowCard) -> bool:
+    """Whether the lexical arm reads the words between the words of this flow."""
+    return len(card.examples) >= _FEW
 
 
 def _said(vector: Vectors) -> list[float] | None:

@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.asked import EncodedRequest, RecallScope
 from jazz_select.memory.denials import MEANT_WEIGHT
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, folded_alias
-from jazz_select.memory.engines.points import fault_at
+from jazz_select.memory.engines.points import Sound
 from jazz_select.memory.fit.model import MOST_SIZED, REFERENCE_K, Evidence, RecallModel
 from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores, with_numbers
@@ -50,7 +51,7 @@ class FusedCandidates:
         return replace(self, candidates=kept, beyond=beyond, sized=f"{len(kept)} of at most {MOST_SIZED}: {why}")
 
 
-async def fused_candidates(
+async def fused_candidates(  # noqa: PLR0913 - what was looked up, and where
     store: FlowStore,
     model: RecallModel,
     queries: Sequence[HybridQuery],
@@ -58,8 +59,9 @@ async def fused_candidates(
     *,
     asked: EncodedRequest,
     scope: RecallScope,
+    sound: Sound,
 ) -> FusedCandidates:
-    """What the store found for each of `asked.texts`, fused, and read by the model."""
+    """What the store found for each of `asked.texts`, fused, and read by the model; `sound` is that of the store."""
     query, whole = queries[0], found[0]
     each_scored = [soft_scores(legs, model.scales, scope.rrf_k) for legs in found]
     scores = _said(each_scored, asked)
@@ -72,7 +74,8 @@ async def fused_candidates(
             query, whole = queries[-1], found[-1]
             evidence = _evidence(model, query, whole, each_scored[-1], scope.rrf_k)
     named = _named(store, model, query, asked.request)
-    fused, read = await _readable(store, query.agent_id, scores, whole, named, scope.top_k)
+    best = partial(_best, scores, whole, named)
+    fused, read = await _readable(store, query.agent_id, best, whole.payloads, scope.top_k, sound)
     candidates = [
         _candidate(each, read.payloads[each.key], 1.0 if each.key == named else _confidence(model, evidence, each.key))
         for each in fused
@@ -87,8 +90,10 @@ async def fused_candidates(
         return found_all
     if named is not None:
         return found_all.first(1, "the request is the name of a flow, word for word")
-    parts = list(zip(queries, found, strict=True))[1 : 1 + len(asked.clauses)]
-    return found_all.first(*_sized(model, [(query, whole), *parts], scope.coverage))
+    parts = [(whole, evidence)]
+    for clause, legs in list(zip(queries, found, strict=True))[1 : 1 + len(asked.clauses)]:
+        parts.append((legs, _evidence(model, clause, legs, soft_scores(legs, model.scales, REFERENCE_K), REFERENCE_K)))
+    return found_all.first(*_sized(model, parts, scope.coverage))
 
 
 def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> Mapping[Key, float]:
@@ -100,18 +105,16 @@ def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> 
     return mixed(each_scored[ends], scores, MEANT_WEIGHT) if asked.meant else scores
 
 
-def _sized(model: RecallModel, parts: Sequence[tuple[HybridQuery, Legs]], coverage: float) -> tuple[int, str]:
-    """How many candidates a request with these clauses needs, and why."""
+def _sized(model: RecallModel, parts: Sequence[tuple[Legs, Evidence]], coverage: float) -> tuple[int, str]:
+    """How many candidates a request needs, of which these are the whole and its clauses, and why."""
     if model.sets is None or model.confidence is None:
         return UNSIZED, f"how many are needed is not known: {model.caveat}"
-    if not all(legs.dense for _, legs in parts):
+    if not all(legs.dense for legs, _ in parts):
         return MOST_SIZED, "how many are needed is not known where BM25 alone reads the request"
     needed: dict[Key, None] = {}
-    for number, (query, legs) in enumerate(parts):
-        scores = soft_scores(legs, model.scales, REFERENCE_K)
-        evidence = _evidence(model, query, legs, scores, REFERENCE_K)
-        best = [each.key for each in ranked(scores, legs, MOST_SIZED)]
-        chances = [model.confidence(evidence.candidate(key)) for key in best]
+    for number, (_, evidence) in enumerate(parts):
+        best = evidence.best(MOST_SIZED)
+        chances = [evidence.chance(model.confidence, key) for key in best]
         size = model.sets.size(chances, coverage)
         if number and size > _CLEAR_CLAUSE:
             size = 1
@@ -129,17 +132,22 @@ class _Read:
 
 
 async def _readable(
-    store: FlowStore, agent_id: str, scores: Mapping[Key, float], whole: Legs, named: Key | None, top_k: int
+    store: FlowStore,
+    agent_id: str,
+    best_of: Callable[[int], list[Fused]],
+    known: Mapping[Key, Mapping[str, Any]],
+    top_k: int,
+    sound: Sound,
 ) -> tuple[list[Fused], _Read]:
     """The `top_k` best that are there and can be read; what cannot be read takes no place."""
     read = _Read({}, {})
     wanted, tried = top_k, set[Key]()
     while True:
-        best = _first(ranked(scores, whole, wanted), scores, named)[:wanted]
+        best = best_of(wanted)
         new = [each.key for each in best if each.key not in tried]
         tried.update(new)
-        for key, payload in (await _payloads(store, new, whole.payloads)).items():
-            if fault := fault_at(store, agent_id, key, payload):
+        for key, payload in (await _payloads(store, new, known)).items():
+            if fault := sound.fault(store, agent_id, key, payload):
                 read.faults[key] = fault
             else:
                 read.payloads[key] = payload
@@ -161,6 +169,10 @@ def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: st
     if flow_id is None or flow_id in query.exclude:
         return None
     return store.key(query.agent_id, flow_id)
+
+
+def _best(scores: Mapping[Key, float], whole: Legs, named: Key | None, count: int) -> list[Fused]:
+    return _first(ranked(scores, whole, count), scores, named)[:count]
 
 
 def _first(fused: list[Fused], scores: Mapping[Key, float], named: Key | None) -> list[Fused]:
@@ -191,7 +203,7 @@ def _passed_over(faults: Sequence[str]) -> str:
 
 
 def _confidence(model: RecallModel, evidence: Evidence, key: Key) -> float | None:
-    return None if model.confidence is None else model.confidence(evidence.candidate(key))
+    return None if model.confidence is None else evidence.chance(model.confidence, key)
 
 
 def _in_scope(model: RecallModel, evidence: Evidence, legs: Legs) -> float | None:
@@ -241,6 +253,7 @@ class Retriever:
         """Join them."""
         self._store = store
         self._encoder = encoder
+        self._sound = Sound()
         self._hollow = [HollowTexts(encoder, stage) for stage in range(len(encoder.stages))]
         self._sentences = SentenceReader(store, encoder.lexical)
 
@@ -302,6 +315,7 @@ class Retriever:
                 [next(legs) for _ in group],
                 asked=each,
                 scope=scope,
+                sound=self._sound,
             )
             if not found.candidates and not found.faults and not scope.exclude:
                 notes = (*notes, nothing_indexed(scope.agent_id))

@@ -151,6 +151,8 @@ def _candidate(metadata: object) -> Candidate | None:
 
 def _blank(text: str) -> bool:
     """Whether it says nothing, as far as it is read."""
+    if text[:1].isalnum():
+        return False  # as nearly all ids and requests begin
     return not clean(text.lstrip()[:_READ]).strip()
 
 

@@ -106,7 +106,7 @@ def fit(
         )
         model = RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
         return Fitted(model=model, asked=asked, legs=legs)
-    sure = fit_sureness(catalogue, asked, scales, cases=labelled)
+    sure = fit_sureness(catalogue, asked, legs, scales, cases=labelled)
     model = RecallModel(
         digest=digest,
         scales=scales,
@@ -208,24 +208,22 @@ def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[Legs], asked: Seque
 
     A small catalogue says little, so the default weight counts as `_PRIOR` requests (geometric mean of the two).
     """
-
-    def quality(weight: float) -> float:
-        tried = {**scales, "bm25": ArmScale(width=scales["bm25"].width, weight=weight)}
-        return float(
-            np.mean(
-                [
-                    _reciprocal_rank(soft_scores(leg, tried, REFERENCE_K), one.flow)
-                    for leg, one in zip(legs, asked, strict=True)
-                ]
-            )
-        )
-
-    best = max(_WEIGHTS, key=quality)
+    tried = [{**scales, "bm25": ArmScale(width=scales["bm25"].width, weight=weight)} for weight in _WEIGHTS]
+    ranks = [_reciprocal_ranks(leg, tried, one.flow) for leg, one in zip(legs, asked, strict=True)]
+    quality = {weight: float(np.mean(of_all)) for weight, *of_all in zip(_WEIGHTS, *ranks, strict=True)}
+    best = max(_WEIGHTS, key=quality.__getitem__)
     share = len(asked) / (len(asked) + _PRIOR)
     weight = float(best**share * DEFAULT_SCALES["bm25"].weight ** (1 - share))
     return {"dense": scales["dense"], "bm25": ArmScale(width=scales["bm25"].width, weight=weight)}
 
 
+def _reciprocal_ranks(legs: Legs, tried: Sequence[Mapping[str, ArmScale]], flow: int) -> list[float]:
+    """Of this flow, under each of the scales."""
+    if flow not in legs.dense and flow not in legs.bm25:
+        return [0.0] * len(tried)
+    return [_reciprocal_rank(soft_scores(legs, scales, REFERENCE_K), flow) for scales in tried]
+
+
 def _reciprocal_rank(scores: Mapping[int, float], flow: int) -> float:
-    mine = scores.get(flow)
-    return 0.0 if mine is None else 1.0 / (1 + sum(score > mine for score in scores.values()))
+    mine = scores[flow]
+    return 1.0 / (1 + sum(score > mine for score in scores.values()))

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import fsum
+from math import fsum, isfinite
 from statistics import fmean
 from typing import Any
 
@@ -14,9 +14,11 @@ from jazz_select.memory.encoder import (
     Lexical,
     TermCounts,
     document,
+    lexical_parts,
     own_worth,
     printable,
     prototype,
+    reads_stop_words,
     unit,
 )
 from jazz_select.ports import Legs, SparseVector, Vectors
@@ -44,9 +46,10 @@ class HeldOut:
         if len(without):
             dense, bm25 = dense.copy(), bm25.copy()
             dense[without], bm25[without] = -np.inf, 0.0
+        near, said = _top(dense, depth), _top(bm25, depth)
         return Legs(
-            dense={key: float(dense[key]) for key in _top(dense, depth) if np.isfinite(dense[key])},
-            bm25={key: float(bm25[key]) for key in _top(bm25, depth) if bm25[key] > 0},
+            dense={key: score for key, score in zip(near, dense[near].tolist(), strict=True) if isfinite(score)},
+            bm25={key: score for key, score in zip(said, bm25[said].tolist(), strict=True) if score > 0},
             payloads={},
         )
 
@@ -99,8 +102,13 @@ class LeaveOneOut:
         self.cards = cards
         self._rows = [rows[card.id] for card in cards]
         self._lexical = lexical
-        self.prototypes = np.stack([prototype(card, rows[card.id]) for card in cards])
-        self._words = Postings([document(card, lexical) for card in cards], terms)
+        self._worths = [own_worth(card) for card in cards]
+        self.prototypes = np.stack(
+            [prototype(card, rows[card.id], worth=worth) for card, worth in zip(cards, self._worths, strict=True)]
+        )
+        self._counts = [lexical.counted(lexical_parts(card), stop_words=reads_stop_words(card)) for card in cards]
+        self._words = Postings([lexical.weighed(counts) for counts in self._counts], terms)
+        self._less: dict[tuple[int, int], Vectors] = {}
 
     def residuals(self, *, without_fold: int | None = None) -> Vectors:
         """Each example's vector less the mean of its flow's: how requests for one flow differ among themselves."""
@@ -138,7 +146,7 @@ class LeaveOneOut:
             wrong=self.prototypes[nearest],
             allowed=np.isfinite(np.take_along_axis(nearness, nearest, axis=1)),
             folds=np.array([example % FOLDS for _, example in spread]),
-            own_worth=fmean(own_worth(self.cards[flow]) for flow in {flow for flow, _ in spread}),
+            own_worth=fmean(self._worths[flow] for flow in {flow for flow, _ in spread}),
         )
 
     def ask_examples(self, transforms: Sequence[Vectors | None], limit: int) -> Iterator[HeldOut]:
@@ -150,8 +158,7 @@ class LeaveOneOut:
             dense[flow] = self._without(flow, example) @ aimed
             query = self._lexical.query(printable(card.examples[example]))
             bm25 = self._words.scores(query)
-            rest = tuple(text for number, text in enumerate(card.examples) if number != example)
-            bm25[flow] = self._words.score(document(_with_examples(card, rest), self._lexical), query)
+            bm25[flow] = self._words.score(self._document_without(flow, example, query), query)
             yield HeldOut(flow=flow, dense=dense, bm25=bm25, terms=len(query.indices) if query else 0)
 
     def ask(self, text: str, vector: Vectors, flow: int, transform: Vectors | None) -> HeldOut:
@@ -169,7 +176,28 @@ class LeaveOneOut:
 
     def _without(self, flow: int, example: int) -> Vectors:
         """The flow's prototype as if it did not have this example."""
-        return prototype(self.cards[flow], self._rows[flow], without=example)
+        known = self._less.get((flow, example))
+        if known is None:
+            known = prototype(self.cards[flow], self._rows[flow], without=example, worth=self._worths[flow])
+            self._less[flow, example] = known
+        return known
+
+    def _document_without(self, flow: int, example: int, query: SparseVector | None) -> Mapping[int, float]:
+        """What the terms of the query weigh in the flow's document as if it did not have this example.
+
+        Terms are counted part by part, so those of the example are taken off, and the rest is not read again.
+        """
+        card = self.cards[flow]
+        rest = _with_examples(card, tuple(text for number, text in enumerate(card.examples) if number != example))
+        stop_words = reads_stop_words(card)
+        if reads_stop_words(rest) != stop_words:
+            left = document(rest, self._lexical)
+            return dict(zip(left.indices, left.values, strict=True))
+        counts = self._counts[flow]
+        less = self._lexical.counted([printable(card.examples[example])], stop_words=stop_words)
+        length = counts.total() - less.total()
+        held = ((term, counts[term] - less[term]) for term in (query.indices if query else ()))
+        return {term: self._lexical.weight(count, length) for term, count in held if count > 0}
 
     def _spread(self, limit: int) -> list[tuple[int, int]]:
         """First one example of every flow, then a second of each, and so on."""
@@ -211,9 +239,8 @@ class Postings:
                 total[numbers] += weights
         return total
 
-    def score(self, document: SparseVector, query: SparseVector | None) -> float:
-        """BM25 of a document that is not indexed, with the rarity of those that are."""
-        weights = dict(zip(document.indices, document.values, strict=True))
+    def score(self, weights: Mapping[int, float], query: SparseVector | None) -> float:
+        """BM25 of a document that is not indexed, by what its terms weigh, with the rarity of those that are."""
         return fsum(
             weights[token] * self._rarity[token]
             for token in (query.indices if query else ())

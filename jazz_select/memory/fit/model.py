@@ -82,6 +82,18 @@ class Evidence:
             "bm25": _first_two(legs.bm25),
         }
         self._top_bm25 = max(self._best["bm25"][0], 1e-9)
+        self._chances: dict[Key, float] = {}
+
+    def best(self, count: int) -> list[Key]:
+        """The `count` best of the fusion; of equal ones those that the dense arm found before others."""
+        return sorted(self._fused, key=self._fused.__getitem__, reverse=True)[:count]
+
+    def chance(self, confidence: "Logistic", key: Key) -> float:
+        """P(this flow is right), by one and the same model at each call."""
+        known = self._chances.get(key)
+        if known is None:
+            known = self._chances[key] = confidence(self.candidate(key))
+        return known
 
     def candidate(self, key: Key) -> tuple[float, ...]:
         """For this flow being right.

@@ -43,9 +43,17 @@ class Sureness:
 
 
 def fit_sureness(
-    catalogue: LeaveOneOut, asked: Sequence[HeldOut], scales: Mapping[str, ArmScale], *, cases: int = 0
+    catalogue: LeaveOneOut,
+    asked: Sequence[HeldOut],
+    legs: Sequence[Legs],
+    scales: Mapping[str, ArmScale],
+    *,
+    cases: int = 0,
 ) -> Sureness:
-    """Learn from the answers to requests whose right flow is known; the last `cases` of them are no examples."""
+    """Learn from the answers to requests whose right flow is known; the last `cases` of them are no examples.
+
+    `legs` are those of `asked`, `FIT_DEPTH` deep.
+    """
     examples = len(asked) - cases
     weights = np.array([1.0] * examples + [float(CASE)] * cases)
     usual, without_itself = _usual(catalogue, asked[:examples])
@@ -55,7 +63,7 @@ def fit_sureness(
         else _Request(one, usual)
         for number, one in enumerate(asked)
     ]
-    inside = [request.answered(scales) for request in requests]
+    inside = [request.answered(found, scales) for request, found in zip(requests, legs, strict=True)]
     confidence = _fit_confidence(requests, inside, weights)
     return Sureness(
         confidence=confidence,
@@ -77,8 +85,11 @@ class _Request:
     held_out: HeldOut
     usual: Usual
 
-    def answered(self, scales: Mapping[str, ArmScale], *, without: Sequence[int] = ()) -> _Answer:
-        legs: Legs = self.held_out.legs(FIT_DEPTH, without=without)
+    def without(self, flows: Sequence[int], scales: Mapping[str, ArmScale]) -> _Answer:
+        """The answer as if these flows were not in the catalogue."""
+        return self.answered(self.held_out.legs(FIT_DEPTH, without=flows), scales)
+
+    def answered(self, legs: Legs, scales: Mapping[str, ArmScale]) -> _Answer:
         fused = soft_scores(legs, scales, REFERENCE_K)
         evidence = Evidence(legs, fused, self.held_out.terms, self.usual)
         return _Answer(evidence, sorted(fused, key=fused.__getitem__, reverse=True))
@@ -129,8 +140,8 @@ def _fit_scope(
     """
     flows = {request.held_out.flow for request in requests}
     neighbourhoods = {flow: catalogue.neighbourhood(flow) for flow in flows}
-    near = [request.answered(scales, without=[request.held_out.flow]) for request in requests]
-    far = [request.answered(scales, without=neighbourhoods[request.held_out.flow]) for request in requests]
+    near = [request.without([request.held_out.flow], scales) for request in requests]
+    far = [request.without(neighbourhoods[request.held_out.flow], scales) for request in requests]
     told: Matrix = np.array([each.evidence.scope() for each in (*inside, *near, *far)])
     labels = np.repeat([1.0, 0.0, 0.0], len(requests))
     counts = np.concatenate([weights, weights / 2, weights / 2])

@@ -197,7 +197,6 @@ async def test_a_model_is_judged_by_what_it_chooses() -> None:
             model=model,
             memory=memory,
             agent_id=AGENT,
-            agent_id=AGENT,
             progress=lambda count, total: done.append((count, total)),
         )
         selector = FlowSelector(ScriptedModel("[]", "[]", "[]"), registry, memory, AGENT, on_empty="none")
