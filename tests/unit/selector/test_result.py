@@ -15,7 +15,7 @@ from tests.unit.selector.shop import CANCEL, REFUND, STALE, metadata, shop
 def test_its_fields_are_the_published_ones_and_stay_as_they_are() -> None:
     result = FlowSelectionResult()
     names = ["chosen_flows", "chosen_prompts", "combined_prompt", "unresolved_ids", "candidates", "decision"]
-    assert [field.name for field in dataclasses.fields(result)] == names
+    assert [field.name for field in dataclasses.fields(result)] == [*names, "logged"], "what was added comes after"
     assert (result.decision.tier, result.decision.reason) == (Tier.OPEN, Reason.NONE)
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.combined_prompt = "x"  # pyright: ignore[reportAttributeAccessIssue]
