@@ -83,8 +83,11 @@ def is_commit(name: str, folder: Path) -> bool:
 
 
 def _resolved(name: str, root: Path) -> str:
+    ask = ("rev-parse", "--verify", "--quiet", "--end-of-options")
     try:
-        found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        # Whatever follows `:/` is the message that it looks for.
+        whole = _git(root, *ask, name).decode().strip() if name.startswith(":/") else name
+        found = _git(root, *ask, f"{whole}^{{commit}}")
     except ConfigError as error:
         refs = _git(root, "for-each-ref", f"--count={_MOST_REFS}", "--format=%(refname:short)").decode(errors="replace")
         near = get_close_matches(name, refs.split(), n=_NAMES_SHOWN, cutoff=0.5)
@@ -121,6 +124,17 @@ def uncommitted(root: Path, path: Path) -> int:
     except ConfigError:
         return 0
     return sum(bool(each) for each in changed.split(b"\0"))
+
+
+def is_tracked(path: Path) -> bool:
+    """Whether git tracks anything at or below a path, wherever links lead: then it came from whoever committed it."""
+    real = path.resolve()
+    there = next((each for each in (real, *real.parents) if each.is_dir()), real)
+    root = repository_of(there)
+    if root is None or not real.is_relative_to(root.resolve()):
+        return False
+    name = real.relative_to(root.resolve()).as_posix()
+    return bool(_git(root, "ls-files", "-z", "--", f":(top,icase,literal){name}"))
 
 
 async def write_files(commit: Commit, path: str, into: Path) -> None:
@@ -234,7 +248,8 @@ def _git(folder: Path, *words: str, stdin: bytes = b"") -> bytes:
     Raises:
         ConfigError: It is not there, or says no.
     """
-    command = ["git", "-C", str(folder), "-c", "core.quotePath=false", *words]
+    # Without locks: looking at a repository must not change its index, nor stop who works in it.
+    command = ["git", "--no-optional-locks", "-C", str(folder), "-c", "core.quotePath=false", *words]
     try:
         done = subprocess.run(command, input=stdin, capture_output=True, check=False)  # noqa: S603 - a list, no shell
     except OSError as error:

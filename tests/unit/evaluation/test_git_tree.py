@@ -1,6 +1,7 @@
 """Versions out of git as somebody hostile, or a clone that is not whole, has them."""
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -104,3 +105,44 @@ async def test_a_blob_that_is_not_there_says_what_to_do(repo: Repository) -> Non
     (repo.folder / ".git/objects" / sha[:2] / sha[2:]).unlink()
     with pytest.raises(ConfigError, match=r"does not have the content of 'flows/all\.json' .*git fetch --refetch"):
         await diff("HEAD", ".", embedder=EMBEDDER, here=repo.folder)
+
+
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        pytest.param("HEAD:../../etc", "'../../etc' lie outside the repository", id="above the top"),
+        pytest.param("HEAD:flows/../../../x", "lie outside the repository", id="above it, from further down"),
+        pytest.param("HEAD\0x", "has a NUL in its name", id="a NUL"),
+        pytest.param("nothing:of:it", "there is no commit, folder or file 'nothing'", id="colons and no commit"),
+    ],
+)
+async def test_a_name_that_cannot_be_one_says_why(repo: Repository, base: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        await diff(base, ".", embedder=EMBEDDER, here=repo.folder)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(":/mend: all", id="a message with a colon"),
+        pytest.param("HEAD^{/mend: all}", id="the nearest such message"),
+        pytest.param("main@{2099-01-01 12:30:00}", id="a time"),
+        pytest.param("HEAD^{/mend: all}:flows", id="and flows of it"),
+    ],
+)
+async def test_a_revision_may_have_colons(repo: Repository, name: str) -> None:
+    repo.git("commit", "-q", "--allow-empty", "-m", "mend: all of it")
+    found = await diff(name, ".", embedder=EMBEDDER, here=repo.folder)
+    assert (found.changes, found.before.flows) == ((), 3)
+    assert repo.git("rev-parse", "HEAD")[:9] in found.base
+
+
+async def test_looking_at_a_repository_leaves_its_index_alone(repo: Repository) -> None:
+    file = repo.folder / "flows/all.json"
+    os.utime(file, (1_000_000_000, 1_000_000_000))
+    before = (repo.folder / ".git/index").read_bytes()
+    await diff("HEAD", ".", embedder=EMBEDDER, here=repo.folder)
+    assert (repo.folder / ".git/index").read_bytes() == before
+    repo.git("status")
+    assert (repo.folder / ".git/index").read_bytes() != before, "there was something to refresh"
