@@ -20,7 +20,8 @@ from jazz_select.evaluation.changes.difference import (
     compared,
 )
 from jazz_select.evaluation.changes.gates import GateFailure, Gates
-from jazz_select.evaluation.changes.route_book import RouteBook
+from jazz_select.evaluation.changes.git_tree import is_tracked
+from jazz_select.evaluation.changes.route_book import RouteBook, keep_untracked
 from jazz_select.evaluation.changes.side_process import Job
 from jazz_select.evaluation.changes.side_run import SideRun
 from jazz_select.evaluation.changes.sides import side_of
@@ -216,15 +217,28 @@ async def diff(  # noqa: PLR0913 - options with a name
         asyncio.to_thread(side_of, head, flows=flows, here=place),
     )
     policy = policy or Policy()
-    kept = None if cache is None else place / cache
+    kept, notes = await asyncio.to_thread(_cache_at, None if cache is None else place / cache)
     book = RouteBook(kept, policy=policy, embedder=embedder, language=language)
     job = Job(policy=policy, embedder=embedder, language=language, cache=kept, agent_id=agent_id)
     async with AsyncExitStack() as stack:
         runs = [await stack.enter_async_context(SideRun(side, book, job)) for side in sides]
         older, newer, asked = await _snapshots(runs, labelled, list(requests))
     found = compared(older, newer, asked)
-    notes = left_out if found.after.labelled or found.before.labelled else (*left_out, _NO_CASES)
+    notes += left_out if found.after.labelled or found.before.labelled else (*left_out, _NO_CASES)
     return _difference(older.label, newer.label, found, gates or Gates(), notes=notes, took_s=perf_counter() - began)
+
+
+def _cache_at(folder: Path | None) -> tuple[Path | None, tuple[str, ...]]:
+    """The cache, where it can be believed: one that came with a commit says whatever its author wants."""
+    if folder is None:
+        return None, ()
+    if is_tracked(folder):
+        note = (
+            f"the cache {folder} is not read: it is committed, so it may say anything; git rm -r --cached takes it out"
+        )
+        return None, (note,)
+    keep_untracked(folder)
+    return folder, ()
 
 
 def _labelled(cases: Iterable[Case | Path]) -> tuple[list[Case], tuple[str, ...]]:
