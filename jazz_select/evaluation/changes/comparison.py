@@ -12,6 +12,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, read_cases
 from jazz_select.evaluation.changes.asking import Question, Source, questions
 from jazz_select.evaluation.changes.difference import (
+    BROKEN,
     ChangeKind,
     Compared,
     Effect,
@@ -65,9 +66,8 @@ class Difference(Compared):
 
     @property
     def broken(self) -> tuple[RouteChange, ...]:
-        """The cases whose right flow was first, or offered, and is not any more."""
-        harmful = {Effect.BROKEN, Effect.LOST}
-        return tuple(each for each in self.changes if each.source is Source.CASE and each.effect in harmful)
+        """The cases whose right flow was first, or offered, and is not any more, or is gone altogether."""
+        return tuple(each for each in self.changes if each.source is Source.CASE and each.effect in BROKEN)
 
     @property
     def fixed(self) -> tuple[RouteChange, ...]:
@@ -93,7 +93,9 @@ class Difference(Compared):
                 f"{others:,} more {'changes' if others == 1 else 'change'} in candidates, outcome or confidence"
             )
         if self.after.labelled:
-            told.append(f"{_cases(len(self.broken))} broken, {len(self.fixed) or 'none'} fixed")
+            gone = sum(each.effect is Effect.GONE for each in self.broken)
+            lost = f" ({gone:,} lost {'its' if gone == 1 else 'their'} flow)" if gone else ""
+            told.append(f"{_cases(len(self.broken))} broken{lost}, {len(self.fixed) or 'none'} fixed")
         return f"{'; '.join(told)}."
 
     def to_dict(self) -> dict[str, Any]:
