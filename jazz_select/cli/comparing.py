@@ -33,6 +33,7 @@ _TOLD = (ChangeKind.FIRST, ChangeKind.OUTCOME, ChangeKind.CONFIDENCE, ChangeKind
 """Which of its kinds a change is called by: the first of these."""
 _EFFECTS = {
     Effect.BROKEN: "bold red",
+    Effect.GONE: "bold red",
     Effect.LOST: "red",
     Effect.FOUND: "green",
     Effect.FIXED: "bold green",

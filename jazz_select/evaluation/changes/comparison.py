@@ -12,6 +12,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, read_cases
 from jazz_select.evaluation.changes.asking import Question, Source, questions
 from jazz_select.evaluation.changes.difference import (
+    BROKEN,
     ChangeKind,
     Compared,
     Effect,
@@ -20,7 +21,8 @@ from jazz_select.evaluation.changes.difference import (
     compared,
 )
 from jazz_select.evaluation.changes.gates import GateFailure, Gates
-from jazz_select.evaluation.changes.route_book import RouteBook
+from jazz_select.evaluation.changes.git_tree import is_tracked
+from jazz_select.evaluation.changes.route_book import RouteBook, keep_untracked
 from jazz_select.evaluation.changes.side_process import Job
 from jazz_select.evaluation.changes.side_run import SideRun
 from jazz_select.evaluation.changes.sides import side_of
@@ -64,9 +66,8 @@ class Difference(Compared):
 
     @property
     def broken(self) -> tuple[RouteChange, ...]:
-        """The cases whose right flow was first, or offered, and is not any more."""
-        harmful = {Effect.BROKEN, Effect.LOST}
-        return tuple(each for each in self.changes if each.source is Source.CASE and each.effect in harmful)
+        """The cases whose right flow was first, or offered, and is not any more, or is gone altogether."""
+        return tuple(each for each in self.changes if each.source is Source.CASE and each.effect in BROKEN)
 
     @property
     def fixed(self) -> tuple[RouteChange, ...]:
@@ -92,7 +93,9 @@ class Difference(Compared):
                 f"{others:,} more {'changes' if others == 1 else 'change'} in candidates, outcome or confidence"
             )
         if self.after.labelled:
-            told.append(f"{_cases(len(self.broken))} broken, {len(self.fixed) or 'none'} fixed")
+            gone = sum(each.effect is Effect.GONE for each in self.broken)
+            lost = f" ({gone:,} lost {'its' if gone == 1 else 'their'} flow)" if gone else ""
+            told.append(f"{_cases(len(self.broken))} broken{lost}, {len(self.fixed) or 'none'} fixed")
         return f"{'; '.join(told)}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -216,15 +219,28 @@ async def diff(  # noqa: PLR0913 - options with a name
         asyncio.to_thread(side_of, head, flows=flows, here=place),
     )
     policy = policy or Policy()
-    kept = None if cache is None else place / cache
+    kept, notes = await asyncio.to_thread(_cache_at, None if cache is None else place / cache)
     book = RouteBook(kept, policy=policy, embedder=embedder, language=language)
     job = Job(policy=policy, embedder=embedder, language=language, cache=kept, agent_id=agent_id)
     async with AsyncExitStack() as stack:
         runs = [await stack.enter_async_context(SideRun(side, book, job)) for side in sides]
         older, newer, asked = await _snapshots(runs, labelled, list(requests))
     found = compared(older, newer, asked)
-    notes = left_out if found.after.labelled or found.before.labelled else (*left_out, _NO_CASES)
+    notes += left_out if found.after.labelled or found.before.labelled else (*left_out, _NO_CASES)
     return _difference(older.label, newer.label, found, gates or Gates(), notes=notes, took_s=perf_counter() - began)
+
+
+def _cache_at(folder: Path | None) -> tuple[Path | None, tuple[str, ...]]:
+    """The cache, where it can be believed: one that came with a commit says whatever its author wants."""
+    if folder is None:
+        return None, ()
+    if is_tracked(folder):
+        note = (
+            f"the cache {folder} is not read: it is committed, so it may say anything; git rm -r --cached takes it out"
+        )
+        return None, (note,)
+    keep_untracked(folder)
+    return folder, ()
 
 
 def _labelled(cases: Iterable[Case | Path]) -> tuple[list[Case], tuple[str, ...]]:

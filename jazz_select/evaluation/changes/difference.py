@@ -36,6 +36,8 @@ class Effect(StrEnum):
 
     BROKEN = "broken"
     """The first was right, and is not any more."""
+    GONE = "gone"
+    """The case lost its flow: no flow that is right is there any more, under whatever name."""
     LOST = "lost"
     """The right flow was offered, and is not any more: no model can choose it."""
     FOUND = "found"
@@ -114,7 +116,7 @@ class Totals:
     Attributes:
         flows: How many it has.
         requests: How many it was asked.
-        labelled: How many of them are cases whose right flow it has.
+        labelled: How many of them are cases whose right flow it has, or had: a case that lost its flow counts as wrong.
         right: How many of those lead to the right flow first.
         asked: How many of the requests would ask a model.
         taken: How many are decided without.
@@ -201,8 +203,8 @@ def compared(base: Snapshot, head: Snapshot, asked: Sequence[Question]) -> Compa
         flows=flows,
         changes=tuple(changes),
         confusions=_confusions(base, head, asked, flows),
-        before=_totals(base, asked, flows.renamed, older=True),
-        after=_totals(head, asked, flows.renamed, older=False),
+        before=_totals(base, asked, flows.renamed, earlier=None),
+        after=_totals(head, asked, flows.renamed, earlier=base),
         notes=(*base.notes, *head.notes, *_stale(base, head, asked, flows)),
     )
 
@@ -228,7 +230,12 @@ def _change(
         kinds.append(ChangeKind.OUTCOME)
     if old.confidence_class != new.confidence_class and not _drifted(old.confidence, new.confidence):
         kinds.append(ChangeKind.CONFIDENCE)
-    if not kinds:
+    had = labels(question, base.flows, flows.renamed, older=True)
+    has = labels(question, head.flows, flows.renamed, older=False)
+    effect = _effect(_rightness(before, had), _rightness(after, has))
+    if question.source is Source.CASE and had and has is None:
+        effect = Effect.GONE
+    if not kinds and effect is not Effect.GONE:
         return None
     return RouteChange(
         request=question.asked.request,
@@ -238,13 +245,10 @@ def _change(
         before=old,
         after=new,
         kinds=tuple(kinds),
-        effect=_effect(
-            _rightness(before, labels(question, base.flows, flows.renamed, older=True)),
-            _rightness(after, labels(question, head.flows, flows.renamed, older=False)),
-        ),
+        effect=effect,
         entered=entered,
         left=left,
-        why=_why(old.first, new.first, flows) if ChangeKind.FIRST in kinds else "",
+        why="; ".join(_reasons(old.first, new.first, flows, had or () if effect is Effect.GONE else ())),
     )
 
 
@@ -289,9 +293,12 @@ def _effect(before: int | None, after: int | None) -> Effect:
     return Effect.FIXED if after > 1 else Effect.FOUND
 
 
-def _why(before: str, after: str, flows: FlowChanges) -> str:
-    told: list[str] = []
-    if before in flows.removed:
+def _reasons(before: str, after: str, flows: FlowChanges, lost: Sequence[str]) -> list[str]:
+    """Why a case lost its flow, and why another flow is first."""
+    told = [f"lost its flow: {', '.join(lost)} was removed"] if lost else []
+    if flows.now(before) == after:
+        return told
+    if before in flows.removed and before not in lost:
         told.append(f"{before} was removed")
     elif before in flows.changed:
         told.append(f"{before} changed ({', '.join(flows.changed[before])})")
@@ -301,17 +308,19 @@ def _why(before: str, after: str, flows: FlowChanges) -> str:
         told.append(f"{after} changed ({', '.join(flows.changed[after])})")
     elif after in flows.renamed.values():
         told.append(f"{after} has a new name")
-    return "; ".join(told)
+    return told
 
 
 _SOURCES = {source: place for place, source in enumerate(Source)}
 _EFFECTS = {effect: place for place, effect in enumerate(Effect)}
 _BETTER = frozenset({Effect.FOUND, Effect.FIXED})
+BROKEN = frozenset({Effect.BROKEN, Effect.GONE, Effect.LOST})
+"""What makes a case a broken one."""
 
 
 def _harm(change: RouteChange) -> tuple[object, ...]:
     """Broken cases, then firsts that moved (of logged requests before examples), what is better, and then the rest."""
-    worse = change.effect in {Effect.BROKEN, Effect.LOST}
+    worse = change.effect in BROKEN
     moved = ChangeKind.FIRST in change.kinds
     if worse and change.source is Source.CASE:
         group = 0
@@ -347,16 +356,22 @@ def _pairs(side: Snapshot, asked: Sequence[Question], flows: FlowChanges, *, old
     return pairs
 
 
-def _totals(side: Snapshot, asked: Sequence[Question], renamed: Mapping[str, str], *, older: bool) -> Totals:
+def _totals(
+    side: Snapshot, asked: Sequence[Question], renamed: Mapping[str, str], *, earlier: Snapshot | None
+) -> Totals:
+    """Of one side; `earlier` is the version before it, whose cases it has to answer for."""
     outcomes: Counter[Outcome] = Counter()
     labelled, right = 0, 0.0
     for each in asked:
         route = _route(side, each)
         outcomes[route.outcome] += 1
-        expected = labels(each, side.flows, renamed, older=older) if each.source is Source.CASE else None
-        if expected:
+        if each.source is not Source.CASE:
+            continue
+        if expected := labels(each, side.flows, renamed, older=earlier is None):
             labelled += 1
             right += recall_at(route.ranking, expected, 1)
+        elif expected is None and earlier is not None and labels(each, earlier.flows, renamed, older=True):
+            labelled += 1
     return Totals(
         flows=len(side.flows),
         requests=len(asked),
@@ -380,7 +395,7 @@ def _stale(base: Snapshot, head: Snapshot, asked: Sequence[Question], flows: Flo
         for name in (each.expect or ()) if each.source is Source.CASE else ():
             if name not in head.flows and flows.now(name) not in head.flows:
                 (gone if name in base.flows else unknown)[name] += 1
-    told = [(gone, "the earlier version alone has, so the later one is not judged by them"), (unknown, "nobody has")]
+    told = [(gone, "the earlier version alone has"), (unknown, "nobody has")]
     return [f"{_labels_of(counts)} flows that {what}: {_named(counts)}" for counts, what in told if counts]
 
 

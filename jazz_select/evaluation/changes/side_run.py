@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import os
 import pickle
+import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import jazz_select
 from jazz_select.errors import ConfigError, FlowLoadError
@@ -21,12 +23,16 @@ from jazz_select.evaluation.route import Asked
 from jazz_select.json_values import plain
 
 _START = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "import sys; here = sys.argv[2]; "
+    "sys.path[:] = [sys.argv[1], *(each for each in sys.path if each not in ('', '.', here))]; "
     "from jazz_select.evaluation.changes.side_process import main; sys.path.pop(0); main()"
 )
-"""The library that compares is the one that judges both sides, whatever lies in their trees."""
+"""The library that compares is the one that judges both sides, whatever lies in their trees; they are found later."""
 _LIBRARY = str(Path(jazz_select.__file__).absolute().parents[1])
 _LENGTH = 8
+_LOOK_S, _GRACE_S, _END_S, _STEP_S = 0.2, 1.0, 5.0, 0.005
+"""How often it is seen whether a process still runs, how long its pipes are read when it does not, how long one that
+is killed may take to end, and how often that is looked at."""
 _LAST = 4_000
 """Characters of what a side printed that are kept, to say why it ended."""
 
@@ -110,13 +116,16 @@ class SideRun:
         root = await self._stack.enter_async_context(self.side.files())
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",
             "-c",
             _START,
             _LIBRARY,
+            str(root),
             cwd=root,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,  # a group of its own, which ends with it
         )
         listening = asyncio.create_task(self._listen(process))
         self._stack.push_async_callback(self._ended, process, listening)
@@ -138,10 +147,9 @@ class SideRun:
         try:
             process.stdin.write(frame(content))
             await process.stdin.drain()
-            length = int.from_bytes(await process.stdout.readexactly(_LENGTH), "big")
-            told: dict[str, Any] = json.loads(await process.stdout.readexactly(length))
+            told: dict[str, Any] = json.loads(await _answer(process, process.stdout))
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            code = await process.wait()
+            code = await _exit_code(process)
             await asyncio.sleep(0)
             problem = f"loading it ended the process: {crash_message(code, self._said.decode(errors='replace'))}"
             raise FlowLoadError(self.side.label, problem) from error
@@ -157,12 +165,56 @@ class SideRun:
 
     @staticmethod
     async def _ended(process: asyncio.subprocess.Process, listening: "asyncio.Task[None]") -> None:
+        """The process and all that it started end; what left its group is not waited for."""
+        if sys.platform != "win32":
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
         if process.returncode is None:
-            process.kill()
-        await process.wait()
-        await listening
+            with suppress(ProcessLookupError):
+                process.kill()
+        await _exit_code(process)
+        await asyncio.wait({listening}, timeout=_GRACE_S)
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
         if process.stdin is not None:
             process.stdin.close()
+        # Whoever left the group may hold the other ends of the pipes: they are closed on this side.
+        transport = cast("asyncio.SubprocessTransport", process._transport)  # noqa: SLF001  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        transport.close()
+
+
+async def _answer(process: asyncio.subprocess.Process, stream: asyncio.StreamReader) -> bytes:
+    """The next frame.
+
+    A program that the process started may hold its pipes open when it has ended: the end of it counts, not of them.
+
+    Raises:
+        ConnectionError: The process ended before it was whole.
+    """
+    reading = asyncio.create_task(_frame_of(stream))
+    try:
+        while process.returncode is None and not reading.done():
+            await asyncio.wait({reading}, timeout=_LOOK_S)
+        await asyncio.wait({reading}, timeout=_GRACE_S)
+        if not reading.done():
+            raise ConnectionResetError
+        return reading.result()
+    finally:
+        reading.cancel()
+
+
+async def _frame_of(stream: asyncio.StreamReader) -> bytes:
+    length = int.from_bytes(await stream.readexactly(_LENGTH), "big")
+    return await stream.readexactly(length)
+
+
+async def _exit_code(process: asyncio.subprocess.Process) -> int | None:
+    """Once it ended, or None; `wait` may wait for its pipes as well, which others may hold."""
+    waited = 0.0
+    while process.returncode is None and waited < _END_S:
+        await asyncio.sleep(_STEP_S)
+        waited += _STEP_S
+    return process.returncode
 
 
 def _pickled(wanted: Wanted) -> bytes:

@@ -75,8 +75,9 @@ def side_of(spec: str, *, flows: str, here: Path) -> Side:
     Raises:
         ConfigError: There is nothing of that name.
     """
-    if not spec.strip():
-        msg = "a side of the comparison is empty; name a commit, a folder, a file or index:FOLDER"
+    if not spec.strip() or "\0" in spec:
+        what = "has a NUL in its name" if spec.strip() else "is empty"
+        msg = f"a side of the comparison {what}; name a commit, a folder, a file or index:FOLDER"
         raise ConfigError(msg)
     if spec.startswith(INDEX):
         return _index_side(spec, here)
@@ -87,9 +88,20 @@ def side_of(spec: str, *, flows: str, here: Path) -> Side:
     if plainly_path:
         msg = f"there is no folder or file {spec!r:.200}"
         raise ConfigError(msg)
-    name, colon, own = spec.partition(":")
-    commit = commit_of(name if colon else spec, here)
-    return _commit_side(commit, own if colon else flows, here=here, from_top=bool(colon))
+    name, own = _named(spec, here)
+    return _commit_side(commit_of(name, here), flows if own is None else own, here=here, from_top=own is not None)
+
+
+def _named(spec: str, here: Path) -> tuple[str, str | None]:
+    """The commit and the flows that a name has; None where it names none.
+
+    A revision may have colons of its own (`main@{12:30}`, `:/message`, `HEAD^{/fix: it}`): the longest one counts.
+    """
+    colons = [place for place, letter in enumerate(spec) if letter == ":"]
+    if not colons or is_commit(spec, here):
+        return spec, None
+    parts = [(spec[:place], spec[place + 1 :]) for place in reversed(colons)]
+    return next((each for each in parts if each[0] and is_commit(each[0], here)), parts[-1])
 
 
 def _index_side(spec: str, here: Path) -> Side:
@@ -127,19 +139,25 @@ def _commit_side(commit: Commit, flows: str, *, here: Path, from_top: bool) -> S
         inside = here.resolve().is_relative_to(top)
         if place.is_absolute():
             if not place.resolve().is_relative_to(top):
-                msg = f"the flows {flows} lie outside the repository {top}, so no commit holds them"
-                raise ConfigError(msg)
+                raise _outside(flows, top)
             below, own = "", place.resolve().relative_to(top).as_posix()
         else:
             below, own = here.resolve().relative_to(top).as_posix() if inside else "", flows
             below = "" if below == "." else below
     if ".." in Path(own).parts:
-        own, below = (here.resolve() / own).resolve().relative_to(top).as_posix(), ""
+        place = (here.resolve() / own).resolve()
+        if not place.is_relative_to(top):
+            raise _outside(own, top)
+        own, below = place.relative_to(top).as_posix(), ""
     path = _joined(below, own)
     data = _is_data(commit, path)
     tree = object_at(commit, path if data else "")
     source = f"git {tree} {below} {own}" if tree else ""
     return Side(label=commit.label, root=commit.root, flows=own, commit=commit, below=below, source=source)
+
+
+def _outside(flows: str, top: Path) -> ConfigError:
+    return ConfigError(f"the flows {flows!r:.200} lie outside the repository {top}, so no commit holds them")
 
 
 def _is_data(commit: Commit, path: str) -> bool:

@@ -14,6 +14,7 @@ from jazz_select.evaluation import (
     Case,
     Difference,
     Effect,
+    Gates,
     Outcome,
     Question,
     Route,
@@ -143,6 +144,7 @@ MIRRORED = {
     Effect.FIXED: Effect.BROKEN,
     Effect.FOUND: Effect.LOST,
     Effect.NONE: Effect.NONE,
+    Effect.GONE: Effect.NONE,
 }
 
 
@@ -156,7 +158,9 @@ def side(label: str, made: tuple[list[Route], set[str]]) -> Snapshot:
 def test_backwards_it_is_its_own_mirror(one: Any, other: Any) -> None:
     there = Difference.between(side("one", one), side("other", other), ASKED)
     back = Difference.between(side("other", other), side("one", one), ASKED)
-    assert (there.before, there.after) == (back.after, back.before)
+    for one_way, other_way in ((there.before, back.after), (there.after, back.before)):
+        known = replace(one_way, labelled=0), replace(other_way, labelled=0)
+        assert known[0] == known[1], "but for the cases that lost their flow"
     assert (there.flows.added, there.flows.removed) == (back.flows.removed, back.flows.added)
     mirrored = {
         each.request: (
@@ -168,17 +172,19 @@ def test_backwards_it_is_its_own_mirror(one: Any, other: Any) -> None:
             set(each.entered),
         )
         for each in back.changes
+        if each.kinds
     }
     assert mirrored == {
         each.request: (
             each.before,
             each.after,
             set(each.kinds),
-            each.effect,
+            each.effect if each.effect is not Effect.GONE else Effect.NONE,
             set(each.entered),
             set(each.left),
         )
         for each in there.changes
+        if each.kinds
     }
     assert [each.effect for each in there.changes if each.effect is Effect.BROKEN] == [
         each.effect for each in there.broken if each.effect is Effect.BROKEN
@@ -259,6 +265,17 @@ def test_a_flow_under_a_new_name_has_not_moved_anything() -> None:
     assert found.moved == () or all("track" not in each.before.first for each in found.moved)
     assert found.before.labelled == found.after.labelled == 1, "the label of the old name is read as the new one"
     assert any("gone_long_ago" in note for note in found.notes)
+    assert found.broken == (), "nothing is lost by a new name"
+
+
+def test_a_case_whose_flow_is_gone_counts_wherever_it_led() -> None:
+    asked = [Question(asked=Asked(request="case"), source=Source.CASE, expect=("c",))]
+    routes = {asked[0].key: route("a", "b")}
+    older = Snapshot(label="a", flows=FLOWS, routes=routes)
+    newer = Snapshot(label="b", flows={name: FLOWS[name] for name in "abd"}, routes=routes)
+    found = Difference.between(older, newer, asked)
+    assert [(each.effect, each.kinds) for each in found.broken] == [(Effect.GONE, ())]
+    assert (found.after.labelled, found.after.recall_at_1) == (1, 0.0)
 
 
 def test_a_removed_flow_is_told_as_the_reason() -> None:
@@ -266,9 +283,14 @@ def test_a_removed_flow_is_told_as_the_reason() -> None:
     found = difference(catalogue(BASE), catalogue(head), [Case(request="parcel tracking", expect=("track",))])
     assert found.flows.removed == ("track",)
     moved = {each.request: each for each in found.moved}
-    assert moved["parcel tracking"].why.startswith("track was removed")
-    assert moved["parcel tracking"].effect is Effect.NONE, "no flow of the later version can be right"
-    assert (found.before.labelled, found.after.labelled) == (1, 0)
+    assert moved["parcel tracking"].why.startswith("lost its flow: track was removed")
+    assert moved["parcel tracking"].effect is Effect.GONE
+    assert [each.request for each in found.broken] == ["parcel tracking"]
+    assert "1 case is broken (1 lost its flow)" in found.summary
+    assert (found.before.labelled, found.after.labelled) == (1, 1)
+    assert (found.before.recall_at_1, found.after.recall_at_1) == (1.0, 0.0)
+    stopped = Gates(max_broken_cases=0, min_recall_at_1=0.8).failures(found)
+    assert [each.gate for each in stopped] == ["max_broken_cases", "min_recall_at_1"]
     assert any("the earlier version alone has" in note and "track" in note for note in found.notes)
 
 
