@@ -71,17 +71,20 @@ class Writer:
 
     def put(self, sql: str, row: tuple[object, ...]) -> bool:
         """Queue a line; False where there is no room for it."""
-        if self._closed or len(self._queue) >= _MOST_QUEUED:
-            self.lost(1, "the log is closed" if self._closed else f"{_MOST_QUEUED} lines wait to be written")
-            return False
         line = (sql, tuple(map(_storable, row)))
-        with self._lock:
-            if self._thread is None:  # first, so that nothing is queued where no thread can be had
-                thread = threading.Thread(target=self._run, name="jazz-select-outcomes", daemon=True)
-                thread.start()
-                self._thread = thread
-            self._put += 1
-            self._queue.append(line)
+        with self._lock:  # as in `close`: what is queued before it is written, and nothing is after it
+            closed = self._closed
+            room = not closed and len(self._queue) < _MOST_QUEUED
+            if room:
+                if self._thread is None:  # first, so that nothing is queued where no thread can be had
+                    thread = threading.Thread(target=self._run, name="jazz-select-outcomes", daemon=True)
+                    thread.start()
+                    self._thread = thread
+                self._put += 1
+                self._queue.append(line)
+        if not room:
+            self.lost(1, "the log is closed" if closed else f"{_MOST_QUEUED} lines wait to be written")
+            return False
         if not self._wake.is_set():
             self._wake.set()
         return True
@@ -105,8 +108,9 @@ class Writer:
             return self._written.wait_for(lambda: self._done >= target, timeout_s)
 
     def close(self) -> None:
-        """Write what is left, and end the thread."""
-        self._closed = True
+        """Write what is left, and end the thread; what is put afterwards is refused."""
+        with self._lock:
+            self._closed = True
         self._hurry.set()
         self._wake.set()
         if self._thread is not None:

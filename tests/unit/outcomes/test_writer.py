@@ -2,6 +2,7 @@
 
 import logging
 import sqlite3
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,22 +23,22 @@ def unknown(value: object) -> Any:
     return cast("Any", value)
 
 
+LINES: dict[str, tuple[Callable[[OutcomeLog], object], int]] = {
+    "half a pair as an id": (lambda log: log.hint("\ud800", ["a"]), 0),
+    "None as an id": (lambda log: log.hint(unknown(None), ["a"]), 0),
+    "a list as an id": (lambda log: log.hint(unknown(["x"]), ["a"]), 0),
+    "a number as names": (lambda log: log.hint("x", unknown(5)), 0),
+    "None as a request": (lambda log: log.record(unknown(None), DECIDED), 0),
+    "more tokens than a column holds": (lambda log: log.record("x", HUGE), 1),
+    "no number as a time": (lambda log: log.record("x", TIMELESS), 1),
+    "half a pair as a catalogue": (lambda log: log.record("x", DECIDED, catalogue="\udc80"), 1),
+    "None as an agent": (lambda log: log.record("x", DECIDED, agent_id=unknown(None)), 1),
+    "what no column takes": (lambda log: log.record("x", DECIDED, alone=unknown(None)), 0),
+}
+
+
 @pytest.mark.spec("007.5")
-@pytest.mark.parametrize(
-    ("say", "kept"),
-    [
-        pytest.param(lambda log: log.hint("\ud800", ["a"]), 0, id="half a pair as an id"),
-        pytest.param(lambda log: log.hint(unknown(None), ["a"]), 0, id="None as an id"),
-        pytest.param(lambda log: log.hint(unknown(["x"]), ["a"]), 0, id="a list as an id"),
-        pytest.param(lambda log: log.hint("x", unknown(5)), 0, id="a number as names"),
-        pytest.param(lambda log: log.record(unknown(None), DECIDED), 0, id="None as a request"),
-        pytest.param(lambda log: log.record("x", HUGE), 1, id="more tokens than a column holds"),
-        pytest.param(lambda log: log.record("x", TIMELESS), 1, id="no number as a time"),
-        pytest.param(lambda log: log.record("x", DECIDED, catalogue="\udc80"), 1, id="half a pair as a catalogue"),
-        pytest.param(lambda log: log.record("x", DECIDED, agent_id=unknown(None)), 1, id="None as an agent"),
-        pytest.param(lambda log: log.record("x", DECIDED, alone=unknown(None)), 0, id="what no column takes"),
-    ],
-)
+@pytest.mark.parametrize(("say", "kept"), LINES.values(), ids=LINES.keys())
 def test_no_line_costs_another_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, say: Callable[[OutcomeLog], object], kept: int
 ) -> None:
@@ -87,3 +88,22 @@ def test_a_handler_that_fails_does_not_end_it(tmp_path: Path) -> None:
             assert [each.request for each in log.read()] == ["y"]
     finally:
         logger.removeFilter(failing)
+
+
+def test_an_id_that_was_given_is_written_though_the_log_is_closed_meanwhile(tmp_path: Path) -> None:
+    log, given = OutcomeLog(tmp_path / "outcomes.db"), list[str]()
+    given.append(log.record("the first", DECIDED))
+    assert log.flush(), "its thread runs"
+    lock = vars(log)["_writer"]._lock  # who records waits here, with all looked at that it looks at
+    recording = threading.Thread(target=lambda: given.append(log.record("the second", DECIDED)))
+    closing = threading.Thread(target=log.close)
+    with lock:
+        recording.start()
+        recording.join(0.05)
+        closing.start()
+        closing.join(0.5)
+    recording.join()
+    closing.join()
+    kept = [each.id for each in OutcomeLog.existing(log.path).read()]
+    assert kept == [each for each in given if each]
+    assert log.dropped == given.count("")
