@@ -11,6 +11,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 from time import time
 from typing import Final, Self
@@ -133,6 +134,7 @@ class OutcomeLog:
         try:
             said, digest = self._kept(request)
             offered, usage = decision.candidates[:_MOST_CANDIDATES], decision.usage
+            took_s = float(decision.latency.total_s)
             entry = self._writer.new_id()
             row = (
                 entry,
@@ -152,8 +154,8 @@ class OutcomeLog:
                 as_text(decision.model)[:_LONGEST_NAME],
                 usage.input_tokens if usage else 0,
                 usage.output_tokens if usage else 0,
-                decision.latency.total_s,
-                catalogue,
+                took_s if isfinite(took_s) else 0.0,
+                as_text(catalogue),
             )
             return entry if self._writer.put(ENTRY, row) else ""
         except Exception as error:  # noqa: BLE001 - a log must not cost a selection
@@ -183,6 +185,9 @@ class OutcomeLog:
 
     def hint(self, entry: str, right: Sequence[str], *, note: str = "", source: Source = "agent") -> None:
         """As `correct`, without waiting, and without raising: for what is gathered on the way."""
+        if not is_id(entry):
+            self._writer.lost(1, f"{as_text(entry)[:_LONGEST_NAME]!r} is no entry's id")
+            return
         try:
             self._writer.put(FEEDBACK, (entry, time(), _names(right), self._kept(note)[0], source))
         except Exception as error:  # noqa: BLE001 - likewise
@@ -246,7 +251,7 @@ class OutcomeLog:
         """What is kept of a text, and its digest where the text itself is not."""
         if self._redact is not None:
             try:
-                text = self._redact(text)
+                text = self._redact(text)[:LONGEST]
             except Exception:  # noqa: BLE001 - whatever it trips over, nothing may get out that it should have taken out
                 _log.warning("redact failed, so the text is left out of the log of outcomes")
                 return "", ""
@@ -254,6 +259,11 @@ class OutcomeLog:
         if self._text:
             return text, ""
         return "", hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
+
+
+def is_id(entry: object) -> bool:
+    """Whether it can be the id of an entry at all."""
+    return isinstance(entry, str) and bool(entry) and as_text(entry) == entry
 
 
 def _names(names: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.lessons.overlay import Gain
-from jazz_select.evaluation.route import Asked, Route
+from jazz_select.evaluation.route import Asked, Outcome, Route
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 
 _LEAST_EXAMPLES: Final = 3
@@ -18,18 +18,32 @@ _LEAST_EXAMPLES: Final = 3
 _MOST_OWN: Final = 1_000
 _NOISE: Final = 0.05
 """As improbable as a flow's losses have to be, if nothing had changed, to count as one."""
+_OUTSIDE: Final = 0.5
+"""P(some flow is right) below which recall says that none is."""
 _SURE: Final = 1.96
 """Standard errors to either side of what holds in 95 of 100."""
+_NO_FLOW: Final = ""
+"""Counts what no flow is for as if it were a flow's."""
 Part = Literal["held", "case", "own"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A request of the gate: where it is from, and the flows one of which has to come first."""
+    """A request of the gate: where it is from, and the flows one of which has to come first; none where none fits."""
 
     asked: Asked
     right: frozenset[str]
     part: Part
+
+    def is_right(self, route: Route) -> bool:
+        """Whether a route is right, as far as can be told without a model.
+
+        Where no flow fits, it is where nothing is chosen, or a model is asked and told that probably none does.
+        """
+        if self.right:
+            return route.first in self.right
+        doubted = route.in_scope is not None and route.in_scope < _OUTSIDE
+        return route.outcome is Outcome.NONE or (route.outcome is Outcome.ASKED and doubted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +62,7 @@ class Verdict:
 
 
 def gate_cases(cases: Sequence[Case], part: Part) -> list[Judged]:
-    """Labelled requests that some flow is right for; of those that none is, recall alone decides nothing."""
+    """Labelled requests."""
     return [
         Judged(
             asked=Asked(request=case.request, episodes=case.episodes, context=case.context),
@@ -56,7 +70,6 @@ def gate_cases(cases: Sequence[Case], part: Part) -> list[Judged]:
             part=part,
         )
         for case in cases
-        if case.expect
     ]
 
 
@@ -92,31 +105,41 @@ def verdict(judged: Sequence[Judged], before: Sequence[Route], after: Sequence[R
     """Compare the same requests before and after a change.
 
     It must not land where fewer are right in all, or among the labelled requests that were given, or where a flow
-    loses more than it wins beyond noise (a sign test at .05). The interval of the gain is that of paired shares
-    (Wald, as McNemar's test takes them).
+    loses more than it wins beyond noise (a sign test at .05); requests that no flow is for are looked at by themselves,
+    in the same way, and are no part of the gain. Its interval is that of paired shares (Wald, as McNemar's test takes
+    them).
     """
-    was = [route.first in each.right for each, route in zip(judged, before, strict=True)]
-    now = [route.first in each.right for each, route in zip(judged, after, strict=True)]
+    was = [each.is_right(route) for each, route in zip(judged, before, strict=True)]
+    now = [each.is_right(route) for each, route in zip(judged, after, strict=True)]
     lost = tuple(place for place, (old, new) in enumerate(zip(was, now, strict=True)) if old and not new)
     won = tuple(place for place, (old, new) in enumerate(zip(was, now, strict=True)) if new and not old)
-    gain = _gain(len(judged), sum(was), len(won), len(lost))
+    fits = [place for place, each in enumerate(judged) if each.right]
+    changed = [sum(bool(judged[place].right) for place in places) for places in (won, lost)]
+    gain = _gain(len(fits), sum(was[place] for place in fits), *changed)
     return Verdict(gain=gain, lost=lost, why=_why_not(judged, won, lost))
 
 
 def _why_not(judged: Sequence[Judged], won: Sequence[int], lost: Sequence[int]) -> str:
-    if len(lost) > len(won):
-        return f"of {len(judged)} requests {len(lost)} would be lost and {len(won)} won"
-    given = [sum(judged[place].part == "case" for place in places) for places in (lost, won)]
-    if given[0] > given[1]:
-        return f"of the labelled requests {given[0]} would be lost and {given[1]} won"
+    fits = [sum(bool(judged[place].right) for place in places) for places in (lost, won)]
+    if fits[0] > fits[1]:
+        return f"of {sum(bool(each.right) for each in judged)} requests {fits[0]} would be lost and {fits[1]} won"
+    given = [[judged[place] for place in places if judged[place].part == "case"] for places in (lost, won)]
+    fits = [sum(bool(each.right) for each in side) for side in given]
+    if fits[0] > fits[1]:
+        return f"of the labelled requests {fits[0]} would be lost and {fits[1]} won"
+    none = [len(side) - some for side, some in zip(given, fits, strict=True)]
+    if none[0] > none[1]:
+        return (
+            f"of the labelled requests that no flow is for, {none[0]} would seem to be for one, and {none[1]} no more"
+        )
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for column, places in enumerate((lost, won)):
         for place in places:
-            for name in judged[place].right:
+            for name in judged[place].right or {_NO_FLOW}:
                 counts[name][column] += 1
     for name, (less, more) in sorted(counts.items()):
         if less > more and _chance(less, more) < _NOISE:
-            return f"{name} would lose {less} requests and win {more}"
+            return f"{name or 'what no flow is for'} would lose {less} requests and win {more}"
     return ""
 
 

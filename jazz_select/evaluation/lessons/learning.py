@@ -1,7 +1,8 @@
 """Learning from corrections: they become examples of the right flows where that lowers nothing, and cases to judge by.
 
 A part of the corrections is kept apart, by the words of the request, and never learned from. With the labelled requests
-that are given, and with an example of each flow that the index does without, it is the gate that a change has to pass.
+that are given it is asked of the very catalogue that a sync would index; beside them stands an example of each flow,
+asked of a catalogue without these examples. That is the gate that a change has to pass.
 """
 
 import asyncio
@@ -163,19 +164,23 @@ async def learn(  # noqa: PLR0913 - options with a name
 ) -> Learned:
     """Make examples of corrections, as far as that lowers nothing.
 
+    What comes of it, indexed, has not fewer of the gate cases' flows first than the flows have without it: that is
+    measured on the same catalogue that `sync_registry(…, learned=…)` indexes once it is live.
+
     Nothing is written: `Learned.version` is what `Overlay.tried` takes. It is also what there is to keep where a
     version before it was good: all of that is in it.
 
     Args:
         registry: The flows, as their authors wrote them.
         entries: Of a log, the oldest first, such as `OutcomeLog.read(corrected=True)`.
-        gate_cases: Labelled requests that a change must not lower; none of them is learned.
+        gate_cases: Labelled requests that a change must not lower; none of them is learned. Those that no flow is for
+            must not come to seem to be for one, as far as P(some flow is right) and the thresholds of `policy` say.
         overlay: What was learned before; the live version of it is what is gone on from.
         embedder: As for `ProceduralMemory.open`; it should be the deployment's.
         language: Likewise.
         policy: How the deployment selects.
         most: How many texts a flow learns at most, with those of before.
-        refits: How many indexes may be made at most: the time that it takes goes by that.
+        refits: How often the gate is asked at most, of two indexes each time: the time that it takes goes by that.
 
     Raises:
         ConfigError: An option makes no sense.
@@ -213,6 +218,7 @@ class _Lesson:
         self._policy = policy
         self._most = most
         self._left = refits
+        self._rounds = 0
         self._refits = 0
 
     async def learned(self, entries: Sequence[Logged], cases: Sequence[Case]) -> Learned:
@@ -241,20 +247,19 @@ class _Lesson:
         cases: Sequence[Case],
     ) -> Learned:
         """What passes the gate of these corrections, and is learned by that."""
-        names = {flow.name for flow in self._authored.values()}
-        index, own = spared(registry, self._authored)
-        held = [each.as_case() for each in kept if names.issuperset(each.expect)]
-        judged = [*gate_cases(held, "held"), *gate_cases(cases, "case"), *own]
-        if len(judged) < _LEAST_JUDGED:
-            return replace(outcome, nothing=f"{len(judged)} requests are too few to judge by (--cases names more)")
-        before, led = await self._routes(index, judged, usable)
-        near = await asyncio.to_thread(Neighbourhood, index, self._embedder)
+        gate = self._gate(registry, kept, cases)
+        fits = sum(bool(each.right) for each in gate.judged)
+        if fits < _LEAST_JUDGED:
+            few = f"requests to judge by: {fits}, which is too few: label more (--cases FILE, gate_cases=…)"
+            return replace(outcome, nothing=few)
+        before, led = await self._routes(gate, corrections=usable)
+        near = await asyncio.to_thread(Neighbourhood, gate.spared, self._embedder)
         choose = partial(near.chosen, taken=self._taken, most=self._most, most_confirmed=MOST_CONFIRMED)
         chosen = await asyncio.to_thread(choose, usable, led)
         outcome = replace(outcome, refused=(*outcome.refused, *chosen.refused), refits=self._refits)
         if not chosen.examples:
             return replace(outcome, nothing="no correction says anything that can be learned")
-        trial = await self._landed(index, judged, before, chosen.examples, near)
+        trial = await self._landed(gate, before, chosen.examples, near)
         refused = (*outcome.refused, *(replace(_plain(each), why=_HURTS) for each in trial.hurt))
         outcome = replace(outcome, refits=self._refits, gain=trial.verdict.gain, refused=refused)
         if trial.verdict.why:
@@ -296,20 +301,35 @@ class _Lesson:
         merged = {spelled(each.request): each for each in (*earlier, *new)}
         return list(merged.values())[-_MOST_CASES:]
 
+    def _gate(self, registry: FlowRegistry, kept: Sequence[HeldCase], cases: Sequence[Case]) -> "_Gate":
+        """What is judged by: corrections that are kept apart, what was given, and examples of the flows' own."""
+        names = {flow.name for flow in self._authored.values()}
+        held = [each.as_case() for each in kept if names.issuperset(each.expect)]
+        index, own = spared(registry, self._authored)
+        labelled = (*gate_cases(held, "held"), *gate_cases(cases, "case"))
+        return _Gate(shipped=registry, spared=index, labelled=labelled, own=tuple(own))
+
     async def _routes(
-        self, registry: FlowRegistry, judged: Sequence[Judged], corrections: Sequence[Correction] = ()
+        self, gate: "_Gate", examples: Sequence[Correction] = (), corrections: Sequence[Correction] = ()
     ) -> tuple[list[Route], list[Route]]:
-        """Where the gate's requests lead, and the corrected ones, over an index of these flows."""
+        """Where the gate's requests lead with these examples more, and the corrected ones."""
+        self._rounds += 1
+        asked = [*(each.asked for each in gate.own), *(Asked(request=each.request) for each in corrections)]
+        own = await self._led(_with(gate.spared, examples), asked)
+        labelled = await self._led(_with(gate.shipped, examples), [each.asked for each in gate.labelled])
+        return [*labelled, *own[: len(gate.own)]], own[len(gate.own) :]
+
+    async def _led(self, registry: FlowRegistry, asked: Sequence[Asked]) -> list[Route]:
+        """Where requests lead, over an index of these flows."""
+        if not asked:
+            return []
         self._refits += 1
-        asked = [*(each.asked for each in judged), *(Asked(request=each.request) for each in corrections)]
         async with indexed(registry, embedder=self._embedder, language=self._language) as memory:
-            found = await routes(registry, memory, AGENT, asked, self._policy)
-        return found[: len(judged)], found[len(judged) :]
+            return await routes(registry, memory, AGENT, asked, self._policy)
 
     async def _landed(
         self,
-        index: FlowRegistry,
-        judged: Sequence[Judged],
+        gate: "_Gate",
         before: Sequence[Route],
         examples: Sequence[Correction],
         near: Neighbourhood,
@@ -319,10 +339,11 @@ class _Lesson:
         All are tried at once. Those that took requests from their flows are left out, and the rest is tried again;
         the best that passes lands. Where nobody can be blamed, half of them are tried.
         """
+        judged = gate.judged
         passed: _Trial | None = None
         trial = _Trial(kept=tuple(examples), verdict=verdict(judged, before, before))
-        while trial.kept and self._refits < self._left:
-            after, _ = await self._routes(_with(index, trial.kept), judged)
+        while trial.kept and self._rounds < self._left:
+            after, _ = await self._routes(gate, trial.kept)
             trial = replace(trial, verdict=verdict(judged, before, after))
             if not trial.verdict.why and (passed is None or trial.verdict.gain.after > passed.verdict.gain.after):
                 passed = trial
@@ -360,6 +381,25 @@ class _Lesson:
             examples=dict(examples),
             cases=(*cases, *hurt)[-_MOST_CASES:],
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gate:
+    """What is judged by, and of which catalogues it is asked, before anything new is learned.
+
+    Adding an example fits all of recall anew, so what holds of one catalogue need not hold of another: labelled
+    requests are asked of the one that is shipped.
+    """
+
+    shipped: FlowRegistry
+    spared: FlowRegistry
+    labelled: tuple[Judged, ...]
+    own: tuple[Judged, ...]
+
+    @property
+    def judged(self) -> tuple[Judged, ...]:
+        """All of them, in the order of their routes."""
+        return (*self.labelled, *self.own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
