@@ -11,7 +11,7 @@ from rich.text import Text
 
 from jazz_select.cli.session import look_here, require_folder
 from jazz_select.cli.show import milliseconds
-from jazz_select.cli.terminal import emit, printable, stderr, stdout, styled, waiting
+from jazz_select.cli.terminal import emit, printable, stderr, stdout, styled, waiting, write_file
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import KINDS, Evidence, Finding, Findings, Severity
@@ -65,7 +65,8 @@ def run(  # noqa: PLR0913 - one per option
             ignore=(*texts(said, "ignore", section=SECTION), *_codes(ignore)),
         )
     if sarif_file is not None:
-        _write(sarif_file, findings)
+        report = orjson.dumps(sarif(findings), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        write_file(sarif_file, report.decode(), option="--sarif")
     if as_json:
         emit(findings.to_dict())
     else:
@@ -108,15 +109,6 @@ def _level(given: object, *, by: str) -> Severity | None:
         msg = f"{by} is {', '.join(Severity)} or {NEVER}, not {given!r:.40}"
         raise ConfigError(msg)
     return Severity(given)
-
-
-def _write(file: Path, findings: Findings) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(orjson.dumps(sarif(findings), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-    except OSError as error:
-        msg = f"--sarif {file} cannot be written: {error.strerror or error}"
-        raise ConfigError(msg) from error
 
 
 def _show(console: Console, findings: Findings, source: str) -> None:

@@ -17,7 +17,7 @@ from rich.text import Text
 from jazz_select.build import with_learned
 from jazz_select.cli.session import catalogue, opened_for_reading, place, require_flows
 from jazz_select.cli.show import milliseconds
-from jazz_select.cli.terminal import hint, progress, stderr, stdout, styled
+from jazz_select.cli.terminal import hint, progress, stderr, stdout, styled, write_file
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import NONE, Cases, read_cases
 from jazz_select.evaluation.index import CACHE
@@ -190,11 +190,7 @@ def _write(found: Evaluation, settings: "Settings", wishes: Wishes, file: Path, 
     if wishes.output is None:
         typer.echo(text.rstrip("\n"))
         return
-    try:
-        wishes.output.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        msg = f"cannot write {wishes.output}: {error.strerror or error}; name another file with --output"
-        raise ConfigError(msg) from error
+    write_file(wishes.output, text, option="--output")
     _show(stdout(), found, settings, wishes)
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from jazz_select.cli.session import catalogue
 from jazz_select.cli.show import milliseconds
-from jazz_select.cli.terminal import emit, hint, stdout, styled, waiting
+from jazz_select.cli.terminal import emit, hint, stdout, styled, waiting, write_file
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.checks.suggesting import suggest
@@ -68,7 +68,7 @@ def run(  # noqa: PLR0913 - one per option
             )
         )
     if output is not None:
-        _write(output, found)
+        write_file(output, found.to_yaml(), option="--output")
     if as_json:
         emit(found.to_dict())
         return
@@ -84,15 +84,6 @@ def _logged(cases: Sequence[Case]) -> list[Labelled]:
         for case in cases
         if len(case.expect) == 1 and not case.episodes
     ]
-
-
-def _write(file: Path, found: Suggestions) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(found.to_yaml(), encoding="utf-8")
-    except OSError as error:
-        msg = f"--output {file} cannot be written: {error.strerror or error}"
-        raise ConfigError(msg) from error
 
 
 def _show(console: Console, found: Suggestions) -> None:

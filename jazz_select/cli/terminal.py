@@ -5,11 +5,14 @@ import re
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
+
+from jazz_select.errors import ConfigError
 
 # Control characters, lone surrogates, and marks that turn the direction of what follows.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -121,3 +124,17 @@ def prepare(*, debug: bool) -> Callable[[], None]:
         _LOGGER.setLevel(level)
 
     return undo
+
+
+def write_file(file: Path, text: str, *, option: str) -> None:
+    """Write what an option asked for; the folder that it is to lie in has to be there, or be one level below one.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
+    try:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        msg = f"{option} {file} cannot be written: {error.strerror or error}"
+        raise ConfigError(msg) from error

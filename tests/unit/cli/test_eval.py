@@ -154,7 +154,7 @@ def test_formats_to_a_file_and_to_the_terminal(shared: Jazz, labelled: str, tmp_
         assert "66.7%" in shared("eval", labelled, "--output", str(file)).stdout
         assert file.read_text("utf-8").startswith(begins)
     assert json.loads((tmp_path / "out.json").read_text("utf-8"))["requests"] == 4
-    assert "cannot write" in shared("eval", labelled, "-o", str(tmp_path / "no" / "x.md"), code=2).stderr
+    assert "cannot be written" in shared("eval", labelled, "-o", str(tmp_path / "no" / "such" / "x.md"), code=2).stderr
     assert "pass one of table, json, junit, markdown" in shared("eval", labelled, "--format", "xml", code=2).stderr
 
 

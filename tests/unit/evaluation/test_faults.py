@@ -32,6 +32,7 @@ def test_catalogues_that_are_in_order_raise_hardly_an_alarm(tmp_path: Path, clea
     assert len(alarms(clean, tmp_path)) <= 0.05 * len(clean.flows)
 
 
+@pytest.mark.spec("007.1")
 def test_an_example_of_another_flow_is_found_where_flows_hold_together(tmp_path: Path) -> None:
     subjects = {
         "weather": "rain snow sun wind cloud storm fog hail",
