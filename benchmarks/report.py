@@ -190,7 +190,7 @@ def provenance(found: Sequence[rows.Row]) -> str:
             for row in found
         }
     )
-    files = sorted({f"{row['dataset']} `{row['data']}`" for row in found if "data" in row})
+    files = sorted({f"{row.get('dataset', 'clinc150')} `{row['data']}`" for row in found if "data" in row})
     return "\n".join([*lines, *([f"- files read (SHA-256, first 16 digits): {', '.join(files)}"] if files else [])])
 
 
