@@ -16,7 +16,14 @@ from jazz_select.cli.terminal import emit, hint, mark, stdout, styled, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.changes.asking import read_requests
 from jazz_select.evaluation.changes.comparison import Difference, diff
-from jazz_select.evaluation.changes.difference import ChangeKind, Effect, RouteChange, Totals
+from jazz_select.evaluation.changes.difference import (
+    ChangeKind,
+    Effect,
+    Leading,
+    RouteChange,
+    Totals,
+    confidence_class,
+)
 from jazz_select.evaluation.changes.gates import Gates
 from jazz_select.evaluation.changes.markdown_comment import comment
 from jazz_select.evaluation.route import Policy
@@ -35,6 +42,7 @@ _EFFECTS = {
     Effect.BROKEN: "bold red",
     Effect.GONE: "bold red",
     Effect.LOST: "red",
+    Effect.SURER: "red",
     Effect.FOUND: "green",
     Effect.FIXED: "bold green",
     Effect.NONE: "yellow",
@@ -106,6 +114,7 @@ async def _found(settings: "Settings", wishes: Wishes, gates: Gates, requests: S
         language=settings.language,
         agent_id=settings.agent_id,
         gates=gates,
+        learned=settings.learned,
         **options,
     )
 
@@ -211,13 +220,11 @@ def _lines(console: Console, change: RouteChange) -> list[Text]:
     if ChangeKind.OUTCOME in change.kinds:
         lines.append(Text.assemble(before.outcome.value, arrow, after.outcome.value))
     if ChangeKind.CONFIDENCE in change.kinds:
-        lines.append(
-            Text.assemble(
-                _sure(before.confidence, before.confidence_class),
-                arrow,
-                _sure(after.confidence, after.confidence_class),
-            )
-        )
+        sure = Text.assemble(_sure(before), arrow, _sure(after))
+        if change.effect is Effect.SURER:
+            right = ", ".join(change.expect or ()) or "no flow"
+            sure.append_text(Text.assemble(" of ", styled(after.first), ", right is ", styled(right, "green")))
+        lines.append(sure)
     if change.why:
         lines.append(styled(change.why))
     for line in lines:
@@ -225,8 +232,17 @@ def _lines(console: Console, change: RouteChange) -> list[Text]:
     return lines
 
 
-def _sure(confidence: float | None, name: str) -> str:
-    return name if confidence is None else f"{name} ({confidence:.2f})"
+def _sure(leading: Leading) -> str:
+    return sure_in_words(leading.confidence, leading.confidence_class)
+
+
+def sure_in_words(sure: float | None, name: str) -> str:
+    """The class, and the number with as many digits as it takes to be of that class."""
+    if sure is None:
+        return name
+    spellings = [f"{sure:.{digits}f}" for digits in range(2, 7)]
+    told = next((each for each in spellings if confidence_class(float(each)) == name), str(sure))
+    return f"{name} ({told})"
 
 
 def _confusions(found: Difference, shown: int) -> Table:

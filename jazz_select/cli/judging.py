@@ -309,6 +309,7 @@ def diff(  # noqa: PLR0913 - one per option
     top_k: TopKOption = None,
     rrf_k: RrfKOption = None,
     embedder: EmbedderOption = None,
+    learned: LearnedOption = None,
     markdown: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write a comment for a pull request as well.")
     ] = None,
@@ -316,12 +317,21 @@ def diff(  # noqa: PLR0913 - one per option
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Judge all anew, and keep nothing.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Show which requests a change of the flows leads elsewhere, and stop it where a gate is not passed.
+    r"""Show which requests a change of the flows leads elsewhere, and stop it where a gate is not passed.
 
     Every case, logged request and example is asked of both versions; no model is. The gates are those of
-    [tool.jazz-select.gates] in pyproject.toml; where one is not passed the exit code is 1.
+    \[tool.jazz-select.gates] in pyproject.toml; where one is not passed the exit code is 1.
     """
-    settings = settings_with({"flows": flows, "agent_id": agent, "top_k": top_k, "rrf_k": rrf_k, "embedder": embedder})
+    settings = settings_with(
+        {
+            "flows": flows,
+            "agent_id": agent,
+            "top_k": top_k,
+            "rrf_k": rrf_k,
+            "embedder": embedder,
+            "learned": learned,
+        }
+    )
     from jazz_select.cli.comparing import Wishes, default_cases, run
 
     wishes = Wishes(

@@ -28,6 +28,7 @@ from jazz_select.evaluation.changes.side_run import SideRun
 from jazz_select.evaluation.changes.sides import side_of
 from jazz_select.evaluation.changes.snapshots import Snapshot
 from jazz_select.evaluation.index import CACHE
+from jazz_select.evaluation.lessons.overlay import Version, load_overlay
 from jazz_select.evaluation.route import Asked, Policy
 from jazz_select.evaluation.tables import dataframe, html_table
 
@@ -97,6 +98,10 @@ class Difference(Compared):
             lost = f" ({gone:,} lost {'its' if gone == 1 else 'their'} flow)" if gone else ""
             told.append(f"{_cases(len(self.broken))} broken{lost}, {len(self.fixed) or 'none'} fixed")
         return f"{'; '.join(told)}."
+
+    def __str__(self) -> str:
+        """It all in one sentence."""
+        return self.summary
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types; times in seconds, `None` for what is not known."""
@@ -176,13 +181,14 @@ async def diff(  # noqa: PLR0913 - options with a name
     *,
     flows: str = "flows",
     base_flows: str | None = None,
-    cases: Iterable[Case | Path] = (),
+    cases: Iterable[Case | Path | str] | Path | str = (),
     requests: Iterable[str | Asked] = (),
     policy: Policy | None = None,
     embedder: str = "auto",
     language: str = "english",
     agent_id: str = "support",
     gates: Gates | None = None,
+    learned: Path | None = None,
     cache: Path | None = CACHE,
     here: Path | None = None,
 ) -> Difference:
@@ -197,19 +203,21 @@ async def diff(  # noqa: PLR0913 - options with a name
         head: The version after, likewise; `.` is the working tree as it is.
         flows: Where the flows are, seen from either side's folder.
         base_flows: Where they are on the side of `base`, if elsewhere.
-        cases: Labelled requests, or files of them; they may name flows that one side alone has.
+        cases: Labelled requests, or files of them, or one file; they may name flows that one side alone has.
         requests: What users asked.
         policy: How the deployment selects; the recommended way where None.
         embedder: As for `ProceduralMemory.open`.
         language: Likewise.
         agent_id: Whose flows of an index.
         gates: What the change may do.
+        learned: What was learned from corrections, as `learn` writes it: both sides are judged with the live version
+            of it, as a sync would index them; but for an index, which has what was synced into it.
         cache: A folder for what was judged; None to judge all anew and keep nothing.
         here: The working directory, where it is another.
 
     Raises:
-        ConfigError: A side is not there, a file of cases cannot be read, a setting cannot work, or the flows of a side
-            cannot be loaded. The other side is in the cache by then.
+        ConfigError: A side is not there, a file of cases or of what was learned cannot be read, a setting cannot work,
+            or the flows of a side cannot be loaded. The other side is in the cache by then.
     """
     began = perf_counter()
     place = (here or Path.cwd()).absolute()
@@ -221,7 +229,14 @@ async def diff(  # noqa: PLR0913 - options with a name
     policy = policy or Policy()
     kept, notes = await asyncio.to_thread(_cache_at, None if cache is None else place / cache)
     book = RouteBook(kept, policy=policy, embedder=embedder, language=language)
-    job = Job(policy=policy, embedder=embedder, language=language, cache=kept, agent_id=agent_id)
+    job = Job(
+        policy=policy,
+        embedder=embedder,
+        language=language,
+        cache=kept,
+        agent_id=agent_id,
+        learned=_lesson(place, learned),
+    )
     async with AsyncExitStack() as stack:
         runs = [await stack.enter_async_context(SideRun(side, book, job)) for side in sides]
         older, newer, asked = await _snapshots(runs, labelled, list(requests))
@@ -243,15 +258,19 @@ def _cache_at(folder: Path | None) -> tuple[Path | None, tuple[str, ...]]:
     return folder, ()
 
 
-def _labelled(cases: Iterable[Case | Path]) -> tuple[list[Case], tuple[str, ...]]:
+def _lesson(place: Path, learned: Path | None) -> Version | None:
+    return None if learned is None else load_overlay(place / learned, must_exist=True).version("live")
+
+
+def _labelled(cases: Iterable[Case | Path | str] | Path | str) -> tuple[list[Case], tuple[str, ...]]:
     """The cases, those of files among them whatever flows they name, and what is wrong with others of these files."""
     found: list[Case] = []
     notes: list[str] = []
-    for each in cases:
+    for each in (cases,) if isinstance(cases, Path | str) else cases:
         if isinstance(each, Case):
             found.append(each)
             continue
-        read = read_cases(each, None)
+        read = read_cases(Path(each), None)
         found += read.cases
         notes += [f"left out: {problem}" for problem in read.errors[:_PROBLEMS]]
         more = len(read.errors) - _PROBLEMS
@@ -261,7 +280,8 @@ def _labelled(cases: Iterable[Case | Path]) -> tuple[list[Case], tuple[str, ...]
 
 _PROBLEMS = 5
 _NO_CASES = (
-    "there are no labelled cases, so nobody knows which changes are for the worse: docs/cases.md says how to write them"
+    "there are no labelled cases, so nobody knows which changes are for the worse: "
+    "name them with --cases; docs/cases.md says how to write them"
 )
 
 

@@ -14,6 +14,7 @@ from jazz_select.evaluation.route import Outcome, Route
 
 _BANDS = ((0.98, "sure"), (0.8, "likely"), (0.5, "open"), (0.0, "unlikely"))
 """Lowest confidence of each class, P(the first candidate is right). `sure` is what `skip_llm_above` mostly is."""
+_RIGHT = 2
 _DRIFT = 0.02
 """How far a confidence has to move, class or not, to be more than the drift of any refit."""
 
@@ -40,6 +41,8 @@ class Effect(StrEnum):
     """The case lost its flow: no flow that is right is there any more, under whatever name."""
     LOST = "lost"
     """The right flow was offered, and is not any more: no model can choose it."""
+    SURER = "surer"
+    """The first is wrong as before, and recall is surer of it, by a class: it may be taken without a model."""
     FOUND = "found"
     """The right flow was not offered, and is now."""
     FIXED = "fixed"
@@ -205,7 +208,7 @@ def compared(base: Snapshot, head: Snapshot, asked: Sequence[Question]) -> Compa
         confusions=_confusions(base, head, asked, flows),
         before=_totals(base, asked, flows.renamed, earlier=None),
         after=_totals(head, asked, flows.renamed, earlier=base),
-        notes=(*base.notes, *head.notes, *_stale(base, head, asked, flows)),
+        notes=tuple(dict.fromkeys((*base.notes, *head.notes, *_stale(base, head, asked, flows)))),
     )
 
 
@@ -235,6 +238,8 @@ def _change(
     effect = _effect(_rightness(before, had), _rightness(after, has))
     if question.source is Source.CASE and had and has is None:
         effect = Effect.GONE
+    elif effect is Effect.NONE and ChangeKind.CONFIDENCE in kinds and _is_misled(after, has):
+        effect = Effect.SURER if (new.confidence or 0) > (old.confidence or 0) else effect
     if not kinds and effect is not Effect.GONE:
         return None
     return RouteChange(
@@ -275,7 +280,7 @@ def _there(name: str, flows: Mapping[str, Mapping[str, Any]], names: Mapping[str
 
 
 def _rightness(route: Route, right: tuple[str, ...] | None) -> int | None:
-    """2 where the first is right, 1 where it is among the candidates, 0 where it is not; None where that is unknown."""
+    """`_RIGHT` where the first is, 1 where it is a candidate, 0 where it is not; None where that is unknown."""
     if right is None:
         return None
     if not right:  # nothing fits: right is what chooses nothing, and a model may say so yet
@@ -283,6 +288,11 @@ def _rightness(route: Route, right: tuple[str, ...] | None) -> int | None:
     if route.first in right:
         return 2
     return int(bool(set(right) & set(route.candidates)))
+
+
+def _is_misled(route: Route, right: tuple[str, ...] | None) -> bool:
+    rightness = _rightness(route, right)
+    return rightness is not None and rightness < _RIGHT
 
 
 def _effect(before: int | None, after: int | None) -> Effect:
@@ -316,11 +326,12 @@ _EFFECTS = {effect: place for place, effect in enumerate(Effect)}
 _BETTER = frozenset({Effect.FOUND, Effect.FIXED})
 BROKEN = frozenset({Effect.BROKEN, Effect.GONE, Effect.LOST})
 """What makes a case a broken one."""
+_WORSE = BROKEN | {Effect.SURER}
 
 
 def _harm(change: RouteChange) -> tuple[object, ...]:
     """Broken cases, then firsts that moved (of logged requests before examples), what is better, and then the rest."""
-    worse = change.effect in BROKEN
+    worse = change.effect in _WORSE
     moved = ChangeKind.FIRST in change.kinds
     if worse and change.source is Source.CASE:
         group = 0

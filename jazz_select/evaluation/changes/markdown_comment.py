@@ -14,7 +14,7 @@ _OPEN = 20
 """Changes that are shown without unfolding."""
 _CELL = 160
 _NAMES = 20
-_ICONS = dict.fromkeys(BROKEN, "❌") | dict.fromkeys((Effect.FIXED, Effect.FOUND), "✅")
+_ICONS = dict.fromkeys(BROKEN, "❌") | {Effect.SURER: "⚠️"} | dict.fromkeys((Effect.FIXED, Effect.FOUND), "✅")
 _CHANGES = ("", "request", "from", "first before", "first after", "what else")
 
 
@@ -95,6 +95,8 @@ def _row(change: RouteChange) -> tuple[str, ...]:
         more.append(f"{before.outcome.value} → {after.outcome.value}")
     if ChangeKind.CONFIDENCE in change.kinds:
         more.append(f"{before.confidence_class} → {after.confidence_class}")
+    if change.effect is Effect.SURER:
+        more.append(f"right is {', '.join(change.expect or ()) or 'no flow'}")
     told = "; ".join(each for each in (*more, change.why) if each)
     cells = (
         f"{icon} {change.effect.value}".strip(),

@@ -69,6 +69,8 @@ def keep_untracked(cache: Path) -> None:
 def _is_told(told: Mapping[str, Any]) -> bool:
     """Whether this is what `keep_flows` keeps, as far as somebody reads it."""
     flows = told.get("flows")
+    if not _are_texts(told.get("notes", [])):
+        return False
     if not isinstance(told.get("digest"), str) or not isinstance(flows, dict):
         return False
     return all(_is_flow(each) for each in cast("dict[str, object]", flows).values())
@@ -77,8 +79,11 @@ def _is_told(told: Mapping[str, Any]) -> bool:
 def _is_flow(fields: object) -> bool:
     if not isinstance(fields, dict):
         return False
-    examples = cast("dict[str, object]", fields).get("examples", [])
-    return isinstance(examples, list) and all(isinstance(each, str) for each in cast("list[object]", examples))
+    return _are_texts(cast("dict[str, object]", fields).get("examples", []))
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in cast("list[object]", value))
 
 
 class RouteBook:

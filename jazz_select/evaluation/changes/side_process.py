@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from jazz_select.errors import FlowLoadError, JazzSelectError
 from jazz_select.evaluation.changes.side_imports import ImportsOfSide
@@ -26,6 +26,9 @@ from jazz_select.flow.imports import NOT_THERE
 from jazz_select.flow.loading import load_flows
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.text import describe_error
+
+if TYPE_CHECKING:
+    from jazz_select.evaluation.lessons.overlay import Version
 
 _LENGTH = 8
 _PASSED_OVER = frozenset({"__pycache__", ".git", ".jazz"})
@@ -45,6 +48,7 @@ class Job:
         embedder: As for `ProceduralMemory.open`.
         language: Likewise.
         cache: Where indexes are kept; None for nowhere.
+        learned: What flows that are files are taught before they are judged.
     """
 
     root: Path = Path()
@@ -56,6 +60,7 @@ class Job:
     embedder: str = "auto"
     language: str = "english"
     cache: Path | None = None
+    learned: "Version | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +141,14 @@ async def _as_written(job: Job, answer: Any, next_wanted: Any) -> None:
         if (job.root / job.flows).exists() or (_is_name(job.flows) and error.problem != NOT_THERE):
             raise
     _check_homes(job, registry)
+    notes: tuple[str, ...] = ()
+    if job.learned is not None:
+        from jazz_select.evaluation.lessons.overlay import taught
+
+        made = taught(registry, job.learned)
+        registry, notes = made.registry, made.notes
     digest = catalogue_digest(registry, sources_digest(job.root, job.flows))
-    answer({"flows": told_by(registry), "digest": digest})
+    answer({"flows": told_by(registry), "digest": digest, "notes": notes})
     wanted: Wanted | None = next_wanted()
     if wanted is None:
         return
@@ -182,7 +193,9 @@ async def _deployed(job: Job, index: Path, answer: Any, next_wanted: Any) -> Non
         answer({"flows": flows, "digest": ""})
         wanted: Wanted | None = next_wanted()
         if wanted is not None:
-            answer(await _routes(job, registry, memory, job.agent_id, wanted))
+            # An index has no examples, which prompts show: what they would take cannot be told.
+            uncounted = Wanted(asked=wanted.asked)
+            answer(await _routes(job, registry, memory, job.agent_id, uncounted))
 
 
 async def _routes(

@@ -1,6 +1,7 @@
 """Running one side: from the book of earlier runs where it is there, and from a process of its own for the rest."""
 
 import asyncio
+import hashlib
 import json
 import os
 import pickle
@@ -18,7 +19,7 @@ from jazz_select.evaluation.changes.asking import Question
 from jazz_select.evaluation.changes.route_book import Known, RouteBook
 from jazz_select.evaluation.changes.side_process import Job, Wanted, crash_message, frame
 from jazz_select.evaluation.changes.sides import Side
-from jazz_select.evaluation.changes.snapshots import Snapshot, route_from_dict
+from jazz_select.evaluation.changes.snapshots import Snapshot, dumps, route_from_dict
 from jazz_select.evaluation.route import Asked
 from jazz_select.json_values import plain
 
@@ -28,6 +29,10 @@ _START = (
     "from jazz_select.evaluation.changes.side_process import main; sys.path.pop(0); main()"
 )
 """The library that compares is the one that judges both sides, whatever lies in their trees; they are found later."""
+_UNCOUNTED = (
+    "an index does not hold the examples that prompts show, so the tokens of its prompts are not known and the gate "
+    "max_extra_tokens is not looked at"
+)
 _LIBRARY = str(Path(jazz_select.__file__).absolute().parents[1])
 _LENGTH = 8
 _LOOK_S, _GRACE_S, _END_S, _STEP_S = 0.2, 1.0, 5.0, 0.005
@@ -52,6 +57,7 @@ class SideRun:
         self.flows: Mapping[str, Mapping[str, Any]] = {}
         self.digest = ""
         self.cached = 0
+        self._notes: tuple[str, ...] = ()
         self._book = book
         self._job = job
         self._stack = AsyncExitStack()
@@ -70,12 +76,16 @@ class SideRun:
         Raises:
             FlowLoadError: They cannot be loaded; the message names the side and says why.
         """
-        told = self._book.flows(self.side.source) if self.side.source else None
+        source, learned = self.side.source, self._job.learned
+        if source and learned is not None:
+            source += f" and learned {hashlib.sha256(dumps(learned.model_dump(mode='json'))).hexdigest()}"
+        told = self._book.flows(source) if source else None
         if told is None:
             told = await self._started()
-            if self.side.source and told["flows"]:
-                self._book.keep_flows(self.side.source, {"flows": told["flows"], "digest": told["digest"]})
-        self.flows, self.digest = told["flows"], told["digest"]
+            if source and told["flows"]:
+                kept = {"flows": told["flows"], "digest": told["digest"], "notes": told.get("notes", [])}
+                self._book.keep_flows(source, kept)
+        self.flows, self.digest, self._notes = told["flows"], told["digest"], tuple(told.get("notes", ()))
 
     async def asked(self, questions: Sequence[Question], counted: Sequence[Question]) -> Snapshot:
         """Where it leads these requests, and the tokens of the prompts for some of them.
@@ -85,16 +95,18 @@ class SideRun:
         """
         known = self._book.routes(self.digest)
         unknown = [each for each in questions if each.key not in known.routes]
-        uncounted = [each for each in counted if each.key not in known.tokens]
+        uncounted = [each for each in counted if each.key not in known.tokens and self.side.index is None]
         self.cached = len(questions) - len(unknown)
-        notes: tuple[str, ...] = ()
+        notes = self._notes
+        if self.side.index is not None and counted:
+            notes += (_UNCOUNTED,)
         if self.flows and (unknown or uncounted):
             again = {each.key: each for each in (*unknown, *uncounted)}
             new = await self._routed(list(again.values()), uncounted)
             self._book.keep_routes(self.digest, new)
             known = Known(routes=known.routes | new.routes, tokens=known.tokens | new.tokens)
         if not self.flows:
-            notes = (f"there are no flows at {self.side.flows or self.side.label} in {self.side.label}",)
+            notes += (f"there are no flows at {self.side.flows or self.side.label} in {self.side.label}",)
         return Snapshot(
             label=self.side.label,
             flows=self.flows,
@@ -166,11 +178,10 @@ class SideRun:
     @staticmethod
     async def _ended(process: asyncio.subprocess.Process, listening: "asyncio.Task[None]") -> None:
         """The process and all that it started end; what left its group is not waited for."""
-        if sys.platform != "win32":
-            with suppress(ProcessLookupError, PermissionError):
+        with suppress(ProcessLookupError, PermissionError):
+            if sys.platform != "win32":
                 os.killpg(process.pid, signal.SIGKILL)
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
+            elif process.returncode is None:
                 process.kill()
         await _exit_code(process)
         await asyncio.wait({listening}, timeout=_GRACE_S)

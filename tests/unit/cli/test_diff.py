@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from jazz_select.cli.comparing import sure_in_words
+from jazz_select.evaluation.changes.difference import confidence_class
 from tests.unit.cli.conftest import Jazz
 from tests.unit.evaluation.repository import FLOWS, Repository, repository
 from tests.vectors import EMBEDDER
@@ -56,6 +58,24 @@ def test_nothing_moved_is_said_as_well(repo: Repository, here: Jazz) -> None:
     assert "No request is led elsewhere (15 requests)." in text
     assert "every gate is passed" in text
     assert "there are no labelled cases" in text
+    assert "name them with --cases" in text
+
+
+def test_help_names_the_table_of_the_gates(repo: Repository, here: Jazz) -> None:
+    assert "[tool.jazz-select.gates]" in " ".join(here("diff", "--help").stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("sure", "told"),
+    [
+        pytest.param(0.796, "open (0.796)", id="just below a class"),
+        pytest.param(0.82, "likely (0.82)", id="within one"),
+        pytest.param(0.79999999, "open (0.79999999)", id="as near as can be"),
+        pytest.param(None, "unknown", id="not known"),
+    ],
+)
+def test_a_confidence_is_shown_as_of_its_class(sure: float | None, told: str) -> None:
+    assert sure_in_words(sure, confidence_class(sure)) == told
 
 
 @pytest.mark.parametrize(

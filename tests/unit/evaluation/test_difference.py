@@ -26,6 +26,7 @@ from jazz_select.evaluation import (
 )
 from jazz_select.evaluation.changes.asking import key_of
 from jazz_select.evaluation.changes.difference import ChangeKind, confidence_class
+from jazz_select.evaluation.changes.markdown_comment import comment
 from jazz_select.evaluation.changes.snapshots import told_by
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Asked
@@ -145,6 +146,7 @@ MIRRORED = {
     Effect.FOUND: Effect.LOST,
     Effect.NONE: Effect.NONE,
     Effect.GONE: Effect.NONE,
+    Effect.SURER: Effect.NONE,
 }
 
 
@@ -179,7 +181,7 @@ def test_backwards_it_is_its_own_mirror(one: Any, other: Any) -> None:
             each.before,
             each.after,
             set(each.kinds),
-            each.effect if each.effect is not Effect.GONE else Effect.NONE,
+            each.effect if each.effect not in {Effect.GONE, Effect.SURER} else Effect.NONE,
             set(each.entered),
             set(each.left),
         )
@@ -312,6 +314,33 @@ def test_worst_first_and_confusions_that_grew() -> None:
     assert (found.before.recall_at_1, found.after.recall_at_1) == (0.5, 0.5)
     assert [each.request for each in found.broken] == ["case"]
     assert [each.request for each in found.fixed] == ["better"]
+
+
+def sure_of(name: str, confidence: float) -> Route:
+    return made_route([name, "a"], 2, Outcome.ASKED, confidence)
+
+
+def test_a_wrong_case_that_becomes_surer_comes_right_after_what_is_lost() -> None:
+    expect = {"surer": ("a",), "less sure": ("a",), "right": ("b",), "lost": ("d",), "nothing fits": ()}
+    asked = [Question(asked=Asked(request=name), source=Source.CASE, expect=each) for name, each in expect.items()]
+    asked.append(Question(asked=Asked(request="moved"), source=Source.LOGGED))
+    before, after = (dict.fromkeys((each.key for each in asked), sure_of("b", sure)) for sure in (0.37, 0.86))
+    before[asked[1].key], after[asked[1].key] = sure_of("b", 0.86), sure_of("b", 0.37)
+    before[asked[3].key] = made_route(["b", "d"], 2, Outcome.ASKED, 0.86)
+    before[asked[5].key] = sure_of("c", 0.86)
+    older, newer = (Snapshot(label="x", flows=FLOWS, routes=routes) for routes in (before, after))
+    found = Difference.between(older, newer, asked)
+    assert [(each.request, each.effect.value) for each in found.changes] == [
+        ("lost", "lost"),
+        ("nothing fits", "surer"),
+        ("surer", "surer"),
+        ("moved", ""),
+        ("less sure", ""),
+        ("right", ""),
+    ]
+    assert [each.request for each in found.broken] == ["lost"]
+    assert "right is a" in comment(found)
+    assert str(found) == found.summary
 
 
 def test_a_request_is_asked_once_and_as_what_says_most_of_it() -> None:
