@@ -45,6 +45,7 @@ from jazz_select.evaluation.lessons.learning import learn as learn
 from jazz_select.evaluation.lessons.overlay import Overlay as Overlay
 from jazz_select.evaluation.lessons.overlay import Taught as Taught
 from jazz_select.evaluation.lessons.overlay import Version as Version
+from jazz_select.evaluation.lessons.overlay import changed_overlay as changed_overlay
 from jazz_select.evaluation.lessons.overlay import load_overlay as load_overlay
 from jazz_select.evaluation.lessons.overlay import taught as taught
 from jazz_select.evaluation.lessons.trial import Trial as Trial

@@ -10,7 +10,7 @@ import yaml
 
 from jazz_select import FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
-from jazz_select.evaluation import load_overlay
+from jazz_select.evaluation import Learned, Overlay, Version, changed_overlay, learn, load_overlay
 from jazz_select.evaluation.index import AGENT
 from tests.unit.cli.conftest import Jazz
 from tests.vectors import EMBEDDER
@@ -65,6 +65,29 @@ def test_learn_try_promote_sync_and_roll_back(jazz: Jazz, log: Path) -> None:
     assert orjson.loads(run(jazz, "learn", "--roll-back", "--json").stdout) == {"live": 0, "shadow": 0}
     assert run(jazz, "select", "refund my order").stdout
     assert orjson.loads(run(jazz, "sync", "--json").stdout)["updated"] == synced["updated"]
+
+
+@pytest.mark.spec("007.5")
+def test_what_is_promoted_while_it_learns_stays_live(jazz: Jazz, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = jazz.folder / "learned.yaml"
+    other = Version(number=1, at="x", examples={"track_order": {"zzyzx qwerty": "id"}})
+    Overlay().tried(other).save(file)
+    promotions = iter([True])
+
+    async def meanwhile(*args: Any, **options: Any) -> Learned:
+        found = await learn(*args, **options)
+        if next(promotions, False):
+            changed_overlay(file, Overlay.promoted)
+        return found
+
+    monkeypatch.setattr("jazz_select.cli.learning.learn", meanwhile)
+    assert "learning again from there" in run(jazz, "learn", str(log)).stderr
+    kept = load_overlay(file)
+    assert (kept.live, kept.shadow) == (1, 2)
+    shadow = kept.version("shadow")
+    assert shadow is not None
+    assert shadow.after == 1
+    assert "zzyzx qwerty" in shadow.examples["track_order"]
 
 
 def test_what_is_learned_already_is_said_to_be(jazz: Jazz, log: Path) -> None:
