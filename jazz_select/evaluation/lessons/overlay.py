@@ -224,6 +224,14 @@ def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:
         if number and overlay.version(number) is None:
             msg = f"{file}: {which}: there is no version {number} in it; 0 is none"
             raise ConfigError(msg)
+    numbers = [each.number for each in overlay.versions]
+    if twice := [number for number in numbers if numbers.count(number) > 1]:
+        msg = f"{file}: versions: two of them have the number {twice[0]}: take one out"
+        raise ConfigError(msg)
+    gone = [number for number in overlay.was_live if number and number not in numbers]
+    if gone:
+        msg = f"{file}: was_live: there is no version {gone[0]} in it: take the number out"
+        raise ConfigError(msg)
     return overlay
 
 
