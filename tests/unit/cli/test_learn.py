@@ -68,6 +68,24 @@ def test_learn_try_promote_sync_and_roll_back(jazz: Jazz, log: Path) -> None:
 
 
 @pytest.mark.spec("007.5")
+def test_a_sync_that_leaves_out_what_was_learned_says_so(
+    jazz: Jazz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    version = Version(number=1, at="x", examples={"track_order": {"zzyzx qwerty": "id"}})
+    tried = Overlay().tried(version)
+    tried.save(Path("learned.yaml"))
+    assert "learned" not in jazz("sync").output, "nothing is live"
+    tried.promoted().save(Path("learned.yaml"))
+    for args in (["sync"], ["sync", "--json"]):
+        shown = jazz(*args)
+        assert "learned.yaml has 1 learned examples live" in " ".join(shown.output.split())
+    assert "without them" not in jazz("sync", "--learned", "learned.yaml").output
+    Path("learned.yaml").write_text("live: 4")
+    assert "there is no version 4" in jazz("sync").output
+
+
+@pytest.mark.spec("007.5")
 def test_what_is_promoted_while_it_learns_stays_live(jazz: Jazz, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = jazz.folder / "learned.yaml"
     other = Version(number=1, at="x", examples={"track_order": {"zzyzx qwerty": "id"}})
