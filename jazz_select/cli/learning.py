@@ -116,13 +116,18 @@ def _move(file: Path, step: Step, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         emit({"live": overlay.live, "shadow": overlay.shadow})
         return
-    version = overlay.version("live")
-    count = f"version {overlay.live} ({version.count} examples)" if version else "what the authors wrote"
-    was = f"version {before}" if before else "what the authors wrote"
-    done = "Would make" if dry_run else "Made"
-    stdout().print(styled(f"{done} {count} live in {file}, in the place of {was}."), soft_wrap=True)
+    would = "would be" if dry_run else "is"
+    now, was = (_called(each, overlay) for each in (overlay.live, before))
+    stdout().print(styled(f"{now} {would} live; before: {was}. Your flows are unchanged."), soft_wrap=True)
     if not dry_run:
         hint(f"the index has it after: jazz-select sync --learned {file}")
+
+
+def _called(number: int, overlay: Overlay) -> str:
+    version = overlay.version(number)
+    if version is None:
+        return f"version {number}" if number else "what the authors wrote"
+    return f"version {number} ({version.count} example{'s' if version.count != 1 else ''})"
 
 
 async def _learn(settings: "Settings", log: Path, overlay: Overlay, cases: Path | None, most: int) -> Learned:
@@ -173,7 +178,7 @@ def _show(learned: Learned, file: Path, console: Console, *, dry_run: bool) -> N
     if learned.gain is not None:
         console.print(styled(told(learned.gain)), soft_wrap=True)
     rows = [(styled(each.text), styled(each.flow, "green"), styled(each.before, "dim")) for each in learned.added]
-    _show_table(console, ("learned", "for", "was led to"), rows)
+    _show_table(console, ("learned", "for", "leads to now"), rows)
     left = [(styled(each.request), _named(each.right), styled(each.why, "yellow")) for each in learned.refused]
     _show_table(console, ("left out", "for", "why"), left)
     found = [(styled(each.request), _named(each.right)) for each in learned.suggested]

@@ -52,6 +52,8 @@ def test_learn_try_promote_sync_and_roll_back(jazz: Jazz, log: Path) -> None:
     assert not file.exists()
     learned = run(jazz, "learn", str(log))
     assert "examples learned for" in learned.stdout
+    assert "leads to now" in learned.stdout
+    assert "learned.yaml, unless" in " ".join(run(jazz, "learn", "--help").stdout.replace("│", " ").split())
     assert "right first" in learned.stdout
     overlay = load_overlay(file)
     assert (overlay.live, overlay.shadow) == (0, 1)
@@ -59,7 +61,11 @@ def test_learn_try_promote_sync_and_roll_back(jazz: Jazz, log: Path) -> None:
     trial = orjson.loads(run(jazz, "learn", str(log), "--shadow", "--json").stdout)
     assert (trial["version"], trial["live"], trial["requests"]) == (1, 0, 9)
     assert "would have changed" in run(jazz, "learn", str(log), "--shadow").stdout
-    assert "Made version 1" in run(jazz, "learn", "--promote").stdout
+    would = run(jazz, "learn", "--promote", "--dry-run").stdout
+    promoted = run(jazz, "learn", "--promote").stdout
+    assert f"version 1 ({load_overlay(file).versions[0].count} examples) is live; " in promoted
+    assert "before: what the authors wrote. Your flows are unchanged." in promoted
+    assert promoted.replace(" is live", " would be live") == would
     synced = orjson.loads(run(jazz, "sync", "--json").stdout)
     assert set(synced["updated"]) == set(load_overlay(file).versions[0].examples)
     assert orjson.loads(run(jazz, "learn", "--roll-back", "--json").stdout) == {"live": 0, "shadow": 0}
