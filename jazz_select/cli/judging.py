@@ -407,7 +407,15 @@ def learn(  # noqa: PLR0913 - one per option
         Path | None,
         typer.Option("--cases", metavar="FILE", help="Labelled requests that nothing learned may lower, as for eval."),
     ] = None,
-    learned: LearnedOption = None,
+    learned: Annotated[
+        Path | None,
+        typer.Option(
+            "--learned",
+            metavar="FILE",
+            help="Where it is kept what was learned: learned.yaml, unless another is named. (JAZZ_LEARNED)",
+            show_default=False,
+        ),
+    ] = None,
     shadow: Annotated[
         bool, typer.Option("--shadow", help="Learn nothing: show what the version on trial would have changed.")
     ] = False,

@@ -16,7 +16,7 @@ from jazz_select.cli.terminal import emit, hint, mark, stdout, styled, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.lessons.learning import Learned, learn, told
-from jazz_select.evaluation.lessons.overlay import Overlay, load_overlay
+from jazz_select.evaluation.lessons.overlay import Overlay, changed_overlay, load_overlay
 from jazz_select.evaluation.lessons.trial import Trial, compared
 from jazz_select.evaluation.route import Policy
 from jazz_select.outcomes.log import OutcomeLog
@@ -80,9 +80,14 @@ def run(  # noqa: PLR0913 - the options of the command
         else:
             _show_trial(trial, stdout())
         return
-    learned, overlay = asyncio.run(_learn(settings, log, overlay, cases, most))
-    if learned.version is not None and not dry_run:
-        overlay.save(file)
+    learned = asyncio.run(_learn(settings, log, overlay, cases, most))
+    kept = learned if dry_run else _kept(file, learned, overlay)
+    while kept is None:  # what is learned has to go on from the version that is live by now, and be judged so
+        overlay = load_overlay(file)
+        hint(f"another version in {file} became live meanwhile: learning again from there")
+        learned = asyncio.run(_learn(settings, log, overlay, cases, most))
+        kept = _kept(file, learned, overlay)
+    learned = kept
     if as_json:
         emit(learned.to_dict())
     else:
@@ -91,32 +96,46 @@ def run(  # noqa: PLR0913 - the options of the command
         raise typer.Exit(1)
 
 
+def _kept(file: Path, learned: Learned, overlay: Overlay) -> Learned | None:
+    """What was learned, on trial in the file; None where the live version is not the one that it goes on from."""
+    version = learned.version
+    if version is None:
+        return learned
+
+    def tried(now: Overlay) -> Overlay:
+        return now.tried(version) if now.version("live") == overlay.version("live") else now
+
+    now = changed_overlay(file, tried)
+    return learned.numbered(now.shadow) if now.version("live") == overlay.version("live") else None
+
+
 def _move(file: Path, step: Step, *, dry_run: bool, as_json: bool) -> None:
-    overlay = load_overlay(file, must_exist=True)
-    before = overlay.live
-    overlay = overlay.promoted() if step is Step.PROMOTE else overlay.rolled_back()
-    if not dry_run:
-        overlay.save(file)
+    change = Overlay.promoted if step is Step.PROMOTE else Overlay.rolled_back
+    before = load_overlay(file, must_exist=True).live
+    overlay = change(load_overlay(file)) if dry_run else changed_overlay(file, change, must_exist=True)
     if as_json:
         emit({"live": overlay.live, "shadow": overlay.shadow})
         return
-    version = overlay.version("live")
-    count = f"version {overlay.live} ({version.count} examples)" if version else "what the authors wrote"
-    was = f"version {before}" if before else "what the authors wrote"
-    done = "Would make" if dry_run else "Made"
-    stdout().print(styled(f"{done} {count} live in {file}, in the place of {was}."), soft_wrap=True)
+    would = "would be" if dry_run else "is"
+    now, was = (_called(each, overlay) for each in (overlay.live, before))
+    stdout().print(styled(f"{now} {would} live; before: {was}. Your flows are unchanged."), soft_wrap=True)
     if not dry_run:
         hint(f"the index has it after: jazz-select sync --learned {file}")
 
 
-async def _learn(
-    settings: "Settings", log: Path, overlay: Overlay, cases: Path | None, most: int
-) -> tuple[Learned, Overlay]:
+def _called(number: int, overlay: Overlay) -> str:
+    version = overlay.version(number)
+    if version is None:
+        return f"version {number}" if number else "what the authors wrote"
+    return f"version {number} ({version.count} example{'s' if version.count != 1 else ''})"
+
+
+async def _learn(settings: "Settings", log: Path, overlay: Overlay, cases: Path | None, most: int) -> Learned:
     registry = catalogue(settings)
     given: Sequence[Case] = () if cases is None else load_cases(cases, registry, flows=settings.flows)
     entries = list(OutcomeLog.existing(log).read(agent_id=settings.agent_id, corrected=True))
     with waiting(f"learning from {len(entries)} corrections"):
-        learned = await learn(
+        return await learn(
             registry,
             entries,
             gate_cases=given,
@@ -126,10 +145,6 @@ async def _learn(
             policy=_policy(settings),
             most=most,
         )
-    if learned.version is None:
-        return learned, overlay
-    tried = overlay.tried(learned.version)
-    return learned.numbered(tried.shadow), tried
 
 
 async def _compare(settings: "Settings", log: Path, overlay: Overlay) -> Trial:
@@ -163,7 +178,7 @@ def _show(learned: Learned, file: Path, console: Console, *, dry_run: bool) -> N
     if learned.gain is not None:
         console.print(styled(told(learned.gain)), soft_wrap=True)
     rows = [(styled(each.text), styled(each.flow, "green"), styled(each.before, "dim")) for each in learned.added]
-    _show_table(console, ("learned", "for", "was led to"), rows)
+    _show_table(console, ("learned", "for", "leads to now"), rows)
     left = [(styled(each.request), _named(each.right), styled(each.why, "yellow")) for each in learned.refused]
     _show_table(console, ("left out", "for", "why"), left)
     found = [(styled(each.request), _named(each.right)) for each in learned.suggested]

@@ -1,6 +1,7 @@
 """`jazz-select sync`."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -12,12 +13,15 @@ from jazz_select.build import sync_registry
 from jazz_select.cli import wire
 from jazz_select.cli.session import catalogue, is_there, look_here, opened, place
 from jazz_select.cli.terminal import agreed, emit, hint, printable, progress, stdout, styled
-from jazz_select.errors import SyncDeletesError
+from jazz_select.errors import ConfigError, SyncDeletesError
 
 if TYPE_CHECKING:
     from jazz_select.memory.sync import SyncReport
     from jazz_select.routing.tools.tool import Tool
     from jazz_select.settings import Settings
+
+_USUAL = Path("learned.yaml")
+"""Where `learn` keeps what it learned, unless a file is named."""
 
 
 def run(settings: "Settings", *, tools: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
@@ -62,7 +66,23 @@ async def _sync(
                     learned=settings.learned,
                     allow_delete=allow_delete,
                 )
-            return report, memory.embedder
+            return replace(report, notes=(*report.notes, *_unlearned(settings))), memory.embedder
+
+
+def _unlearned(settings: "Settings") -> tuple[str, ...]:
+    """What a sync that is told of no file of learned examples leaves out, where there is one in its usual place."""
+    if settings.learned is not None or not _USUAL.is_file():
+        return ()
+    from jazz_select.evaluation.lessons.overlay import load_overlay
+
+    use = f"pass --learned {_USUAL}, or set JAZZ_LEARNED, to index what was learned"
+    try:
+        version = load_overlay(_USUAL).version("live")
+    except ConfigError as error:
+        return (f"{_USUAL} was not looked at, and cannot be: {error}",)
+    if version is None:
+        return ()
+    return (f"{_USUAL} has {version.count} learned examples live, and this sync indexes the flows without them: {use}",)
 
 
 def _tools(source: str) -> "list[Tool]":

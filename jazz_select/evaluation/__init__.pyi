@@ -42,6 +42,7 @@ from jazz_select.evaluation.lessons.drifting import drift as drift
 from jazz_select.evaluation.lessons.drifting import Drift as Drift
 from jazz_select.evaluation.lessons.learning import learn as learn
 from jazz_select.evaluation.lessons.learning import Learned as Learned
+from jazz_select.evaluation.lessons.overlay import changed_overlay as changed_overlay
 from jazz_select.evaluation.lessons.overlay import load_overlay as load_overlay
 from jazz_select.evaluation.lessons.overlay import Overlay as Overlay
 from jazz_select.evaluation.lessons.overlay import Taught as Taught

@@ -1,5 +1,6 @@
 """The file of a log of outcomes: its tables, its version, and how it is opened to write and to read."""
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -7,9 +8,9 @@ from typing import Any, Final, cast
 
 import orjson
 
-from jazz_select.errors import OutcomeLogError
+from jazz_select.errors import ConfigError, OutcomeLogError
 from jazz_select.outcomes.entries import Logged
-from jazz_select.text import describe_error
+from jazz_select.text import as_text, describe_error
 
 VERSION: Final = 1
 """Of the file's tables."""
@@ -48,6 +49,20 @@ READ: Final = (
     "SELECT id, at, agent, request, digest, chars, alone, chosen, candidates, confidences, in_scope, reason, tier, "
     "asked, model, tokens_in, tokens_out, took_s, catalogue FROM entries"
 )
+
+
+def named(path: object) -> Path:
+    """The path of a log's file.
+
+    Raises:
+        ConfigError: It names none: it is SQLite's name for a database in memory, empty, or what no file is called.
+    """
+    if isinstance(path, str | os.PathLike):
+        text: object = os.fspath(cast("str | os.PathLike[Any]", path))
+        if isinstance(text, str) and text not in {"", ":memory:"} and "\0" not in text and as_text(text) == text:
+            return Path(text)
+    msg = f"a log of outcomes is a file: name one, such as outcomes.db, not {path!r:.80}"
+    raise ConfigError(msg)
 
 
 def made(path: Path) -> None:

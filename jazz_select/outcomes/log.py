@@ -20,7 +20,7 @@ import orjson
 
 from jazz_select.errors import ConfigError, OutcomeLogError
 from jazz_select.outcomes.entries import Logged, Source
-from jazz_select.outcomes.file import ENTRY, FEEDBACK, READ, corrections_in, logged, made, reading, unusable
+from jazz_select.outcomes.file import ENTRY, FEEDBACK, READ, corrections_in, logged, made, named, reading, unusable
 from jazz_select.outcomes.writer import Writer
 from jazz_select.text import as_text, describe_error
 from jazz_select.values import Decision
@@ -73,8 +73,9 @@ class OutcomeLog:
             if value is not None and (isinstance(value, bool) or value <= 0):
                 msg = f"{name} is a number above 0, or None for no limit, not {value!r:.80}"
                 raise ConfigError(msg)
-        made(Path(path))
-        self._begin(Path(path), keep_days, max_entries, redact, text=text)
+        file = named(path)
+        made(file)
+        self._begin(file, keep_days, max_entries, redact, text=text)
 
     def _begin(
         self, path: Path, keep_days: float | None, max_entries: int | None, redact: Redact | None, *, text: bool
@@ -90,14 +91,16 @@ class OutcomeLog:
         """A log that is there already, to read it; its disk need not be one that can be written.
 
         Raises:
+            ConfigError: The path names no file.
             OutcomeLogError: It is not there, or cannot be used.
         """
-        if not Path(path).is_file():
-            raise OutcomeLogError(str(path), "it is not there", advice="FlowSelector(…, log=PATH) writes one")
-        with reading(Path(path)):
+        file = named(path)
+        if not file.is_file():
+            raise OutcomeLogError(str(file), "it is not there", advice="FlowSelector(…, log=PATH) writes one")
+        with reading(file):
             pass
         log = cls.__new__(cls)
-        log._begin(Path(path), None, None, None, text=True)  # noqa: SLF001 - one of this class
+        log._begin(file, None, None, None, text=True)  # noqa: SLF001 - one of this class
         return log
 
     def __enter__(self) -> Self:
@@ -207,6 +210,8 @@ class OutcomeLog:
         Raises:
             OutcomeLogError: The file cannot be read.
         """
+        if not is_id(entry):
+            return False
         self.flush()
         with reading(self.path) as database:
             return database.execute("SELECT 1 FROM entries WHERE id = ?", (entry,)).fetchone() is not None

@@ -13,6 +13,7 @@ from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request
+from jazz_select.text import as_text
 from jazz_select.threads import in_thread
 
 _LONGEST = 80
@@ -60,16 +61,25 @@ class Outcomes:
         """Keep what was right for a selection.
 
         Raises:
-            ConfigError: It was not logged, or there is no such flow.
+            ConfigError: It was not logged, or in another log, or there is no such flow.
             OutcomeLogError: It could not be written.
         """
+        if not isinstance(result, str | FlowSelectionResult):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"pass what was selected, or its `logged`, not {as_text(result)[:_LONGEST]!r}"
+            raise ConfigError(msg)
+        if not isinstance(note, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"note is a text, not {as_text(note)[:_LONGEST]!r}"
+            raise ConfigError(msg)
         entry = result if isinstance(result, str) else result.logged
         names = self._checked(right)
         if not entry:
             msg = "this selection has no entry in the log: nothing was asked, or it could not be written"
             raise ConfigError(msg)
-        if isinstance(result, str) and not await in_thread(self.log.has, entry):
-            msg = f"the log {self.log.path} has no entry {entry!r:.80}: pass a result, or its `logged`"
+        if not await in_thread(self.log.has, entry):
+            msg = (
+                f"the log {self.log.path} has no entry {entry!r:.80}: pass a result of this selector, or its `logged`; "
+                "of what another one selected, tell that one"
+            )
             raise ConfigError(msg)
         await in_thread(partial(self.log.correct, entry, names, note=note))
 
@@ -79,11 +89,15 @@ class Outcomes:
             self.log.hint(entry, right, note=note)
 
     def _checked(self, right: Sequence[str] | str) -> tuple[str, ...]:
-        names = (right,) if isinstance(right, str) else tuple(right)
+        try:
+            names = (right,) if isinstance(right, str) else tuple(right)
+        except TypeError as error:
+            msg = f"right: pass names of flows, or [] where nothing fits, not {as_text(right)[:_LONGEST]!r}"
+            raise ConfigError(msg) from error
         known = {flow.name for flow in self._registry.values()}
         for name in names:
             if not isinstance(name, str) or name not in known:  # pyright: ignore[reportUnnecessaryIsInstance]
-                said = str(name)[:_LONGEST]
+                said = as_text(name)[:_LONGEST]
                 near = get_close_matches(said, [each for each in known if len(each) <= _LONGEST], n=3)
                 more = f" (did you mean {', '.join(map(repr, near))}?)" if near else ""
                 msg = f"right: there is no flow {said!r}{more}; right=[] says that nothing fits"

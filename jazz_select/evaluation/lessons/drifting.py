@@ -136,6 +136,15 @@ class Drift:
     alarms: tuple[Alarm, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """One sentence."""
+        told = f"{self.now.requests} requests in the last {self.days:g} days, {self.before.requests} in those before: "
+        if not self.alarms:
+            return f"{told}nothing to look at."
+        first, more = self.alarms[0], len(self.alarms) - 1
+        subject = f"{first.subject}: " if first.subject else ""
+        return f"{told}{subject}{first.message}{f', and {more} more to look at' if more else ''}."
+
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values; times in seconds since 1970."""
         return asdict(self)

@@ -43,7 +43,7 @@ class Added:
     Attributes:
         flow: The flow that it is for.
         text: The request.
-        before: The flow that it was led to; empty where there was none.
+        before: The flow that it leads to without what is learned; empty where there is none.
         ids: Of the log's entries that say so.
     """
 
@@ -130,7 +130,10 @@ class Learned:
         return dataframe([dict(zip(_COLUMNS, row, strict=True)) for row in self._rows()], _COLUMNS)
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
-        learned = [("learned", each.text, each.flow, f"was led to {each.before}") for each in self.added]
+        learned = [
+            ("learned", each.text, each.flow, f"leads to {each.before} now" if each.before else "leads nowhere now")
+            for each in self.added
+        ]
         return [*learned, *(("refused", each.request, ", ".join(each.right), each.why) for each in self.refused)]
 
     def _repr_html_(self) -> str:

@@ -5,7 +5,7 @@ another one, so that any of them can be made the live one again. The file is YAM
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +23,8 @@ FORMAT = 1
 _KEPT, _MOST_TEXTS = 10, 40_000
 """Versions that a file holds, the live one and the one on trial among them, and the texts in them together: a file of
 more values than these make is not read."""
+_PATIENCE_S = 10.0
+"""How long another process is waited for that changes the file, in seconds."""
 _HEAD = """\
 # What jazz-select has learned from corrections: examples beside those that the flows have of their own.
 # `live` is the number of the version that `sync --learned` indexes, `shadow` of the one on trial; 0 is none.
@@ -165,6 +167,42 @@ class Overlay(_Frozen):
             raise ConfigError(msg) from error
 
 
+def changed_overlay(file: Path, change: Callable[[Overlay], Overlay], *, must_exist: bool = False) -> Overlay:
+    """Change what a file holds as it is now, one process at a time, and return what it holds then.
+
+    Args:
+        file: Where it is kept; a lock of its name, hidden, stays beside it.
+        change: From what is there to what shall be; where that is the same object, nothing is written.
+        must_exist: Whether the file has to be there.
+
+    Raises:
+        ConfigError: The file cannot be read or written, or another process does not let go of it within ten seconds;
+            and whatever `change` raises.
+    """
+    import portalocker
+
+    beside = file.with_name(f".{file.name}.lock")
+    flags = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock = portalocker.Lock(beside, mode="a+", timeout=_PATIENCE_S, flags=flags)
+        lock.acquire()
+    except portalocker.exceptions.LockException as error:
+        msg = f"another process is changing {file}: try again when it is done"
+        raise ConfigError(msg) from error
+    except OSError as error:
+        msg = f"cannot write what was learned to {file}: {error.strerror or error}"
+        raise ConfigError(msg) from error
+    try:
+        before = load_overlay(file, must_exist=must_exist)
+        after = change(before)
+        if after is not before:
+            after.save(file)
+        return after
+    finally:
+        lock.release()
+
+
 def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:
     """What a file holds; where there is no file, nothing was learned yet.
 
@@ -186,6 +224,14 @@ def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:
         if number and overlay.version(number) is None:
             msg = f"{file}: {which}: there is no version {number} in it; 0 is none"
             raise ConfigError(msg)
+    numbers = [each.number for each in overlay.versions]
+    if twice := [number for number in numbers if numbers.count(number) > 1]:
+        msg = f"{file}: versions: two of them have the number {twice[0]}: take one out"
+        raise ConfigError(msg)
+    gone = [number for number in overlay.was_live if number and number not in numbers]
+    if gone:
+        msg = f"{file}: was_live: there is no version {gone[0]} in it: take the number out"
+        raise ConfigError(msg)
     return overlay
 
 

@@ -45,8 +45,8 @@ class Trial:
         live: The number of the one that is live; 0 where that is what the authors wrote.
         requests: Requests of the log that were asked of both.
         changed: How many have another flow first.
-        mended: Of these, requests that were corrected to the flow that is first now.
-        broken: Of these, requests that people said were right as they were.
+        mended: Of these, requests whose first flow is right now, as people said, and was not before.
+        broken: Of these, requests whose first flow was right, and is not any more.
         unseen_mended: `mended` without what the version has learned.
         changes: The first hundred changes.
         notes: What could not be used.
@@ -137,14 +137,15 @@ async def compared(
         for each, before, after in zip(logged, *sides, strict=True)
         if before.first != after.first
     ]
-    mended = [each for each in changes if each.right is not None and each.after in each.right]
+    mended = [each for each in changes if each.right and each.after in each.right and each.before not in each.right]
+    broken = [each for each in changes if each.right and each.before in each.right and each.after not in each.right]
     return Trial(
         version=version.number,
         live=overlay.live,
         requests=len(logged),
         changed=len(changes),
         mended=len(mended),
-        broken=sum(each.right is not None and each.before in each.right for each in changes),
+        broken=len(broken),
         unseen_mended=sum(not each.learned for each in mended),
         changes=tuple(changes[:_SHOWN]),
         notes=tuple(dict.fromkeys(notes)),

@@ -10,7 +10,7 @@ import yaml
 
 from jazz_select import FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
-from jazz_select.evaluation import load_overlay
+from jazz_select.evaluation import Learned, Overlay, Version, changed_overlay, learn, load_overlay
 from jazz_select.evaluation.index import AGENT
 from tests.unit.cli.conftest import Jazz
 from tests.vectors import EMBEDDER
@@ -52,6 +52,8 @@ def test_learn_try_promote_sync_and_roll_back(jazz: Jazz, log: Path) -> None:
     assert not file.exists()
     learned = run(jazz, "learn", str(log))
     assert "examples learned for" in learned.stdout
+    assert "leads to now" in learned.stdout
+    assert "learned.yaml, unless" in " ".join(run(jazz, "learn", "--help").stdout.replace("│", " ").split())
     assert "right first" in learned.stdout
     overlay = load_overlay(file)
     assert (overlay.live, overlay.shadow) == (0, 1)
@@ -59,12 +61,57 @@ def test_learn_try_promote_sync_and_roll_back(jazz: Jazz, log: Path) -> None:
     trial = orjson.loads(run(jazz, "learn", str(log), "--shadow", "--json").stdout)
     assert (trial["version"], trial["live"], trial["requests"]) == (1, 0, 9)
     assert "would have changed" in run(jazz, "learn", str(log), "--shadow").stdout
-    assert "Made version 1" in run(jazz, "learn", "--promote").stdout
+    would = run(jazz, "learn", "--promote", "--dry-run").stdout
+    promoted = run(jazz, "learn", "--promote").stdout
+    assert f"version 1 ({load_overlay(file).versions[0].count} examples) is live; " in promoted
+    assert "before: what the authors wrote. Your flows are unchanged." in promoted
+    assert promoted.replace(" is live", " would be live") == would
     synced = orjson.loads(run(jazz, "sync", "--json").stdout)
     assert set(synced["updated"]) == set(load_overlay(file).versions[0].examples)
     assert orjson.loads(run(jazz, "learn", "--roll-back", "--json").stdout) == {"live": 0, "shadow": 0}
     assert run(jazz, "select", "refund my order").stdout
     assert orjson.loads(run(jazz, "sync", "--json").stdout)["updated"] == synced["updated"]
+
+
+@pytest.mark.spec("007.5")
+def test_a_sync_that_leaves_out_what_was_learned_says_so(
+    jazz: Jazz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    version = Version(number=1, at="x", examples={"track_order": {"zzyzx qwerty": "id"}})
+    tried = Overlay().tried(version)
+    tried.save(Path("learned.yaml"))
+    assert "learned" not in jazz("sync").output, "nothing is live"
+    tried.promoted().save(Path("learned.yaml"))
+    for args in (["sync"], ["sync", "--json"]):
+        shown = jazz(*args)
+        assert "learned.yaml has 1 learned examples live" in " ".join(shown.output.split())
+    assert "without them" not in jazz("sync", "--learned", "learned.yaml").output
+    Path("learned.yaml").write_text("live: 4")
+    assert "there is no version 4" in jazz("sync").output
+
+
+@pytest.mark.spec("007.5")
+def test_what_is_promoted_while_it_learns_stays_live(jazz: Jazz, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = jazz.folder / "learned.yaml"
+    other = Version(number=1, at="x", examples={"track_order": {"zzyzx qwerty": "id"}})
+    Overlay().tried(other).save(file)
+    promotions = iter([True])
+
+    async def meanwhile(*args: Any, **options: Any) -> Learned:
+        found = await learn(*args, **options)
+        if next(promotions, False):
+            changed_overlay(file, Overlay.promoted)
+        return found
+
+    monkeypatch.setattr("jazz_select.cli.learning.learn", meanwhile)
+    assert "learning again from there" in run(jazz, "learn", str(log)).stderr
+    kept = load_overlay(file)
+    assert (kept.live, kept.shadow) == (1, 2)
+    shadow = kept.version("shadow")
+    assert shadow is not None
+    assert shadow.after == 1
+    assert "zzyzx qwerty" in shadow.examples["track_order"]
 
 
 def test_what_is_learned_already_is_said_to_be(jazz: Jazz, log: Path) -> None:

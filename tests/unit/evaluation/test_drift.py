@@ -165,3 +165,14 @@ def test_the_interval_of_a_share_holds_it(count: int, more: int) -> None:
     assert -1e-9 <= share.low <= share.share + 1e-9
     assert share.share - 1e-9 <= share.high <= 1 + 1e-9
     assert math.isclose(share.share, count / (count + more))
+
+
+async def test_it_is_told_in_one_sentence(small_shop: FlowRegistry, entry: Entry) -> None:
+    calm = await drift(some(entry, 30, 1), small_shop, embedder=HashEmbedder())
+    assert str(calm) == "30 requests in the last 7 days, 0 in those before: nothing to look at."
+    found = await drift(
+        [*some(entry, 50, 9), *some(entry, 50, 1, sure=0.2)], small_shop, until=NOW, embedder=HashEmbedder()
+    )
+    assert found.alarms
+    assert str(found).startswith("50 requests in the last 7 days, 50 in those before: ")
+    assert found.alarms[0].message in str(found)

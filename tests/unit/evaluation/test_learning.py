@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation import Asked, Case, Overlay, compared, indexed, learn, routes, taught
+from jazz_select.evaluation import Asked, Case, Overlay, Version, compared, indexed, learn, routes, taught
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.lessons.corrections import is_kept_apart
 from jazz_select.evaluation.lessons.gate import gate_cases, verdict
@@ -230,6 +230,18 @@ async def test_a_version_on_trial_is_compared_with_the_live_one(small_shop: Flow
         await compared(small_shop, later, Overlay(), embedder=HashEmbedder())
     with pytest.raises(ConfigError, match="texts are not kept"):
         await compared(small_shop, [entry("")], overlay, embedder=HashEmbedder())
+
+
+async def test_a_request_that_is_right_before_and_after_is_neither_mended_nor_broken(
+    small_shop: FlowRegistry, entry: Entry
+) -> None:
+    text = "where is my parcel"
+    taken = {f"{text} {more}": "id" for more in ("", "please", "now", "friend")}
+    overlay = Overlay().tried(Version(number=1, at="x", examples={"refund": taken}))
+    for right, counted in ((("track", "refund"), (0, 0)), (("refund",), (1, 0)), (("track",), (0, 1)), ((), (0, 0))):
+        trial = await compared(small_shop, [entry(f"{text} please", right)], overlay, embedder=HashEmbedder())
+        assert trial.changed == 1
+        assert (trial.mended, trial.broken) == counted
 
 
 @pytest.mark.parametrize(("most", "refits"), [(0, 5), (5, 1)], ids=["no examples", "one index"])

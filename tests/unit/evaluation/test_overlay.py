@@ -1,5 +1,6 @@
 """The file of what was learned: versions on trial, live and back, and the flows with what they are taught."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from jazz_select import FlowRegistry, ProceduralMemory, SequentialFlow, sync_registry
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation import Overlay, Version, load_overlay, taught
+from jazz_select.evaluation import Overlay, Version, changed_overlay, load_overlay, taught
 from jazz_select.evaluation.lessons.overlay import HeldCase, storable
 from jazz_select.testing import HashEmbedder
 
@@ -39,6 +40,25 @@ def test_shadow_first_then_live_then_back(tmp_path: Path) -> None:
         second.promoted()
     with pytest.raises(ConfigError, match="nothing to roll back to"):
         Overlay().rolled_back()
+
+
+def test_two_that_change_it_at_once_lose_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "learned.yaml"
+
+    def tries(number: int) -> None:
+        changed_overlay(file, lambda now: now.tried(version(a=f"try {number}")))
+
+    threads = [threading.Thread(target=tries, args=(number,)) for number in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    kept = load_overlay(file)
+    assert [each.number for each in kept.versions] == [1, 2, 3, 4, 5, 6]
+    assert {text for each in kept.versions for text in each.examples["a"]} == {f"try {number}" for number in range(6)}
+    with pytest.raises(ConfigError, match="nothing to roll back to"):
+        changed_overlay(file, Overlay.rolled_back)
+    assert changed_overlay(file, Overlay.promoted).live == 6, "whoever fails lets go of it"
 
 
 def test_old_versions_are_let_go_of_but_those_that_count() -> None:
@@ -73,6 +93,9 @@ def test_whatever_users_wrote_comes_back_from_the_file(
         pytest.param("versions: 3", "versions: ", id="no list"),
         pytest.param("live: 4", "live: there is no version 4", id="a version that is not there"),
         pytest.param("versions: [{number: 1, at: x, examples: {a: [b]}}]", "versions.1.examples.a", id="a field"),
+        pytest.param("was_live: [7]", "was_live: there is no version 7", id="nowhere to go back to"),
+        pytest.param("was_live: [-3]", "was_live: there is no version -3", id="nor can be there"),
+        pytest.param("versions: [{number: 1, at: x}, {number: 1, at: y}]", "the number 1", id="two of one number"),
         pytest.param("format: 9", "format", id="another format"),
         pytest.param("a: b: c", "is no YAML", id="no YAML"),
     ],

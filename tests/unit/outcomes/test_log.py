@@ -277,6 +277,13 @@ def test_a_file_that_is_no_log_of_this_version_is_refused_and_left(
     assert (path.read_bytes() if path.is_file() else b"") == before
 
 
+@pytest.mark.parametrize("name", ["", ":memory:", "a\0b", "\ud800.db", b"a.db", 5, None], ids=repr)
+def test_what_names_no_file_is_refused(name: str) -> None:
+    for open_it in (OutcomeLog, OutcomeLog.existing):
+        with pytest.raises(ConfigError, match=r"name one, such as outcomes\.db"):
+            open_it(name)
+
+
 def test_a_log_to_read_has_to_be_there(path: Path) -> None:
     with pytest.raises(OutcomeLogError, match="it is not there"):
         OutcomeLog.existing(path)

@@ -1,5 +1,6 @@
 """A selector that keeps a log: what is in it, what it is told afterwards, and what it refuses."""
 
+import sqlite3
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -83,6 +84,8 @@ async def test_what_is_seen_ahead_is_not_kept(registry: FlowRegistry, memory: Li
         pytest.param("refund_ordr", r"no flow 'refund_ordr' \(did you mean 'refund_order'", id="misspelt"),
         pytest.param(["track_order", "zzz"], "no flow 'zzz'; right=", id="one of two"),
         pytest.param([7], "no flow '7'", id="no name"),
+        pytest.param(5, "pass names of flows", id="a number"),
+        pytest.param(["\ud800"], "no flow", id="half a pair"),
     ],
 )
 async def test_a_flow_that_is_not_there_is_refused(
@@ -100,6 +103,28 @@ async def test_an_entry_that_is_not_there_is_refused(selector: FlowSelector) -> 
     (blank,) = await selector.select_many([""])
     with pytest.raises(ConfigError, match="no entry in the log"):
         await selector.feedback(blank, right=[])
+
+
+async def test_what_another_selector_selected_is_told_to_that_one(
+    selector: FlowSelector, registry: FlowRegistry, memory: ListMemory, tmp_path: Path, path: Path
+) -> None:
+    async with FlowSelector(None, registry, memory, "shop", log=tmp_path / "another.db") as other:
+        result = await other.select("my money back")
+    for entry in (result, result.logged):
+        with pytest.raises(ConfigError, match="tell that one"):
+            await selector.feedback(entry, right="track_order")
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT count(*) FROM feedback").fetchone() == (0,)
+    database.close()
+
+
+@pytest.mark.parametrize("entry", ["\ud800", "a\0b", 5, None], ids=["half a pair", "NUL", "a number", "None"])
+async def test_what_is_no_entry_is_refused(selector: FlowSelector, entry: str) -> None:
+    with pytest.raises(ConfigError, match="pass "):
+        await selector.feedback(entry, right="track_order")
+    result = await selector.select("my money back")
+    with pytest.raises(ConfigError, match="note is a text"):
+        await selector.feedback(result, right=[], note=5)  # pyright: ignore[reportArgumentType]
 
 
 async def test_a_log_that_cannot_be_used_is_told_of_at_once(
