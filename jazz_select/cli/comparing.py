@@ -12,8 +12,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from jazz_select.cli.terminal import emit, hint, mark, stdout, styled, waiting
-from jazz_select.errors import ConfigError
+from jazz_select.cli.terminal import emit, hint, mark, stdout, styled, waiting, write_file
 from jazz_select.evaluation.changes.asking import read_requests
 from jazz_select.evaluation.changes.comparison import Difference, diff
 from jazz_select.evaluation.changes.difference import (
@@ -72,7 +71,7 @@ def run(settings: "Settings", wishes: Wishes) -> None:
     with waiting("comparing"):
         found = asyncio.run(_found(settings, wishes, gates, requests))
     if wishes.markdown is not None:
-        _write(wishes.markdown, comment(found))
+        write_file(wishes.markdown, comment(found), option="--markdown")
     if wishes.as_json:
         emit(found.to_dict())
     else:
@@ -93,14 +92,7 @@ def _logged(log: Path, settings: "Settings") -> list[str]:
 
 
 async def _found(settings: "Settings", wishes: Wishes, gates: Gates, requests: Sequence[str]) -> Difference:
-    policy = Policy(
-        top_k=settings.top_k,
-        coverage=settings.coverage,
-        rrf_k=settings.rrf_k,
-        on_empty=settings.on_empty,
-        skip_llm_above=settings.skip_llm_above,
-        abstain_below=settings.abstain_below,
-    )
+    policy = Policy.of(settings)
     options = {} if wishes.cached else {"cache": None}
     return await diff(
         wishes.base,
@@ -117,14 +109,6 @@ async def _found(settings: "Settings", wishes: Wishes, gates: Gates, requests: S
         learned=settings.learned,
         **options,
     )
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        msg = f"cannot write the comment to {file}: {error.strerror or error}"
-        raise ConfigError(msg) from error
 
 
 def _show(found: Difference, gates: Gates, *, shown: int) -> None:

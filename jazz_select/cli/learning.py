@@ -142,7 +142,7 @@ async def _learn(settings: "Settings", log: Path, overlay: Overlay, cases: Path 
             overlay=overlay,
             embedder=settings.embedder,
             language=settings.language,
-            policy=_policy(settings),
+            policy=Policy.of(settings),
             most=most,
         )
 
@@ -157,19 +157,8 @@ async def _compare(settings: "Settings", log: Path, overlay: Overlay) -> Trial:
             overlay,
             embedder=settings.embedder,
             language=settings.language,
-            policy=_policy(settings),
+            policy=Policy.of(settings),
         )
-
-
-def _policy(settings: "Settings") -> Policy:
-    return Policy(
-        top_k=settings.top_k,
-        coverage=settings.coverage,
-        rrf_k=settings.rrf_k,
-        on_empty=settings.on_empty,
-        skip_llm_above=settings.skip_llm_above,
-        abstain_below=settings.abstain_below,
-    )
 
 
 def _show(learned: Learned, file: Path, console: Console, *, dry_run: bool) -> None:
