@@ -229,6 +229,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "routing-narrowing": ("routing", report_routing.narrowing_table),
     "routing-links": ("routing", report_routing.links_table),
     "routing-tokens": ("routing", report_routing.tokens_table),
+    "judging-speed": ("judging_speed", report_faults.judging_speed_table),
+    "judging-speed-provenance": ("judging_speed", provenance),
     "faults": ("faults", report_faults.faults_table),
     "faults-time": ("faults", report_faults.faults_time_table),
     "faults-provenance": ("faults", provenance),

@@ -46,3 +46,22 @@ def faults_time_table(found: Sequence[rows.Row]) -> str:
         if row["part"] == "time"
     ]
     return markdown(header, body, words=(0, 1))
+
+
+def judging_speed_table(found: Sequence[rows.Row]) -> str:
+    """One line per command and state."""
+    header = ("command", "state", "flows", "requests", "embedder", "s", "s of CPU")
+    order = {"nothing cached": 0, "one side cached": 1, "all cached": 2}
+    body = [
+        (
+            row["command"],
+            row["state"],
+            f"{row['flows']:,}",
+            f"{row['requests']:,}",
+            row["embedder"],
+            f"{row['numbers']['wall_s']:.1f}",
+            f"{row['numbers']['cpu_s']:.1f}",
+        )
+        for row in sorted(found, key=lambda row: (row["command"], order[row["state"]]))
+    ]
+    return markdown(header, body, words=(0, 1, 4))
