@@ -17,8 +17,6 @@ from jazz_select.text import as_text
 from jazz_select.threads import in_thread
 
 _LONGEST = 80
-LogLike = OutcomeLog | str | PathLike[str]
-"""A log of outcomes, or where its file is."""
 
 
 class Outcomes:

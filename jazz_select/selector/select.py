@@ -4,9 +4,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
+from jazz_select import outcomes
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.errors import ConfigError
@@ -39,7 +41,7 @@ from jazz_select.telemetry import span
 from jazz_select.values import COVERAGE, Candidate, Decision, Latency, Reason, Tier
 
 if TYPE_CHECKING:
-    from jazz_select.selector.feedback import LogLike, Outcomes
+    from jazz_select.selector.feedback import Outcomes
 
 _log = logging.getLogger(__name__)
 _BLANK = "nothing was asked: request and summaries are blank"
@@ -78,7 +80,7 @@ class FlowSelector:
         max_retries: int = 2,
         max_concurrency: int = 64,
         share_identical: bool = False,
-        log: "LogLike | None" = None,
+        log: "outcomes.OutcomeLog | str | PathLike[str] | None" = None,
     ) -> None:
         """Put a selector together.
 
@@ -423,7 +425,7 @@ class FlowSelector:
             _log.warning("flow_id=<%s> | flow is not run: %s", flow_id, why)
 
 
-def _outcomes(log: "LogLike", agent_id: str, registry: Mapping[str, BaseFlow]) -> "Outcomes":
+def _outcomes(log: object, agent_id: str, registry: Mapping[str, BaseFlow]) -> "Outcomes":
     """Loaded where there is a log, and only there."""
     from jazz_select.selector.feedback import Outcomes
 

@@ -20,6 +20,8 @@ from jazz_select.agent.chain.formatting import formatting_messages
 from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest, ToolResult
 from jazz_select.agent.flows.slots import Wanted, from_words
 from jazz_select.agent.graph.planner import plan_instruction
+from jazz_select.chat.client import ChatClient
+from jazz_select.evaluation.checks.writing import Writer
 from jazz_select.routing import FlowExecutor, GuidedDecisionPoint, Tool, ToolAsker
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.selector.prompt import build_prompt
@@ -238,6 +240,17 @@ def in_an_action(text: str) -> Sent:
     return [Message(role="system", content=plan_instruction({f"a {text}": text}))]
 
 
+def in_a_suggestion(text: str) -> Sent:
+    """A condition is to be written for two flows, and requests lie between them that anybody may have sent."""
+    text = as_text(text)  # a flow that holds half of a surrogate pair is refused
+    registry = FlowRegistry(min_examples=0)
+    one = flow("first", registry, description=text, condition=text, examples=[text])
+    model = ScriptedModel("{}")
+    writer = Writer(client=ChatClient(model), timeout_s=60)
+    asyncio.run(writer.conditions(one, flow("second", registry), [text]))
+    return model.calls[-1]
+
+
 _ALL: tuple[Callable[[str], Sent], ...] = (
     in_a_result,
     in_a_key_of_a_result,
@@ -255,6 +268,7 @@ _ALL: tuple[Callable[[str], Sent], ...] = (
     in_a_question_for_tools,
     in_a_wanted_fact,
     in_an_action,
+    in_a_suggestion,
     *(in_a_view(kind) for kind in ("choose", "fill", "decide", "call", "talk")),
 )
 PLACES = {each.__name__: each for each in _ALL}
@@ -270,6 +284,7 @@ PROMPTS = {
     "agent/flows/slots.py": "in_a_wanted_fact",
     "agent/graph/planner.py": "in_an_action",
     "chat/exchange.py": "in_a_choice",
+    "evaluation/checks/writing.py": "in_a_suggestion",
     "routing/decisions/model_decision.py": "in_a_choice",
     "routing/plans/tool_asker.py": "in_a_question_for_tools",
     "selector/prompt.py": "in_metadata",

@@ -179,13 +179,15 @@ def test_what_users_asked_is_compared_and_suggested_from(jazz: Jazz, log: Path) 
     after.mkdir()
     text = next(jazz.flows.glob("*.yaml")).read_text("utf-8")
     (after / "flows.yaml").write_text(text.replace("refund_order", "give_back"), "utf-8")
-    found = orjson.loads(run(jazz, "diff", str(jazz.flows), str(after), "--log", str(log), "--json").stdout)
+    found = orjson.loads(
+        jazz("diff", str(jazz.flows), str(after), "--log", str(log), "--json", JAZZ_EMBEDDER=EMBEDDER).stdout
+    )
     logged = [each["request"] for each in found["changes"] if each["source"] == "logged"]
     assert "sing a song" in logged or found["before"]["requests"] > len(SAID) * 4
-    other = run(jazz, "diff", str(jazz.flows), str(after), "--log", str(log), "--agent", "other")
+    other = jazz("diff", str(jazz.flows), str(after), "--log", str(log), "--agent", "other", JAZZ_EMBEDDER=EMBEDDER)
     assert "has no request of agent 'other'" in other.stderr
-    told = run(jazz, "suggest", "--log", str(log), "--flow", "refund_order", "--json")
+    told = jazz("suggest", "--log", str(log), "--flow", "refund_order", "--json", JAZZ_EMBEDDER=EMBEDDER)
     texts = [each["text"] for each in orjson.loads(told.stdout)["suggestions"]]
     assert "reimburse the kettle" in texts
-    gone = run(jazz, "suggest", "--log", str(jazz.folder / "gone.db"), code=2)
+    gone = jazz("suggest", "--log", str(jazz.folder / "gone.db"), code=2, JAZZ_EMBEDDER=EMBEDDER)
     assert "it is not there" in gone.stderr
