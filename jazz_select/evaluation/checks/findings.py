@@ -213,10 +213,14 @@ class Findings:
         columns = ["severity", "code", "flows", "file", "line", "what", "remedy", "key"]
         return dataframe(rows, columns)
 
+    def __str__(self) -> str:
+        """One line: how many there are of each severity."""
+        told = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for name, count in self.counts.items() if count)
+        return f"{told or 'nothing'} in {self.flows} flows"
+
     def _repr_html_(self) -> str:
         rows = [(each.severity.value, each.code, each.place, each.what, each.remedy) for each in self.found]
-        told = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-        return html_table(("", "kind", "place", "what", "remedy"), rows, f"{told} in {self.flows} flows")
+        return html_table(("", "kind", "place", "what", "remedy"), rows, str(self))
 
 
 def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:

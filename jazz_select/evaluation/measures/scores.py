@@ -20,6 +20,9 @@ _SHOWN = 3
 """Requests that stand for a confusion."""
 
 
+_TOLD = ("R@1", "R@3", "coverage", "exact")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowScore:
     """How the requests of one flow fare.
@@ -333,6 +336,15 @@ class Evaluation:
             "flows": dataframe([asdict(each) for each in self.by_flow], list(FlowScore.__slots__)),
             "confusions": dataframe([asdict(each) for each in self.confusions], list(Confusion.__slots__)),
         }
+
+    def __str__(self) -> str:
+        """One line: how many cases of how many flows, and the measures that matter most."""
+        told = [
+            f"{name} {each.value:.1%}"
+            for name, each in self.measures.items()
+            if name in _TOLD and each.value is not None
+        ]
+        return ", ".join((f"{len(self.judged)} cases, {self.flows} flows", *told))
 
     def _repr_html_(self) -> str:
         """For a notebook."""

@@ -7,7 +7,7 @@ import pytest
 
 from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation import Measure, check, load_cases
+from jazz_select.evaluation import Case, Measure, check, evaluate, load_cases
 from jazz_select.evaluation.measures.floors import floors_of
 from jazz_select.evaluation.tables import markdown
 from jazz_select.testing import HashEmbedder
@@ -71,3 +71,10 @@ def test_a_comment_calls_nobody(text: str) -> None:
     shown = markdown(text)
     assert "@o" not in shown
     assert "#1" not in shown
+
+
+async def test_what_was_found_is_printed_in_a_line(registry: FlowRegistry) -> None:
+    found = check(registry, embedder=HashEmbedder())
+    assert str(found) == "nothing in 1 flows"
+    measured = await evaluate([Case(request="refund it", expect=("refund",))], registry, embedder=HashEmbedder())
+    assert str(measured) == "1 cases, 1 flows, R@1 100.0%, R@3 100.0%, coverage 100.0%, exact 100.0%"
