@@ -13,7 +13,7 @@ import yaml
 
 from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.flow.checks import describe
-from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, yaml_documents
+from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, unique, yaml_documents
 from jazz_select.text import beginning
 
 LARGEST = 32 << 20
@@ -177,23 +177,13 @@ def _parsed(file: Path, text: str, *, line: int | None = None) -> object:
     if not text.strip():
         return None
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        return json.loads(text, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         at = error.lineno + (line or 1) - 1 if isinstance(error, json.JSONDecodeError) else line
         said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         what = "it is nested too deeply" if isinstance(error, RecursionError) else beginning(said, 4 * _LONGEST)
         msg = f"{file} is no {'JSON Lines' if line else 'JSON'}{f', line {at}' if at else ''}: {what}"
         raise ConfigError(msg) from error
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    seen: dict[str, object] = {}
-    for key, value in pairs:
-        if key in seen:
-            msg = f"{beginning(key, _LONGEST)!r} stands twice in one object"
-            raise ValueError(msg)
-        seen[key] = value
-    return seen
 
 
 # --- CSV ------------------------------------------------------------------------
@@ -274,7 +264,7 @@ def _cell(name: str, text: str) -> object:
     if name in _PLAIN:
         return text
     if name in _OBJECTS or text.startswith("["):
-        return json.loads(text, object_pairs_hook=_unique)
+        return json.loads(text, object_pairs_hook=unique)
     marks = "|" if name == "episodes" else ";|"  # what was said may well hold a semicolon
     parts = text.replace(marks[0], marks[-1]).split(marks[-1])
     return [part.strip() for part in parts if part.strip()] if len(parts) > 1 else text

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum, isqrt, sqrt
 
-_Z95 = 1.959963984540054
-"""Standard normal quantile of .975: an interval of 95 %."""
+Z95 = 1.959963984540054
+"""Standard normal quantile of .975: standard errors to either side of an interval of 95 %."""
 _BINS = 10
 
 
@@ -85,7 +85,7 @@ class Detection:
         return 2 * self.right / (self.cases + self.said) if self.cases else None
 
 
-def interval(right: float, cases: int, z: float = _Z95) -> tuple[float, float]:
+def interval(right: float, cases: int, z: float = Z95) -> tuple[float, float]:
     """Between what and what a share lies that was seen as `right` of `cases`, with 95 % confidence.
 
     Wilson's score interval (Wilson, JASA 22, 1927; recommended for small numbers by Brown, Cai and DasGupta,

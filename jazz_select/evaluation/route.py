@@ -23,6 +23,7 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.values import COVERAGE, Message, Reason, RecallResult, Reply
 
 if TYPE_CHECKING:
+    from jazz_select.evaluation.cases import Case
     from jazz_select.settings import Settings
 
 DEPTH = 10
@@ -78,6 +79,11 @@ class Asked:
     request: str
     episodes: tuple[str, ...] = ()
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def of(cls, case: "Case") -> "Asked":
+        """What a labelled request asks."""
+        return cls(request=case.request, episodes=case.episodes, context=case.context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -268,10 +268,15 @@ def read_text(file: Path) -> str:
 
 
 def _json(text: str) -> list[object]:
-    return [json.loads(text, object_pairs_hook=_unique)] if text.strip() else []
+    return [json.loads(text, object_pairs_hook=unique)] if text.strip() else []
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The pairs of an object of JSON, for `object_pairs_hook`.
+
+    Raises:
+        ValueError: A key stands there twice.
+    """
     seen: dict[str, object] = {}
     for key, value in pairs:
         if key in seen:

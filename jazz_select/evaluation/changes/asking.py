@@ -75,8 +75,7 @@ def questions(
     """
     found: dict[str, Question] = {}
     for case in cases:
-        asked = Asked(request=case.request, episodes=case.episodes, context=case.context)
-        _add(found, Question(asked=asked, source=Source.CASE, expect=case.expect))
+        _add(found, Question(asked=Asked.of(case), source=Source.CASE, expect=case.expect))
     for each in logged:
         asked = each if isinstance(each, Asked) else Asked(request=each)
         _add(found, Question(asked=asked, source=Source.LOGGED))

@@ -206,8 +206,9 @@ def _write_links(commit: Commit, links: list[tuple[Path, bytes]], into: Path) ->
 
 def _leads_inside(link: Path, into: Path) -> bool:
     try:
-        return link.resolve().is_relative_to(into.resolve())
-    except (OSError, RuntimeError):  # it leads to itself
+        end = link.resolve()
+        return end.is_relative_to(into.resolve()) and not end.is_symlink()
+    except (OSError, RuntimeError):  # it leads to itself: Pythons before 3.13 raise, later ones end at a link
         return False
 
 

@@ -30,7 +30,8 @@ from jazz_select.text import describe_error
 if TYPE_CHECKING:
     from jazz_select.evaluation.lessons.overlay import Version
 
-_LENGTH = 8
+LENGTH = 8
+"""Bytes before a message that say how long it is."""
 _PASSED_OVER = frozenset({"__pycache__", ".git", ".jazz"})
 
 
@@ -96,13 +97,13 @@ def sources_digest(root: Path, flows: str) -> str:
 
 def read_frame(stream: BinaryIO) -> bytes:
     """The next frame; empty at the end."""
-    length = int.from_bytes(stream.read(_LENGTH), "big")
+    length = int.from_bytes(stream.read(LENGTH), "big")
     return stream.read(length)
 
 
 def frame(content: bytes) -> bytes:
     """Bytes with their length before them."""
-    return len(content).to_bytes(_LENGTH, "big") + content
+    return len(content).to_bytes(LENGTH, "big") + content
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import jazz_select
 from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.evaluation.changes.asking import Question
 from jazz_select.evaluation.changes.route_book import Known, RouteBook
-from jazz_select.evaluation.changes.side_process import Job, Wanted, crash_message, frame
+from jazz_select.evaluation.changes.side_process import LENGTH, Job, Wanted, crash_message, frame
 from jazz_select.evaluation.changes.sides import Side
 from jazz_select.evaluation.changes.snapshots import Snapshot, dumps, route_from_dict
 from jazz_select.evaluation.route import Asked
@@ -34,7 +34,6 @@ _UNCOUNTED = (
     "max_extra_tokens is not looked at"
 )
 _LIBRARY = str(Path(jazz_select.__file__).absolute().parents[1])
-_LENGTH = 8
 _LOOK_S, _GRACE_S, _END_S, _STEP_S = 0.2, 1.0, 5.0, 0.005
 """How often it is seen whether a process still runs, how long its pipes are read when it does not, how long one that
 is killed may take to end, and how often that is looked at."""
@@ -215,7 +214,7 @@ async def _answer(process: asyncio.subprocess.Process, stream: asyncio.StreamRea
 
 
 async def _frame_of(stream: asyncio.StreamReader) -> bytes:
-    length = int.from_bytes(await stream.readexactly(_LENGTH), "big")
+    length = int.from_bytes(await stream.readexactly(LENGTH), "big")
     return await stream.readexactly(length)
 
 

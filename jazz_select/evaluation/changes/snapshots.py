@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from jazz_select.evaluation.changes.asking import Question, key_of
-from jazz_select.evaluation.index import AGENT, indexed
+from jazz_select.evaluation.index import AGENT, digest_of, indexed
 from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, routes
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain
@@ -56,10 +56,10 @@ def told_by(registry: Mapping[str, BaseFlow]) -> dict[str, dict[str, Any]]:
 
 def catalogue_digest(registry: Mapping[str, BaseFlow], sources: str = "") -> str:
     """Of all that decides where requests lead: what flows say and, where any has a guard, the code in `sources`."""
-    lines = sorted(f"{flow.id} {flow.compute_checksum()} {list(flow.aliases)!r}" for flow in registry.values())
-    if any(flow.has_guard for flow in registry.values()):
-        lines.append(f"guards {sources}")
-    return hashlib.sha256("\n".join(lines).encode(errors="surrogatepass")).hexdigest()
+    said = digest_of(registry)
+    if not any(flow.has_guard for flow in registry.values()):
+        return said
+    return hashlib.sha256(f"{said} guards {sources}".encode(errors="surrogatepass")).hexdigest()
 
 
 async def snapshot(  # noqa: PLR0913 - options with a name

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.lessons.clusters import Cluster, Grouping
+from jazz_select.evaluation.metrics import interval
 from jazz_select.evaluation.tables import dataframe, html_table
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.catalogue import open_embedder
@@ -16,8 +17,6 @@ from jazz_select.outcomes.entries import Logged
 from jazz_select.ports import Embedder
 
 DAY_S: Final = 86_400.0
-_SURE: Final = 1.96
-"""Standard errors to either side of what holds in 95 of 100."""
 _ALARM: Final = 3.0
 """Standard errors of a change that is no chance, though many things are looked at: one in 370 by chance."""
 _LEAST_CHANGE, _LEAST_SAID, _LEAST_ASKED = 0.05, 5, 20
@@ -38,13 +37,11 @@ class Share:
 
     @classmethod
     def of_all(cls, count: int, of: int) -> "Share":
-        """With its interval: E. B. Wilson, JASA 22 (1927)."""
+        """With its interval."""
         if not of:
             return cls(count=count, of=of)
-        share, square = count / of, _SURE**2
-        middle = (share + square / (2 * of)) / (1 + square / of)
-        half = _SURE * sqrt(share * (1 - share) / of + square / (4 * of**2)) / (1 + square / of)
-        return cls(count=count, of=of, share=share, low=max(0.0, middle - half), high=min(1.0, middle + half))
+        low, high = interval(count, of)
+        return cls(count=count, of=of, share=count / of, low=low, high=high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

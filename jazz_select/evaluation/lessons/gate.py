@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.lessons.overlay import Gain
+from jazz_select.evaluation.metrics import Z95
 from jazz_select.evaluation.route import Asked, Outcome, Route
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 
@@ -20,8 +21,6 @@ _NOISE: Final = 0.05
 """As improbable as a flow's losses have to be, if nothing had changed, to count as one."""
 _OUTSIDE: Final = 0.5
 """P(some flow is right) below which recall says that none is."""
-_SURE: Final = 1.96
-"""Standard errors to either side of what holds in 95 of 100."""
 _NO_FLOW: Final = ""
 """Counts what no flow is for as if it were a flow's."""
 Part = Literal["held", "case", "own"]
@@ -65,7 +64,7 @@ def gate_cases(cases: Sequence[Case], part: Part) -> list[Judged]:
     """Labelled requests."""
     return [
         Judged(
-            asked=Asked(request=case.request, episodes=case.episodes, context=case.context),
+            asked=Asked.of(case),
             right=frozenset(case.expect),
             part=part,
         )
@@ -158,8 +157,8 @@ def _gain(requests: int, right: int, won: int, lost: int) -> Gain:
         requests=requests,
         before=round(right / requests, 4),
         after=round((right + won - lost) / requests, 4),
-        low=round(change - _SURE * error, 4),
-        high=round(change + _SURE * error, 4),
+        low=round(change - Z95 * error, 4),
+        high=round(change + Z95 * error, 4),
     )
 
 

@@ -69,7 +69,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         raise ConfigError(msg)
     policy, whose = policy or Policy(), agent_id if memory is not None and agent_id else AGENT
     async with _memory_of(memory, registry, embedder=embedder, language=language, cache=cache) as used:
-        asked = [Asked(request=case.request, episodes=case.episodes, context=case.context) for case in given]
+        asked = [Asked.of(case) for case in given]
         found = await routes(registry, used, whose, asked, policy)
         chosen: Sequence[Chosen | None] = [None] * len(given)
         if selector is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jazz_select.evaluation.metrics import interval
+from jazz_select.evaluation.metrics import Z95, interval
 from jazz_select.evaluation.route import Outcome, Policy, Route
 
 SKIPS = (*(number / 100 for number in range(50, 100)), 0.995, 0.999)
@@ -20,7 +20,6 @@ ABSTENTIONS = tuple(number / 100 for number in range(1, 100))
 LEVELS = (0.9, 0.95, 0.98, 0.99)
 """Accuracies that are reported beside the one that was wished for."""
 _FOLDS, _LEAST_FOR_FOLDS = 5, 50
-_Z = 3.8414588
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,4 +277,4 @@ def _percent(share: float, digits: int) -> str:
 
 def _needed(at: float) -> int:
     """How many right ones, without a wrong one, put the lower end of the interval at a share."""
-    return -int(-_Z * at // (1 - at)) if at < 1 else 10**6
+    return -int(-(Z95**2) * at // (1 - at)) if at < 1 else 10**6

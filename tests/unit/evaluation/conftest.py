@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from jazz_select import Flow, FlowRegistry
+from jazz_select import FlowRegistry
 from jazz_select.outcomes import Logged
+from tests.unit.evaluation.small_shop import REQUESTS, add
 
 WORDS = {
-    "refund": ["money back please", "refund my order", "i want a refund", "return and refund", "give the money back"],
-    "track": ["where is my parcel", "track my order", "has it shipped", "parcel tracking", "when does it arrive"],
-    "invoice": ["send the invoice", "i need a bill", "invoice copy", "receipt for taxes", "bill for my order"],
+    **REQUESTS,
     "address": ["change my address", "i have moved", "new delivery address", "wrong street", "address is wrong"],
 }
 Entry = Callable[..., Logged]
@@ -21,14 +20,7 @@ build: Entry = Logged
 def small_shop() -> FlowRegistry:
     made = FlowRegistry()
     for name, examples in WORDS.items():
-        Flow(
-            name=name,
-            description=f"All about {name}.",
-            condition=f"The user asks for {name}.",
-            desired_effects=[f"{name} is done"],
-            examples=examples,
-            registry=made,
-        )
+        add(made, name, examples)
     return made
 
 

@@ -9,13 +9,7 @@ from jazz_select.evaluation import Asked, Outcome, Policy, indexed, routes
 from jazz_select.evaluation.index import AGENT
 from jazz_select.testing import HashEmbedder, ScriptedModel
 from jazz_select.values import Reason
-
-WORDS = {
-    "refund": ["money back please", "refund my order", "i want a refund", "return and refund", "give the money back"],
-    "track": ["where is my parcel", "track my order", "has it shipped", "parcel tracking", "when does it arrive"],
-    "invoice": ["send the invoice", "i need a bill", "invoice copy", "receipt for taxes", "bill for my order"],
-}
-
+from tests.unit.evaluation.small_shop import REQUESTS, add
 
 MORE = (
     "address",
@@ -34,15 +28,8 @@ MORE = (
 @pytest.fixture
 def registry() -> FlowRegistry:
     made = FlowRegistry()
-    for name, examples in WORDS.items():
-        Flow(
-            name=name,
-            description=f"All about {name}.",
-            condition=f"The user asks for {name}.",
-            desired_effects=[f"{name} is done"],
-            examples=examples,
-            registry=made,
-        )
+    for name, examples in REQUESTS.items():
+        add(made, name, examples)
     return made
 
 
@@ -65,14 +52,7 @@ async def test_a_route_is_what_the_selector_sees_before_it_asks(registry: FlowRe
 def larger(registry: FlowRegistry) -> FlowRegistry:
     """Large enough for recall to know how sure it is."""
     for name in MORE:
-        Flow(
-            name=name,
-            description=f"All about {name}.",
-            condition=f"The user asks for {name}.",
-            desired_effects=[f"{name} is done"],
-            examples=[f"{words} {name}" for words in ("a question on the", "my", "help with", "lost", "change", "new")],
-            registry=registry,
-        )
+        add(registry, name)
     return registry
 
 

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jazz_select import Flow, FlowRegistry
+from jazz_select import FlowRegistry
 from jazz_select.evaluation import Asked, Outcome, Policy, Route, indexed, routes
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.measures.sweep import counted, sweep
 from jazz_select.testing import HashEmbedder
+from tests.unit.evaluation.small_shop import add
 
 P = st.sampled_from([None, 0.0, 0.05, 0.3, 0.5, 0.62, 0.625, 0.9, 0.98, 0.9951, 1.0])
 
@@ -104,14 +105,7 @@ WORDS = ("address", "coupon", "allergy", "warranty", "gift", "password", "newsle
 async def test_other_thresholds_change_a_route_as_a_selector_would(on_empty: str) -> None:
     registry = FlowRegistry()
     for name in WORDS:
-        Flow(
-            name=name,
-            description=f"All about {name}.",
-            condition=f"The user asks for {name}.",
-            desired_effects=[f"{name} is done"],
-            examples=[f"{words} {name}" for words in ("a question on the", "my", "help with", "lost", "change", "new")],
-            registry=registry,
-        )
+        add(registry, name)
     base = Policy(top_k=3, on_empty="none" if on_empty == "none" else "top1")
     texts = ("my coupon", "what is the capital of Peru", "lost", "help with a gift", " ")
     asked = [Asked(request=text) for text in texts]
