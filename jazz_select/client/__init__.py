@@ -1,0 +1,1 @@
+"""The client of `jazz-select serve`: what a selector and an agent do, asked of another process."""

@@ -1,0 +1,1 @@
+"""`jazz-select serve`: one process that owns the index, and answers over HTTP, over MCP, and in a browser."""

@@ -1,0 +1,165 @@
+"""One agent as it is served: its flows, tools, selector and agent, changed all at once or not at all."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from time import perf_counter, time
+from typing import TYPE_CHECKING
+
+from jazz_select.agent import Agent
+from jazz_select.build import sync_registry
+from jazz_select.errors import JazzSelectError
+from jazz_select.flow.base import FlowRegistry
+from jazz_select.memory.procedural import ProceduralMemory
+from jazz_select.ports import ChatModel
+from jazz_select.routing.tools.tool import Toolbox
+from jazz_select.selector.select import FlowSelector
+from jazz_select.settings import Settings
+
+if TYPE_CHECKING:
+    from jazz_select.memory.sync import SyncReport
+    from jazz_select.outcomes import OutcomeLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What a catalogue is read from: flows and tools, read together."""
+
+    registry: FlowRegistry
+    tools: Toolbox
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """A catalogue between two reloads. A request takes one, and stays with it to its end.
+
+    Attributes:
+        number: Counts from 1; another one is another catalogue.
+        registry: The flows.
+        tools: What is connected.
+        selector: Finds flows.
+        agent: Answers messages.
+        report: What the sync before it did.
+        loaded_at: When, in seconds since 1970.
+        took_s: What reading, checking and syncing took.
+    """
+
+    number: int
+    registry: FlowRegistry
+    tools: Toolbox
+    selector: FlowSelector
+    agent: Agent
+    report: "SyncReport"
+    loaded_at: float
+    took_s: float
+
+
+class RunningCatalogue:
+    """One agent, served. Reloads come one after the other; requests never wait for one.
+
+    Attributes:
+        settings: How it selects; `settings.agent_id` is whose flows these are.
+        memory: The index, of all agents of this process.
+        log: Where outcomes are kept, if anywhere.
+        problem: Why the newest files are not live; empty where they are.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        memory: ProceduralMemory,
+        read: Callable[[], Sources],
+        *,
+        model: ChatModel | None = None,
+        log: "OutcomeLog | None" = None,
+    ) -> None:
+        """Take what it is made of; nothing is read before `reload`.
+
+        Args:
+            settings: How it selects.
+            memory: The index.
+            read: Reads flows and tools from where they are written; blocking, and called in a thread.
+            model: Chooses, and goes on in conversations; closed by whoever made it.
+            log: Where outcomes are kept.
+        """
+        self.settings, self.memory, self.log = settings, memory, log
+        self.problem = ""
+        self._read, self._model = read, model
+        self._one_at_a_time = asyncio.Lock()
+        self._live: Generation | None = None
+        self._stack = AsyncExitStack()
+
+    @property
+    def agent_id(self) -> str:
+        """Whose flows these are."""
+        return self.settings.agent_id
+
+    @property
+    def live(self) -> Generation:
+        """What answers now.
+
+        Raises:
+            JazzSelectError: Nothing was loaded yet.
+        """
+        if self._live is None:
+            msg = self.problem or f"the catalogue of agent {self.agent_id!r} is not loaded yet"
+            raise JazzSelectError(msg)
+        return self._live
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether anything can be answered."""
+        return self._live is not None
+
+    async def reload(self) -> Generation:
+        """Read, check and sync what is written now, and put it in place of what answers; requests go on meanwhile.
+
+        Raises:
+            JazzSelectError: It cannot be used; what answered before still does, and `problem` says why.
+        """
+        async with self._one_at_a_time:
+            started = perf_counter()
+            try:
+                found = await asyncio.to_thread(self._read)
+                made = await self._made(found, started)
+            except JazzSelectError as error:
+                self.problem = str(error)
+                raise
+            self._live, self.problem = made, ""
+            return made
+
+    async def _made(self, found: Sources, started: float) -> Generation:
+        settings = self.settings
+        selector = self.selector(found.registry)
+        agent = Agent(selector, found.tools, self._model)
+        report = await sync_registry(
+            self.memory, self.agent_id, found.registry, tools=found.tools or None, learned=settings.learned
+        )
+        return Generation(
+            number=1 if self._live is None else self._live.number + 1,
+            registry=found.registry,
+            tools=found.tools,
+            selector=selector,
+            agent=agent,
+            report=report,
+            loaded_at=time(),
+            took_s=perf_counter() - started,
+        )
+
+    def selector(self, registry: FlowRegistry | None = None, **options: object) -> FlowSelector:
+        """A selector over flows, those that answer now by default, as the settings say, with some options otherwise."""
+        settings = self.settings
+        given: Mapping[str, object] = {
+            "coverage": settings.coverage,
+            "on_empty": settings.on_empty,
+            "timeout_s": settings.timeout_s,
+            "skip_llm_above": settings.skip_llm_above,
+            "abstain_below": settings.abstain_below,
+            "log": self.log,
+            "top_k": settings.top_k,
+            "rrf_k": settings.rrf_k,
+            **options,
+        }
+        flows = self.live.registry if registry is None else registry
+        return FlowSelector(self._model, flows, self.memory, self.agent_id, **given)  # pyright: ignore[reportArgumentType]
