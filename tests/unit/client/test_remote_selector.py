@@ -125,15 +125,7 @@ async def test_it_is_a_selector_wherever_one_is_wanted() -> None:
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_one_may_be_used_in_several_event_loops() -> None:
-    found = {
-        "chosen": [],
-        "combined_prompt": "",
-        "unresolved_ids": [],
-        "candidates": [],
-        "logged": "",
-        "received": None,
-    }
-    found["decision"] = FlowSelectionResult().decision.to_dict()
+    found = FlowSelectionResult().to_dict()
 
     async def main() -> None:
         async with acting(says(200, found)) as script:
@@ -190,7 +182,7 @@ async def test_what_cannot_be_sent_is_not_sent(arguments: dict[str, Any], told: 
 )
 def test_what_cannot_work_is_refused_when_it_is_made(arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told) as raised:
-        RemoteSelector(**{"url": "http://127.0.0.1:1", **arguments})
+        RemoteSelector(**cast("Any", {"url": "http://127.0.0.1:1", **arguments}))
     assert "secret" not in str(raised.value)
 
 
