@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.conversation import Conversation
-from jazz_select.agent.turn import TurnResult
+from jazz_select.agent.turn_result import TurnResult
 from jazz_select.json_values import json_bytes
 from jazz_select.service.access import catalogue_of
 from jazz_select.service.api.answers import answer, as_dict, metrics_of
