@@ -194,6 +194,11 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         return made
 
     @property
+    def signed_text(self) -> str:
+        """The text that it was read from, where that is signed and the secret is not known here; else empty."""
+        return self._as_signed
+
+    @property
     def active(self) -> OpenFlow | None:
         """The flow that is under way."""
         return self.flows[-1] if self.flows else None
