@@ -37,11 +37,15 @@ judge: $(VENV)/.minilm.done ## Judge both example catalogues: check, eval, diff 
 
 .PHONY: test
 test: $(VENV)/.test.done ## Run the tests that need nothing but this machine (PYTEST_ARGS="-k recall -x")
-	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not live" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not live" $(PYTEST_ARGS)
 
 .PHONY: kills
 kills: $(VENV)/.test.done ## Kill processes in the middle of turns, 200 dialogues, and see that nothing is destroyed twice
 	@$(BIN)/python -m tests.kills --trials 200
+
+.PHONY: properties
+properties: $(VENV)/.test.done ## Search by examples four times as deep as `make test` does
+	@$(BIN)/python -m pytest -q -n $(JOBS) --hypothesis-profile=deep $(shell grep -rl "tests.depth import examples" tests --include="test_*.py")
 
 .PHONY: fuzz
 fuzz: $(VENV)/.test.done ## Search for two schemas that surely fit and do not, 6,000 pairs, those of DATA/bfcl among them where it is there
