@@ -63,6 +63,8 @@ class McpApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on to its agent."""
         running = self._of(HTTPConnection(scope))
+        # Blanks around a value are no part of it (RFC 9110, 5.5), and not every parser takes them off.
+        scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
         await self._managers[running.agent_id].handle_request(scope, receive, send)
 
 
