@@ -1,8 +1,8 @@
 """Runs the conformance suite of the Model Context Protocol against the server over HTTP, in both ages of the protocol.
 
 `python -m tests.mcp_conformance` installs the suite with npm in a folder of its own, starts a server on this machine
-with a gateway in front of the suite's own tools, and compares what fails with `expected.yaml`. Where there is no npm, or
-the suite cannot be had, it says so and ends with 0.
+with a gateway in front of the suite's own tools, and compares what fails with `expected.yaml`. Where there is no npm,
+or the suite cannot be had, it says so and ends with 0.
 """
 
 # ruff: noqa: T201 - a program that prints

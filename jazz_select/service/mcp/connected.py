@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final
 
 from jazz_select.errors import JazzSelectError
@@ -15,8 +16,8 @@ from jazz_select.service.mcp.gateway.gateway import Gateway
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import beginning
 
-_STARTING_S: Final = 10.0
-"""How long the first request waits for servers that have only just been started."""
+_STARTING_S: Final = 5.0
+"""How long requests wait for servers that have only just been started, all of them together."""
 _SETTLED_S: Final = 0.2
 """Seconds without a change after which what changed is indexed."""
 _LONGEST_NOTE: Final = 300
@@ -43,6 +44,7 @@ class ConnectedTools:
         self._indexed: tuple[int, int] | None = None
         self._indexing = asyncio.Lock()
         self._stirred = asyncio.Event()
+        self._patience_ends: float | None = None
         if gateway is not None:
             gateway.on_change(self._stirred.set)
 
@@ -63,8 +65,11 @@ class ConnectedTools:
 
     async def ready(self) -> None:
         """Wait until each server was tried once, for a while at most: afterwards none is waited for."""
-        if self._gateway is not None:
-            await self._gateway.tried(_STARTING_S)
+        if self._gateway is None:
+            return
+        if self._patience_ends is None:
+            self._patience_ends = monotonic() + _STARTING_S
+        await self._gateway.tried(max(self._patience_ends - monotonic(), 0.0))
 
     async def search(self, request: str, limit: int) -> Found:
         """The tools that are nearest to a request, no more than `limit`."""

@@ -166,8 +166,10 @@ class AgentServer:
             return answer(four.flows_after(self._running, arguments.get("after", "")))
         if params.name == four.SEARCH_TOOLS:
             return await self._searched(context, arguments["request"], arguments.get("limit", four.FOUND))
-        await self.connected.ready()
         found = self.connected.resolve(arguments["name"])
+        if found.stage != "exact":  # it may be one of a server that is still starting
+            await self.connected.ready()
+            found = self.connected.resolve(arguments["name"])
         if found.tool is None:
             return unknown_name(found)
         return await self._made(context, params, found.tool, arguments.get("arguments") or {})
@@ -187,8 +189,7 @@ class AgentServer:
         self, context: Context, params: types.CallToolRequestParams, tool: Tool, arguments: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
         """What becomes of a call of a connected tool."""
-        is_asked = context.meta is not None and "progress_token" in context.meta
-        relay = Relay(report=context.session.report_progress if is_asked else None)
+        relay = Relay(report=context.session.report_progress)  # which tells nobody who has not asked for it
         server = tool.provider if self.connected.is_foreign(tool) else ""
         token = relayed.set(relay)
         try:

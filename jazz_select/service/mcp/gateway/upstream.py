@@ -88,7 +88,7 @@ class Upstream:
         self._state: State = "starting"
         self._problem, self._retry_at = "", 0.0
         self._stir = anyio.Event()
-        self._ended = self._doubted = self._outdated = False
+        self._ended = self._doubted = self._outdated = self._has_been_up = False
 
     @property
     def state(self) -> ServerState:
@@ -118,8 +118,8 @@ class Upstream:
                 problem = "its command or folder is not found: install it, or give its whole path"
             except Exception as error:  # noqa: BLE001 - of servers and transports anything may be expected
                 problem = describe_error(_first(error))
-            was_up = self._state == "up"
-            failures = 1 if was_up and monotonic() - began >= _STEADY_S else failures + 1
+            was_steady = self._has_been_up and monotonic() - began >= _STEADY_S
+            failures = 1 if was_steady else failures + 1
             delay = self._backoff.after(failures)
             self._client, self._state, self._retry_at = None, "down", monotonic() + delay
             self._problem = self._told(problem)
@@ -133,7 +133,7 @@ class Upstream:
     async def _connected(self) -> None:
         """Connect, list, and stay until the connection has ended."""
         self._stir = anyio.Event()
-        self._ended = self._doubted = self._outdated = False
+        self._ended = self._doubted = self._outdated = self._has_been_up = False
         with anyio.CancelScope(deadline=anyio.current_time() + _CONNECT_S) as within:
             client = Client(
                 connection(self.spec, self._has_ended),
@@ -144,7 +144,7 @@ class Upstream:
             async with client:
                 await self._list(client)
                 within.deadline = float("inf")
-                self._client, self._state, self._problem = client, "up", ""
+                self._client, self._state, self._problem, self._has_been_up = client, "up", "", True
                 self.tried.set()
                 _log.info("server=<%s>, tools=<%d> | an MCP server is connected", self.spec.name, len(self.tools))
                 async with anyio.create_task_group() as watching:
@@ -212,6 +212,8 @@ class Upstream:
 
     def _has_ended(self) -> None:
         self._ended = True
+        if self._state == "up":
+            self._state, self._problem = "down", _ENDED
         self._stir.set()
 
     # --- as a session --------------------------------------------------------------
