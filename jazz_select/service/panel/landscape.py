@@ -29,7 +29,8 @@ HOW_MAPPED: Final = (
 )
 HOW_CONFUSED: Final = (
     "Every example is asked as a request while its flow does without it. A row is the flow that it belongs to, a "
-    "column the flow that came first instead. No model is asked."
+    "column the flow that came first instead. Meaning and words are weighed as a check weighs them, without what a "
+    "sync fits to the catalogue: read which flows are taken for each other, not how often requests go astray."
 )
 
 

@@ -1,7 +1,6 @@
 """The panel's routes: pages that are the same for everybody, and data of the agent that a key opens."""
 
 import asyncio
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +8,7 @@ from typing import Any, Final
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -64,6 +63,7 @@ def panel_routes(served: ServedAgents, files: Mapping[str, PanelFiles] | None = 
         Route("/v1/panel/drift", panel.drift),
         Route("/v1/panel/corrections", panel.corrections, methods=["GET"]),
         Route("/v1/panel/corrections", panel.correct, methods=["POST"]),
+        Route("/panel", _to_the_pages),
         Mount("/panel", app=_Guarded(StaticFiles(directory=_PAGES, html=True))),
     ]
 
@@ -91,8 +91,6 @@ class _Panel:
         self._files = dict(files)
         self._surveys = flow_pages.Surveys()
         self._runs = runs.Runs()
-        self._secret = secrets.token_bytes(32)
-        """Signs conversations: a browser gives back what it was given, or begins anew."""
 
     def _of(self, catalogue: RunningCatalogue) -> PanelFiles:
         known = self._files.get(catalogue.agent_id)
@@ -135,9 +133,9 @@ class _Panel:
 
     async def turn(self, request: Request) -> Response:
         """A turn, as server-sent events."""
-        live = catalogue_of(request).live
+        catalogue = catalogue_of(request)
         body = await read_body(request, TurnBody)
-        events = talking.told(live, body, self._secret)
+        events = talking.told(catalogue.live, body, catalogue.secret)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
@@ -208,7 +206,9 @@ class _Panel:
             days = float(request.query_params.get("days", _DAYS))
         except ValueError as error:
             raise HTTPException(400, "days is a number of days, such as 7") from error
-        return _json(await runs.drifted(catalogue_of(request), days))
+        catalogue = catalogue_of(request)
+        found = await runs.drifted(catalogue, days)
+        return _json({"has_log": catalogue.log is not None, "drift": found})
 
     async def corrections(self, request: Request) -> Response:
         """What was corrected so far."""
@@ -220,6 +220,10 @@ class _Panel:
         catalogue = catalogue_of(request)
         body = await read_body(request, CorrectionBody)
         return _json(await corrections.kept(catalogue, self._of(catalogue), body), 201)
+
+
+def _to_the_pages(_: Request) -> Response:
+    return RedirectResponse("/panel/", 307)
 
 
 def _json(value: Mapping[str, Any], status: int = 200) -> Response:

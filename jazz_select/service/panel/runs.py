@@ -207,17 +207,16 @@ def _read(file: Path) -> dict[str, Any]:
     return run
 
 
-async def drifted(catalogue: RunningCatalogue, days: float) -> dict[str, Any]:
-    """The last days of the log against as many before.
+async def drifted(catalogue: RunningCatalogue, days: float) -> dict[str, Any] | None:
+    """The last days of the log against as many before; None where there is no log, or nothing in it.
 
     Raises:
-        ConfigError: There is no log, it is empty, or `days` makes no sense.
+        ConfigError: `days` makes no sense.
         OutcomeLogError: It cannot be read.
     """
     log = catalogue.log
     if log is None:
-        msg = "this service keeps no log, so nothing is known of earlier requests: start it with --log FILE"
-        raise ConfigError(msg)
+        return None
 
     def entries() -> list[Logged]:
         last = max((each.at for each in log.read(agent_id=catalogue.agent_id)), default=None)

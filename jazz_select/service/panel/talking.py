@@ -11,7 +11,7 @@ from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.turn import TurnResult
 from jazz_select.errors import JazzSelectError
-from jazz_select.json_values import plain
+from jazz_select.json_values import Secret, plain
 from jazz_select.service.panel.bodies import TurnBody
 from jazz_select.service.panel.trying import decision_dict
 from jazz_select.service.running import Generation
@@ -22,7 +22,7 @@ _LONGEST: Final = 20_000
 """Characters of a text of a span that are sent; the browser need not hold more."""
 
 
-async def told(live: Generation, body: TurnBody, secret: bytes) -> AsyncGenerator[bytes]:
+async def told(live: Generation, body: TurnBody, secret: Secret) -> AsyncGenerator[bytes]:
     """The events of one turn as server-sent events; the last is `finished`, or `failed` with what went wrong."""
     try:
         history = Conversation.from_json(body.conversation, secret=secret) if body.conversation else None
@@ -34,7 +34,7 @@ async def told(live: Generation, body: TurnBody, secret: bytes) -> AsyncGenerato
         yield _sse("failed", {"code": type(error).__name__, "detail": describe_error(error)})
 
 
-def _named(event: Event, secret: bytes) -> tuple[str, Mapping[str, Any]]:
+def _named(event: Event, secret: Secret) -> tuple[str, Mapping[str, Any]]:
     if isinstance(event, Finished):
         return "finished", _result(event.answer, secret)
     kind = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in type(event).__name__)
@@ -49,7 +49,7 @@ def _flat(event: object) -> dict[str, Any]:
     return {name: _flat(value) if is_dataclass(value) else plain(value) for name, value in values.items()}
 
 
-def _result(result: TurnResult, secret: bytes) -> dict[str, Any]:
+def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
     conversation = result.conversation
     pending, active = conversation.pending, conversation.active
     selection = result.selection

@@ -20,7 +20,7 @@ const LEADS = {
 
 export async function mount(outlet, first) {
   const view = VIEWS[first.path[1]] ? first.path[1] : "flows";
-  const body = h("div", { class: "stack" });
+  const body = h("div", { class: "roomy" });
   fill(outlet,
     h("div", { class: "head" }, h("div", {}, h("h1", { tabindex: "-1" }, "Catalogue"), h("p", {}, LEADS[view]))),
     linked("Views of the catalogue", Object.entries(VIEWS).map(([name, label]) => [label, to(name === "flows" ? ["catalogue"] : ["catalogue", name]), name === view])),
@@ -50,14 +50,14 @@ export async function mount(outlet, first) {
 
 async function list(body, first, signal) {
   const { flows } = await get("flows", signal);
-  let found = {};
+  let found = null;
   const rows = h("tbody");
   const count = h("p", { class: "note", role: "status" });
   const search = h("input", { type: "search", id: "search", value: first.params.get("q") ?? "", placeholder: "Name, description, condition, tool", oninput: () => { show(); history.replaceState(null, "", to(["catalogue"], { q: search.value })); } });
   const words = (flow) => [flow.name, flow.title, flow.description, flow.condition, ...flow.aliases, ...flow.tools].join(" ").toLowerCase();
   const known = flows.map((flow) => [flow, words(flow)]);
   const table = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Flows" }, h("table", { class: "flow-list tight" },
-    h("thead", {}, h("tr", {}, ["Flow", "What it does", "Tools", "Examples", "Findings"].map((name) => h("th", { scope: "col" }, name)))), rows));
+    h("thead", {}, h("tr", {}, ["Flow", "What it does", "Tools", "Examples", "Findings"].map((name, at) => h("th", { scope: "col", class: at > 1 ? "num" : "" }, name)))), rows));
   const none = h("div");
   function show() {
     const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -67,7 +67,7 @@ async function list(body, first, signal) {
       h("td", {}, h("span", { class: "clip" }, flow.description || "–")),
       h("td", { class: "num", "data-label": "Tools" }, flow.unconnected.length ? h("span", { class: "tag warn", title: flow.unconnected.join(", ") }, `${flow.unconnected.length} missing`) : flow.tools.length || "–"),
       h("td", { class: "num", "data-label": "Examples" }, flow.examples),
-      h("td", { "data-label": "Findings" }, severity(found[flow.name])))));
+      h("td", { class: "num", "data-label": "Findings" }, found ? severity(found[flow.name]) ?? "–" : ""))));
     count.textContent = wanted.length ? `${left.length} of ${counted(flows.length, "flow")}` : counted(flows.length, "flow");
     table.hidden = !left.length;
     fill(none, left.length ? null : flows.length ? empty("No flow has these words", "Take one out, or look under Try for what a user would say.") : empty("There are no flows", "The catalogue is empty. Write one, and sync."));

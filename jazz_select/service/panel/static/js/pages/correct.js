@@ -11,11 +11,11 @@ export const title = "Correct";
 export async function mount(outlet, first) {
   const service = await standing();
   const abort = new AbortController();
-  const place = h("div");
-  const collected = h("div", { class: "stack" });
+  const place = h("div", { class: "stack" });
+  const collected = h("div", { class: "roomy" });
   const request = h("textarea", { id: "request", rows: 2, maxLength: 8000, value: first.params.get("q") ?? "", placeholder: "What a user said", oninput: () => { about.request = request.value; history.replaceState(null, "", to(["correct"], { q: request.value, right, logged: about.logged })); } });
   const about = { request: request.value, episodes: [], logged: first.params.get("logged") ?? "" };
-  const right = first.params.get("right") ?? "";
+  const right = first.params.get("right");
   fill(outlet,
     h("div", { class: "head" }, h("div", {}, h("h1", { tabindex: "-1" }, "Correct"), h("p", {}, "Say what would have been right. A case is kept to judge by; an example is learned, and live at once."))),
     h("div", { class: "card" }, h("div", { class: "field" }, h("label", { for: "request" }, "Request"), request), place),

@@ -29,7 +29,7 @@ export async function mount(outlet, first) {
       ["Effects", flow.desired_effects.join("; ") || "–"],
       ["Also called", flow.aliases.join(", ")],
       ["Parts", flow.parts.length ? flow.parts.map((part, at) => [at ? ", " : null, h("a", { href: to(["flow", part]) }, part)]) : ""],
-      ["Steps", flow.steps.length ? flow.steps.join(" → ") : ""],
+      ["Steps", flow.steps.length ? h("ol", { class: "numbered" }, flow.steps.map((step) => h("li", {}, step))) : ""],
       ["Written in", flow.file ? h("code", { class: "wrap" }, `${flow.file}${flow.line ? `:${flow.line}` : ""}`) : ""],
     ].filter(([, value]) => value !== "");
     const tools = flow.tools.length ? h("ul", { class: "stack" }, flow.tools.map((tool) => h("li", {}, h("div", { class: "meta" }, h("code", {}, tool.name), tool.destructive ? h("span", { class: "tag bad" }, "cannot be undone") : null, tool.is_connected ? null : h("span", { class: `tag ${tool.is_optional ? "" : "warn"}` }, tool.is_optional ? "optional, not connected" : "not connected")), tool.description ? h("p", { class: "dim small" }, tool.description.split("\n")[0]) : null))) : h("p", { class: "note" }, "It has no tools.");
@@ -39,10 +39,10 @@ export async function mount(outlet, first) {
           h("div", { class: "meta" }, h("span", { class: "tag" }, flow.type), flow.has_guard ? h("span", { class: "tag" }, "has a guard") : null, flow.manual ? h("span", { class: "tag" }, "by hand") : null)),
         h("a", { class: "button", href: to(["catalogue", "map"], { flow: flow.name }) }, "On the map")),
       h("div", { class: "cols" },
-        h("div", { class: "stack" },
+        h("div", { class: "roomy" },
           h("div", { class: "card" }, h("h2", {}, "Definition"), h("dl", { class: "pairs" }, facts.map(([label, value]) => [h("dt", {}, label), h("dd", {}, value)]))),
           h("div", { class: "card" }, h("h2", {}, "Tools"), tools), wrong),
-        h("div", { class: "stack" },
+        h("div", { class: "roomy" },
           h("div", { class: "card" }, h("div", { class: "card-head" }, h("h2", {}, "Examples"), h("p", {}, counted(flow.examples.length, "request"))), h("ul", { class: "examples" }, flow.examples.map((text) => h("li", {}, h("a", { href: to(["try"], { q: text }) }, text))))), beside)),
       h("div", { class: "card" }, tabs("Prompts", {
         short: ["Prompt, compact", () => h("pre", { class: "text", tabindex: "0", "aria-label": "The compact prompt" }, flow.prompt)],

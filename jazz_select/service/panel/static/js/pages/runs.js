@@ -11,7 +11,7 @@ export const title = "Runs";
 
 export async function mount(outlet, first) {
   const drift = first.path[1] === "drift";
-  const body = h("div", { class: "stack" });
+  const body = h("div", { class: "roomy" });
   fill(outlet,
     h("div", { class: "head" }, h("div", {}, h("h1", { tabindex: "-1" }, "Runs"), h("p", {}, drift ? "The last days of the log against as many before." : "How well the flows are found on labelled requests, then and now."))),
     linked("Views of runs", [["Measured", to(["runs"]), !drift], ["Drift", to(["runs", "drift"]), drift]]), body);

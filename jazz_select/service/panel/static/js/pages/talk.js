@@ -57,7 +57,7 @@ export async function mount(outlet, first) {
       h("div", { class: "turn-agent" },
         each.steps.length ? h("ul", { class: "steps" }, each.steps.map((step) => h("li", {}, step))) : null,
         each.error ? told("bad", each.error) : null,
-        each.busy ? h("p", { class: "dim" }, "…") : null,
+        each.busy ? h("p", { class: "dim busy" }, "…") : null,
         result ? answer(result, last) : null,
         result ? h("div", { class: "turn-foot" },
           h("span", { class: `tag ${STATUSES[result.status]?.[1] ?? ""}` }, STATUSES[result.status]?.[0] ?? result.status),
@@ -114,7 +114,7 @@ export async function mount(outlet, first) {
     const place = h("div");
     const details = h("details", { ontoggle: async () => {
       if (!details.open || place.firstChild) return;
-      try { fill(place, mend({ request: each.message, logged: result.selection.logged }, result.selection.names[0] ?? "", await flowNames(), service)); } catch (error) { fill(place, told("bad", error.message)); }
+      try { fill(place, mend({ request: each.message, logged: result.selection.logged }, result.selection.names[0] ?? null, await flowNames(), service)); } catch (error) { fill(place, told("bad", error.message)); }
     } }, h("summary", {}, "Was another flow right?"), place);
     return details;
   }

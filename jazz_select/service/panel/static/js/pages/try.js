@@ -32,7 +32,7 @@ export async function mount(outlet, first) {
   const service = await standing();
   let asked = read(first.params);
   let abort = null;
-  const results = h("section", { "aria-label": "What was selected", class: "stack results" });
+  const results = h("section", { "aria-label": "What was selected", class: "roomy results" });
   const request = h("textarea", { id: "request", rows: 1, maxLength: 8000, required: true, placeholder: "What a user says", onkeydown: (event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); form.requestSubmit(); } } });
   const earlier = h("textarea", { id: "earlier", rows: 2, placeholder: "One summary a line", onchange: () => change({ episodes: lines(earlier.value) }) });
   const form = h("form", { class: "card ask", role: "search", onsubmit: (event) => { event.preventDefault(); change({ request: request.value.trim(), episodes: lines(earlier.value) }, false); } },
@@ -157,7 +157,7 @@ export async function mount(outlet, first) {
   }
 
   function correction(found, names) {
-    const suggested = found.chosen[0]?.name ?? (found.decision.reason === "unasked" ? found.candidates[0]?.name : "") ?? "";
+    const suggested = found.chosen[0]?.name ?? (found.decision.reason === "unasked" ? found.candidates[0]?.name : null) ?? null;
     return h("div", { class: "card" },
       h("div", { class: "card-head" }, h("h2", {}, "What is right?"), h("p", {}, "A case is judged by in every run; an example is learned from.")),
       mend({ request: asked.request, episodes: asked.episodes }, suggested, names, service));

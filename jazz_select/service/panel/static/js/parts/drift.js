@@ -3,17 +3,21 @@ import { fill, h } from "../dom.js";
 import { get } from "../api.js";
 import { go, to } from "../url.js";
 import { moment, percent, whole } from "../words.js";
-import { failed, waiting } from "./states.js";
+import { empty, failed, waiting } from "./states.js";
 
 const shared = (share) => (share.share === null ? "–" : [percent(share.share), h("span", { class: "dim" }, ` of ${whole(share.of)}`)]);
 
 export async function drawDrift(body, first, signal) {
   const days = Number(first.params.get("days")) || 7;
   const choice = h("select", { id: "days", onchange: () => go(to(["runs", "drift"], { days: choice.value })) }, [1, 7, 14, 30].map((each) => h("option", { value: String(each), selected: each === days }, each === 1 ? "1 day" : `${each} days`)));
-  const place = h("div", { class: "stack" }, waiting("Reading the log"));
+  const place = h("div", { class: "roomy" }, waiting("Reading the log"));
   fill(body, h("div", { class: "card" }, h("div", { class: "row" }, h("label", { for: "days" }, "Length of a window"), h("div", {}, choice))), place);
   try {
-    const found = await get(`drift?days=${days}`, signal);
+    const { has_log: hasLog, drift: found } = await get(`drift?days=${days}`, signal);
+    if (!found) {
+      fill(place, h("div", { class: "card" }, hasLog ? empty("The log is empty", "Requests of clients and of the agent are kept in it from now on; what is tried in the panel is not.") : empty("There is no log", "Start the service with --log FILE to know how requests change from week to week.")));
+      return;
+    }
     const rows = [
       ["Requests", (each) => whole(each.requests)],
       ["A model was asked", (each) => shared(each.asked)],

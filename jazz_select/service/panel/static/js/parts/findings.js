@@ -7,7 +7,7 @@ import { empty } from "./states.js";
 const KINDS = { error: "bad", warning: "warn", note: "" };
 
 /** {error: 1, warning: 2} in a word or two. */
-export const severity = (counts) => Object.entries(counts ?? {}).map(([name, count]) => h("span", { class: `tag ${KINDS[name]}` }, counted(count, name)));
+export const severity = (counts) => counts && Object.entries(counts).map(([name, count]) => h("span", { class: `tag ${KINDS[name]}` }, counted(count, name)));
 
 export function finding(each, isAccepted = false) {
   const evidence = each.evidence.filter((one) => one.cosine !== null).slice(0, 4);

@@ -5,12 +5,11 @@ import { to } from "../url.js";
 import { fixed } from "../words.js";
 import { empty } from "./states.js";
 
-const W = 1000;
-const H = 660;
-const MARGIN = [90, 40];
+/** A wide sheet where there is room, an upright one on a phone. */
+const sheet = () => (matchMedia("(max-width: 600px)").matches ? { W: 400, H: 560, margin: [44, 28] } : { W: 1000, H: 660, margin: [90, 40] });
 
 /** Where a label fits without lying on another: right, left, above or below its dot; else only when it is pointed at. */
-function placed(points) {
+function placed(points, W) {
   const taken = points.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]);
   const clear = (box) => box[0] > 0 && box[2] < W && taken.every((other) => box[2] < other[0] || box[0] > other[2] || box[3] < other[1] || box[1] > other[3]);
   for (const point of points) {
@@ -30,10 +29,11 @@ export function drawMap(body, data, first) {
     fill(body, h("div", { class: "card" }, empty("There is nothing to draw", "No flow has a description or an example yet.")));
     return null;
   }
-  const points = data.points.map((each) => ({ ...each, x: MARGIN[0] + ((each.x + 1) / 2) * (W - 2 * MARGIN[0]), y: 0, raw: each.y }));
+  const { W, H, margin } = sheet();
+  const points = data.points.map((each) => ({ ...each, x: margin[0] + ((each.x + 1) / 2) * (W - 2 * margin[0]), y: 0, raw: each.y }));
   const tall = Math.max(...points.map((each) => Math.abs(each.raw)), 0.01);
-  points.forEach((each) => { each.y = H / 2 + (each.raw / tall) * (H / 2 - MARGIN[1]); });
-  placed(points);
+  points.forEach((each) => { each.y = H / 2 + (each.raw / tall) * (H / 2 - margin[1]); });
+  placed(points, W);
   const at = new Map(points.map((each) => [each.name, each]));
   const edges = h("g", { svg: true });
   const links = new Map();
@@ -71,7 +71,7 @@ export function drawMap(body, data, first) {
       svg, beside,
       h("details", {}, h("summary", {}, "How the map is made"), h("p", { class: "note" }, data.how_mapped))),
     h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Nearest pairs"), h("p", {}, "By cosine of where their texts lie.")),
-      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Nearest pairs" }, h("table", { class: "tight" }, h("thead", {}, h("tr", {}, ["Flow", "Beside", "Cosine", "Examples that lead to the other", ""].map((name) => h("th", { scope: "col" }, name || h("span", { class: "unseen" }, "Judged"))))),
+      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Nearest pairs" }, h("table", { class: "tight" }, h("thead", {}, h("tr", {}, ["Flow", "Beside", "Cosine", "Examples that lead astray", ""].map((name, at) => h("th", { scope: "col", class: at === 2 || at === 3 ? "num" : "" }, name || h("span", { class: "unseen" }, "Judged"))))),
         h("tbody", {}, pairs.map((pair) => h("tr", {}, h("th", { scope: "row" }, h("a", { href: to(["flow", pair.a]) }, pair.a)), h("td", { "data-label": "Beside" }, h("a", { href: to(["flow", pair.b]) }, pair.b)), h("td", { class: "num", "data-label": "Cosine" }, fixed(pair.cosine, 3)), h("td", { class: "num", "data-label": "Lead astray" }, pair.confused || "–"), h("td", {}, isTwin(pair) ? h("span", { class: "tag warn" }, "near-twins") : null))))))));
   const show = (next) => { chosen = next.params.get("flow") ?? ""; pick(chosen); };
   show(first);

@@ -6,6 +6,23 @@ import { empty } from "./states.js";
 
 const MOST = 28;
 
+/** All pairs with an example each; those of one example alone where somebody asks for them. */
+function list(pairs) {
+  const often = pairs.filter((each) => each.count > 1);
+  const first = often.length ? often : pairs.slice(0, 20);
+  const rows = (some) => some.map((each) => h("tr", {},
+    h("th", { scope: "row" }, h("a", { href: to(["flow", each.expected]) }, each.expected)),
+    h("td", { "data-label": "Taken for" }, h("a", { href: to(["flow", each.first]) }, each.first)),
+    h("td", { class: "num", "data-label": "Examples" }, `${each.count} of ${each.of}`),
+    h("td", {}, h("a", { class: "plain", href: to(["try"], { q: each.examples[0] }) }, each.examples[0]))));
+  const body = h("tbody", {}, rows(first));
+  const more = pairs.length > first.length ? h("button", { type: "button", class: "quiet", onclick: () => { fill(body, rows(pairs)); more.remove(); } }, `Show all ${pairs.length} pairs`) : null;
+  return h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Pairs"), h("p", {}, often.length ? "Confused more than once." : "Confused once each.")),
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Pairs" }, h("table", { class: "tight" },
+      h("thead", {}, h("tr", {}, ["Flow", "Taken for", "Examples", "Such as"].map((name, at) => h("th", { scope: "col", class: at === 2 ? "num" : "" }, name)))), body)),
+    more ? h("div", { class: "row foot" }, more) : null);
+}
+
 export function drawMatrix(body, data, first) {
   if (!data.asked) {
     fill(body, h("div", { class: "card" }, empty("There is too little to compare", "With six flows or more that have two examples each, every example is asked as a request, and you see whose lead elsewhere.")));
@@ -40,12 +57,12 @@ export function drawMatrix(body, data, first) {
   fill(body,
     h("div", { class: "card" },
       h("dl", { class: "figures" },
-        [["Examples asked", whole(data.asked), "each without itself"], ["Own flow first", percent(data.right / data.asked, 1), `${whole(data.right)} of them`], ["Pairs confused", whole(data.confusions.length), "in one direction"]].map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, h("small", {}, more))))),
+        [["Examples asked", whole(data.asked), "each without itself"], ["Lead elsewhere", whole(data.asked - data.right), percent((data.asked - data.right) / data.asked)], ["Pairs confused", whole(data.confusions.length), "in one direction"]].map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, h("small", {}, more))))),
       names.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Matrix of confusions" }, matrix) : h("p", { class: "note" }, "Every example leads to its own flow."),
       lost.size > MOST ? h("p", { class: "note" }, `The ${MOST} flows that are confused most; the list below has all.`) : null,
       names.length ? picked : null,
       h("details", {}, h("summary", {}, "How it is counted"), h("p", { class: "note" }, data.how_confused))),
-    data.confusions.length ? h("div", { class: "card" }, h("h2", {}, "All pairs"), data.confusions.slice(0, 60).map(one)) : null);
+    data.confusions.length ? list(data.confusions) : null);
   show(first);
   return show;
 }

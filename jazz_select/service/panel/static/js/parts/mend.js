@@ -15,12 +15,18 @@ export const forgetNames = () => { names = null; };
 export function mend(about, suggested, flows, standing, done) {
   const id = fresh("right");
   const choice = h("select", { id, name: "right" },
-    h("option", { value: "" }, "nothing fits"),
+    suggested === null ? h("option", { value: "?", selected: true }, "choose …") : null,
+    h("option", { value: "", selected: suggested === "" }, "nothing fits"),
     flows.map((name) => h("option", { value: name, selected: name === suggested }, name)));
   const outcome = h("div", { "aria-live": "polite" });
   const buttons = [["case", "Save as case"], ["example", "Teach as example"]].map(([make, label]) =>
     h("button", { type: "button", class: make === "case" ? "main" : "", onclick: () => save(make), disabled: make === "example" && !standing.has_learned, title: make === "example" && !standing.has_learned ? "The service was started without --learned FILE" : "" }, label));
   async function save(make) {
+    if (choice.value === "?") {
+      fill(outcome, told("warn", "Choose the flow that would have been right, or that nothing fits."));
+      choice.focus();
+      return;
+    }
     buttons.forEach((button) => { button.disabled = true; });
     try {
       const right = choice.value ? [choice.value] : [];
