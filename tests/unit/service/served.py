@@ -90,6 +90,8 @@ class Service:
                 writer.write_eof()
             async with asyncio.timeout(patience_s):
                 return await reader.read()
+        except ConnectionError:  # closed while there was more to read
+            return b""
         finally:
             writer.close()
 
