@@ -208,6 +208,7 @@ class RecallResult(list[dict[str, Any]]):
         stage: The embedder of a cascade whose answer this is; empty where there is one embedder alone.
         why: Why it was that one; empty likewise.
         beyond: The names of those that come next in order, where `sized` left them out.
+        read: The candidates as values, where the dicts were made of such: what is unchanged need not be read again.
     """
 
     def __init__(
@@ -229,6 +230,7 @@ class RecallResult(list[dict[str, Any]]):
         self.stage = ""
         self.why = ""
         self.beyond: tuple[str, ...] = ()
+        self.read: tuple[Candidate, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values; `indexed`, which may be as long as the catalogue, is left out."""

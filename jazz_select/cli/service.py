@@ -18,6 +18,8 @@ from jazz_select.cli.terminal import hint, printable
 from jazz_select.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
+    from jazz_select.service.agents import ServedAgents
+    from jazz_select.service.app import Part
     from jazz_select.service.opened import AgentSource
     from jazz_select.service.options import ServeOptions
     from jazz_select.settings import Settings
@@ -32,6 +34,7 @@ class Wanted:
 
     tools: str | None = None
     log: Path | None = None
+    cases: tuple[Path, ...] = ()
     host: str = "127.0.0.1"
     port: int = 8420
     uds: Path | None = None
@@ -117,8 +120,18 @@ async def _serve(
 
     async with opened(settings, sources, said=hint) as served:
         life = Life()
-        app = make_app(served, options, life=life)
+        app = make_app(served, options, life=life, parts=_parts(served, settings, wanted))
         await serve(app, listening, options=options, life=life, ready=lambda: _say(listening, wanted))
+
+
+def _parts(served: "ServedAgents", settings: "Settings", wanted: Wanted) -> "list[Part]":
+    """What is mounted beside the API."""
+    from jazz_select.service.app import Part
+    from jazz_select.service.panel.files import PanelFiles
+    from jazz_select.service.panel.routes import panel_routes
+
+    files = {settings.agent_id: PanelFiles(cases=wanted.cases)} if wanted.cases else {}
+    return [Part(panel_routes(served, files))] if wanted.panel else []
 
 
 def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
@@ -137,7 +150,7 @@ def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
         if "flows" not in settings.model_fields_set:
             require_folder(settings.flows, advice="name your flows with --flows or JAZZ_FLOWS")
         return [AgentSource(settings=settings, tools=wanted.tools, log=wanted.log, keys=tuple(keys))]
-    if wanted.tools is not None or wanted.log is not None or keys or settings.learned is not None:
+    if wanted.tools is not None or wanted.log is not None or wanted.cases or keys or settings.learned is not None:
         msg = "with --agents each agent has its tools, log, learned and keys in that file: leave the options out"
         raise ConfigError(msg)
     return load_agents(wanted.agents, settings)

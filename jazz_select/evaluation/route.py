@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 DEPTH = 10
 """How far down a ranking is known."""
+_AT_ONCE = 256
+"""Requests that are selected for in one go: what is found for all of them is in memory until they are done."""
 
 
 class Outcome(StrEnum):
@@ -177,7 +179,8 @@ async def routes(
     for place, each in enumerate(asked):
         groups[orjson.dumps(plain(each.context), option=orjson.OPT_SORT_KEYS)].append(place)
     found: dict[int, Route] = {}
-    for places in groups.values():
+    some = (each[start : start + _AT_ONCE] for each in groups.values() for start in range(0, len(each), _AT_ONCE))
+    for places in some:
         requests = [SelectRequest(asked[each].request, episode_summaries=asked[each].episodes) for each in places]
         watched.rankings.clear()
         began = perf_counter()

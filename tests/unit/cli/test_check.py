@@ -91,6 +91,7 @@ def test_a_team_says_in_pyproject_what_it_accepts(shop: Jazz) -> None:
     ],
 )
 def test_rules_that_cannot_be_read_are_misuse(shop: Jazz, text: str, said: str) -> None:
+    shop = Jazz(shop.folder)  # the environment would be heard first
     (shop.folder / "pyproject.toml").write_text(text, encoding="utf-8")
     assert said in shop("check", "--only", "invalid-flow,near-twins", code=2).stderr
 
