@@ -53,6 +53,12 @@ class Settings(BaseSettings):
     """Choose nothing where P(some flow is right) is below this."""
     on_empty: Literal["top1", "none"] = "none"
     """What "nothing fits" from the model leads to: nothing, or the top candidate."""
+    serve_key: SecretStr | None = None
+    """The key that `jazz-select serve` asks for; at least 16 characters."""
+    serve_secret: SecretStr | None = None
+    """What it signs conversations with, where several processes are to go on with each other's."""
+    serve_state: Path | None = None
+    """Folder of what it keeps beside the index: that secret where none is given, and the claims of calls."""
 
 
 def expanded(text: str) -> str:

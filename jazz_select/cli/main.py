@@ -24,6 +24,7 @@ from jazz_select.cli.options import (
     context_of,
     settings_with,
 )
+from jazz_select.cli.serving import serving
 from jazz_select.errors import ConfigError, JazzSelectError
 
 _MISUSE = 2
@@ -240,3 +241,4 @@ def graph(
 
 
 app.add_typer(judging)
+app.add_typer(serving)

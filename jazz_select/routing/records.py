@@ -3,12 +3,13 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 from jazz_select.routing.decisions.points import ToolCandidate
 from jazz_select.routing.names.resolution import Stage
 from jazz_select.telemetry import Span
+from jazz_select.travel import Read, error_of
 from jazz_select.values import Tier
 
 OutcomeStatus = Literal["ok", "failed", "skipped"]
@@ -170,7 +171,7 @@ class StepRecord:
     fault: str = ""
     unknown: bool = False
     missing: tuple[str, ...] = ()
-    cause: BaseException | None = None
+    cause: Annotated[BaseException | None, Read(error_of)] = None
     attempts: int = 0
     duration_s: float = 0.0
 

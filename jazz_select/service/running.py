@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from secrets import token_bytes
 from time import perf_counter, time
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,13 @@ from jazz_select.agent import Agent
 from jazz_select.build import sync_registry
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import FlowRegistry
+from jazz_select.json_values import Secret
 from jazz_select.memory.procedural import ProceduralMemory
-from jazz_select.ports import ChatModel
+from jazz_select.ports import ChatModel, ClaimStore
+from jazz_select.routing.decisions.points import DecisionCallback
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.select import FlowSelector
+from jazz_select.service.together import RecallsTogether
 from jazz_select.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,10 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What a catalogue is read from: flows and tools, read together."""
+    """What a catalogue is read from, read together: flows, tools, and who chooses between these without a model."""
 
     registry: FlowRegistry
     tools: Toolbox
+    policy: DecisionCallback | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +65,14 @@ class RunningCatalogue:
     Attributes:
         settings: How it selects; `settings.agent_id` is whose flows these are.
         memory: The index, of all agents of this process.
+        recalls: The index as requests ask it: those of one moment together.
         log: Where outcomes are kept, if anywhere.
+        secret: Conversations that leave are signed with it, and none that comes back without is gone on with.
         problem: Why the newest files are not live; empty where they are.
+        failures: How often flows and tools could not be read anew.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it is made of, by name
         self,
         settings: Settings,
         memory: ProceduralMemory,
@@ -73,6 +80,8 @@ class RunningCatalogue:
         *,
         model: ChatModel | None = None,
         log: "OutcomeLog | None" = None,
+        claims: ClaimStore | None = None,
+        secret: Secret | None = None,
     ) -> None:
         """Take what it is made of; nothing is read before `reload`.
 
@@ -82,13 +91,16 @@ class RunningCatalogue:
             read: Reads flows and tools from where they are written; blocking, and called in a thread.
             model: Chooses, and goes on in conversations; closed by whoever made it.
             log: Where outcomes are kept.
+            claims: Where calls that destroy something are claimed before they are made.
+            secret: What conversations that leave are signed with; one of this process where there is none.
         """
         self.settings, self.memory, self.log = settings, memory, log
-        self.problem = ""
-        self._read, self._model = read, model
+        self.recalls = RecallsTogether(memory)
+        self.secret: Secret = token_bytes(32) if secret is None else secret
+        self.problem, self.failures = "", 0
+        self._read, self._model, self._claims = read, model, claims
         self._one_at_a_time = asyncio.Lock()
         self._live: Generation | None = None
-        self._stack = AsyncExitStack()
 
     @property
     def agent_id(self) -> str:
@@ -125,6 +137,7 @@ class RunningCatalogue:
                 made = await self._made(found, started)
             except JazzSelectError as error:
                 self.problem = str(error)
+                self.failures += 1
                 raise
             self._live, self.problem = made, ""
             return made
@@ -132,7 +145,8 @@ class RunningCatalogue:
     async def _made(self, found: Sources, started: float) -> Generation:
         settings = self.settings
         selector = self.selector(found.registry)
-        agent = Agent(selector, found.tools, self._model)
+        policy = None if self._model is not None else found.policy
+        agent = Agent(selector, found.tools, self._model, decision_callback=policy, claims=self._claims)
         report = await sync_registry(
             self.memory, self.agent_id, found.registry, tools=found.tools or None, learned=settings.learned
         )
@@ -162,4 +176,4 @@ class RunningCatalogue:
             **options,
         }
         flows = self.live.registry if registry is None else registry
-        return FlowSelector(self._model, flows, self.memory, self.agent_id, **given)  # pyright: ignore[reportArgumentType]
+        return FlowSelector(self._model, flows, self.recalls, self.agent_id, **given)  # pyright: ignore[reportArgumentType]

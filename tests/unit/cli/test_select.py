@@ -193,7 +193,7 @@ def test_the_model_that_is_configured_chooses(shared: Jazz, provider: Provider) 
     assert chosen(selection) == ["track_order", "refund_order"]
     assert (selection["decision"]["tier"], selection["decision"]["reason"]) == ("guided", "llm")
     assert selection["decision"]["raw_reply"] == '["track_order", "refund_order"]'
-    assert selection["decision"]["usage"] == {"input_tokens": 11, "output_tokens": 3}
+    assert selection["decision"]["usage"] == {"input_tokens": 11, "output_tokens": 3, "cached_tokens": 0}
     words = " ".join(shared("select", "money back", JAZZ_LLM=MODEL_STRING).stdout.split())
     assert "chosen track_order, refund_order why the model chose" in words
     assert "11 tokens in, 3 out" in words

@@ -1,0 +1,112 @@
+"""Who asks: the agent that a key opens, and no request from where a page of somebody else's may have sent it."""
+
+import ipaddress
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from jazz_select.service.agents import ServedAgents
+from jazz_select.service.http.bodies import refuse
+from jazz_select.service.problems import Refused
+from jazz_select.service.running import RunningCatalogue
+
+_PUBLIC: Final = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/favicon.ico"})
+_PUBLIC_BELOW: Final = ("/panel/", "/docs/")
+"""Pages, the same for everybody: what they show is asked for below `/v1`, with a key."""
+_BEARER: Final = "bearer "
+_CATALOGUE, _KEY = "catalogue", "key"
+
+
+def catalogue_of(connection: HTTPConnection) -> RunningCatalogue:
+    """The agent that the request is for.
+
+    Raises:
+        Refused: Its key opens none.
+    """
+    found: RunningCatalogue | None = connection.scope.get("state", {}).get(_CATALOGUE)
+    if found is None:
+        raise _no_key(given=bool(connection.headers.get("authorization")))
+    return found
+
+
+def is_public(path: str) -> bool:
+    """Whether there is nothing of any agent to be seen there."""
+    return path in _PUBLIC or path == "/panel" or path.startswith(_PUBLIC_BELOW)
+
+
+class Door:
+    """Lets in who has a key, and to what that opens; where there is no key, whoever is on this machine."""
+
+    def __init__(self, app: ASGIApp, served: ServedAgents) -> None:
+        """Stand before an app."""
+        self._app = app
+        self._served = served
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] == "http":
+            try:
+                self._enter(scope)
+            except Refused as refused:
+                await refuse(refused, scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _enter(self, scope: Scope) -> None:
+        """See who it is.
+
+        Raises:
+            Refused: It is nobody.
+        """
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        path: str = scope["path"]
+        if self._served.is_open:
+            _check_neighbour(scope, headers, public=is_public(path))
+        elif is_public(path):
+            return
+        kind, _, key = headers.get(b"authorization", "").partition(" ")
+        found = self._served.of_key(key.strip() if f"{kind.lower()} " == _BEARER else None)
+        if found is None:
+            raise _no_key(given=b"authorization" in headers)
+        scope.setdefault("state", {})[_CATALOGUE] = found
+
+
+def _no_key(*, given: bool) -> Refused:
+    what = "this key opens nothing here" if given else "a key is needed"
+    detail = f"{what}: send it as `Authorization: Bearer KEY`"
+    return Refused(401, detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+def _check_neighbour(scope: Scope, headers: Mapping[bytes, str], *, public: bool) -> None:
+    """Without a key, a page from elsewhere must not get in by the browser of whoever is on this machine.
+
+    Such a page can send requests here, and by a name of its own that leads here (DNS rebinding) read the answers too.
+
+    Raises:
+        Refused: It may be one.
+    """
+    host = headers.get(b"host", "")
+    has_port = (scope.get("server") or ("", None))[1] is not None  # else a socket's file, which no page reaches
+    if has_port and not _is_loopback(host):
+        detail = "without a key this service answers to localhost alone, and this request is for another host"
+        raise Refused(421, detail, code="wrong_host")
+    origin = headers.get(b"origin")
+    if origin is not None and origin.partition("://")[2] != host:
+        raise Refused(403, "requests of pages from elsewhere are not answered without a key", code="wrong_origin")
+    if not public and headers.get(b"sec-fetch-site", "") in {"cross-site", "same-site"}:
+        raise Refused(403, "requests of pages from elsewhere are not answered without a key", code="wrong_origin")
+
+
+def _is_loopback(host: str) -> bool:
+    name = host.rpartition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
+    if name.lower() == "localhost":
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(name).is_loopback
+    return False

@@ -1,0 +1,134 @@
+"""What may be asked: the bodies of requests, as the OpenAPI page shows them and as they are checked."""
+
+from typing import Annotated, Any, Literal, TypeVar
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from jazz_select.service.problems import Refused
+
+MOST_REQUESTS = 500
+_LONGEST = 200_000
+_Text = Annotated[str, Field(max_length=_LONGEST)]
+_Name = Annotated[str, Field(max_length=1_000)]
+_Facts = Annotated[dict[str, Any], Field(max_length=1_000)]
+_Texts = Annotated[list[_Text], Field(max_length=1_000)]
+_Candidates = Annotated[list[dict[str, Any]], Field(max_length=1_000)]
+_Body = TypeVar("_Body", bound="Asked")
+
+
+class Asked(BaseModel):
+    """A body: nothing in it is converted, and nothing that is not known is passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class SelectBody(Asked):
+    """`FlowSelector.select`, asked from elsewhere."""
+
+    request: _Text = Field(description="What the user wants.")
+    episode_summaries: _Texts | None = Field(default=None, description="What was said before.")
+    context: _Facts | None = Field(default=None, description="What guards look at.")
+    candidates: _Candidates | None = Field(
+        default=None, description="Metadata to choose from, best first, instead of recall."
+    )
+    only: Annotated[list[_Name], Field(max_length=10_000)] | None = Field(
+        default=None, description="Recall among the flows of these ids alone."
+    )
+
+
+class OneOfMany(Asked):
+    """One request among several."""
+
+    request: _Text = Field(description="What the user wants.")
+    episode_summaries: _Texts | None = Field(default=None, description="What was said before.")
+    candidates: _Candidates | None = Field(default=None, description="Metadata to choose from, instead of recall.")
+
+
+class SelectManyBody(Asked):
+    """`FlowSelector.select_many`."""
+
+    requests: Annotated[list[_Text | OneOfMany], Field(max_length=MOST_REQUESTS)] = Field(
+        description="What the users want, each by itself."
+    )
+    context: _Facts | None = Field(default=None, description="What guards look at, for all of them.")
+    ask: bool = Field(default=True, description="Whether a model is asked where there is something to choose.")
+
+
+class RecallBody(Asked):
+    """Candidates alone: nobody chooses among them."""
+
+    request: _Text = Field(description="What the user wants.")
+    episode_summaries: _Texts | None = Field(default=None, description="What was said before.")
+    top_k: Annotated[int, Field(ge=1, le=100)] | Literal["auto"] | None = Field(
+        default=None, description="How many; as the service was told where it is left out."
+    )
+    rrf_k: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None, description="The constant of the rank fusion; likewise."
+    )
+    coverage: Annotated[float, Field(ge=0.5, le=0.999)] | None = Field(
+        default=None, description='What `top_k="auto"` promises; likewise.'
+    )
+    exclude: Annotated[list[_Name], Field(max_length=10_000)] = Field(
+        default=[], description="Ids of flows that must not come back."
+    )
+
+
+class MessageBody(Asked):
+    """One message of a conversation that this service did not keep."""
+
+    role: Literal["user", "assistant"]
+    content: _Text
+
+
+_Kept = Annotated[str, Field(max_length=2_000_000)]
+_Said = Annotated[list[MessageBody], Field(max_length=1_000)]
+
+
+class TurnBody(Asked):
+    """`Agent.turn`."""
+
+    message: _Text = Field(description="What the user says.")
+    history: _Kept | _Said | None = Field(
+        default=None,
+        description="The `conversation` of the last answer, as it was given; or what was said before, as messages.",
+    )
+    context: _Facts | None = Field(default=None, description="What guards and tools see, in this turn.")
+    facts: _Facts | None = Field(default=None, description="What holds in this conversation: models are told of it.")
+    schema_: dict[str, Any] | None = Field(
+        default=None, alias="schema", description="A JSON Schema that the answer is to have."
+    )
+    conversation_id: _Name = Field(default="", description="What a new conversation is to be known by.")
+    timeout_s: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="The most that this turn may take, in seconds; else what the agent was given."
+    )
+
+
+class FeedbackBody(Asked):
+    """`FlowSelector.feedback`."""
+
+    selection: _Name = Field(description="The `logged` of the selection.")
+    right: _Name | Annotated[list[_Name], Field(max_length=1_000)] = Field(
+        description="The names of the flows that were right, or of the one; none where nothing fits."
+    )
+    note: _Text = Field(default="", description="What there is to say of it.")
+
+
+async def asked(request: Request, kind: type[_Body]) -> _Body:
+    """The body of a request.
+
+    Raises:
+        Refused: It is no JSON.
+        ValidationError: It is not what is asked for.
+    """
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != "application/json":
+        detail = "the body is JSON: say so, with the header `Content-Type: application/json`"
+        raise Refused(415, detail, rest="none")
+    try:
+        value = orjson.loads(await request.body())
+    except orjson.JSONDecodeError as error:
+        detail = f"the body is no JSON: {str(error)[:200]}"
+        raise Refused(400, detail, code="not_json", rest="none") from error
+    return kind.model_validate(value)

@@ -1,0 +1,118 @@
+"""What is served: the flows of an agent, reading them anew, and whether the service is well."""
+
+from difflib import get_close_matches
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from jazz_select.errors import JazzSelectError
+from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.travelling import flow_data
+from jazz_select.selector.result import prompt_of
+from jazz_select.service.access import catalogue_of
+from jazz_select.service.agents import ServedAgents
+from jazz_select.service.api.answers import answer, metrics_of
+from jazz_select.service.http.life import Life
+from jazz_select.service.http.metrics import CONTENT_TYPE
+from jazz_select.service.problems import Refused
+from jazz_select.service.running import Generation, RunningCatalogue
+from jazz_select.travel import as_data
+from jazz_select.values import flow_id
+
+
+def catalogue_routes(served: ServedAgents, life: Life) -> list[BaseRoute]:
+    """All of them."""
+
+    async def readyz(_: Request) -> Response:
+        """Whether requests may be sent here."""
+        waiting = not all(each.is_ready for each in served.values())
+        status = "stopping" if life.is_stopping else "starting" if waiting else "ready"
+        return answer({"status": status}, 200 if status == "ready" else 503)
+
+    return [
+        Route("/v1/flows", flows, methods=["GET"]),
+        Route("/v1/flows/{name:path}", flow, methods=["GET"]),
+        Route("/v1/reload", reload, methods=["POST"]),
+        Route("/healthz", healthz, methods=["GET"]),
+        Route("/readyz", readyz, methods=["GET"]),
+        Route("/metrics", metrics, methods=["GET"]),
+    ]
+
+
+async def healthz(_: Request) -> Response:
+    """Whether the process lives."""
+    return answer({"status": "ok"})
+
+
+async def metrics(request: Request) -> Response:
+    """What Prometheus reads."""
+    text = metrics_of(request).text(catalogue_of(request).agent_id)
+    return Response(text, headers={"Content-Type": CONTENT_TYPE})
+
+
+async def flows(request: Request) -> Response:
+    """All flows, in short."""
+    catalogue = catalogue_of(request)
+    live = catalogue.live
+    listed = sorted(live.registry.values(), key=lambda each: each.name)
+    return answer({**_state(catalogue, live), "flows": [_in_short(each) for each in listed]})
+
+
+async def flow(request: Request) -> Response:
+    """One flow, whole."""
+    name: str = request.path_params["name"]
+    registry = catalogue_of(request).live.registry
+    found = registry.get(flow_id(name)) or registry.get(name)
+    if found is None:
+        near = get_close_matches(name[:200], [each.name for each in registry.values()], n=3)
+        more = f"; did you mean {', '.join(near)}?" if near else ""
+        detail = f"there is no flow {name[:200]!r}{more}"
+        raise Refused(404, detail, code="UnknownFlowError", rest="none")
+    told = flow_data(found)
+    name = told.pop("name")
+    return answer(as_data({"flow_id": found.id, "flow_name": name, "prompt": await prompt_of(found), **told}))
+
+
+async def reload(request: Request) -> Response:
+    """Read flows and tools anew."""
+    catalogue = catalogue_of(request)
+    try:
+        live = await catalogue.reload()
+    except JazzSelectError as error:
+        detail = f"what answered before still does: {error}"
+        raise Refused(409, detail, code=type(error).__name__, rest="none") from error
+    report = live.report
+    changes = {
+        "created": list(report.created),
+        "updated": list(report.updated),
+        "deleted": list(report.deleted),
+        "unchanged": list(report.skipped),
+        "notes": list(report.notes),
+    }
+    return answer({**_state(catalogue, live), **changes})
+
+
+def _state(catalogue: RunningCatalogue, live: Generation) -> dict[str, Any]:
+    return {
+        "agent_id": catalogue.agent_id,
+        "generation": live.number,
+        "loaded_at": live.loaded_at,
+        "took_s": live.took_s,
+        "problem": catalogue.problem,
+    }
+
+
+def _in_short(found: BaseFlow) -> dict[str, Any]:
+    return {
+        "flow_id": found.id,
+        "flow_name": found.name,
+        "flow_type": found.type,
+        "description": found.description,
+        "condition": found.condition,
+        "desired_effects": list(found.desired_effects),
+        "tools": list(found.tools),
+        "priority": list(found.priority),
+        "checksum": found.compute_checksum(),
+    }

@@ -1,0 +1,195 @@
+"""From settings to what is served: the index opened, models made, flows read and synced; all closed at the end."""
+
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from hmac import digest
+from pathlib import Path
+from secrets import token_bytes
+from typing import Final
+
+from jazz_select.build import load_registry, open_memory
+from jazz_select.chat.models import as_chat_model
+from jazz_select.errors import ConfigError, JazzSelectError, ToolError
+from jazz_select.memory.procedural import ProceduralMemory
+from jazz_select.outcomes import OutcomeLog
+from jazz_select.routing.claims import SqliteClaims
+from jazz_select.routing.tools.loading import load_policy, load_tools
+from jazz_select.routing.tools.tool import Toolbox
+from jazz_select.service.agents import ServedAgents
+from jazz_select.service.running import RunningCatalogue, Sources
+from jazz_select.settings import Settings
+from jazz_select.text import describe_error
+from jazz_select.threads import in_thread
+
+_SECRET_BYTES: Final = 32
+_OWNER_ALONE: Final = 0o600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSource:
+    """One agent that is to be served.
+
+    Attributes:
+        settings: Whose flows, where they are, and how one is chosen.
+        tools: Where its tools are; beside the flows where None, if there are any.
+        log: Its log of outcomes, if any.
+        keys: SHA-256 of each key that opens it, in hexadecimal.
+    """
+
+    settings: Settings
+    tools: str | None = None
+    log: Path | None = None
+    keys: tuple[str, ...] = ()
+
+    def read(self) -> Sources:
+        """Flows and tools, as they are written now.
+
+        Raises:
+            JazzSelectError: They cannot be read.
+        """
+        registry = load_registry(self.settings.flows)
+        source = self.settings.flows if self.tools is None else self.tools
+        try:
+            tools = load_tools(source)
+        except ToolError:
+            if self.tools is not None:
+                raise
+            return Sources(registry=registry, tools=Toolbox())
+        return Sources(registry=registry, tools=tools, policy=load_policy(source))
+
+
+@asynccontextmanager
+async def opened(
+    base: Settings, agents: Sequence[AgentSource], *, said: Callable[[str], object] = lambda _: None
+) -> AsyncGenerator[ServedAgents]:
+    """What is to be served, loaded and synced.
+
+    Args:
+        base: Where the index is, and with which embedder.
+        agents: Who is served. One without a key is open to whoever can connect.
+        said: Hears what there is to say of each agent, such as the notes of its sync.
+
+    Raises:
+        ConfigError: Something that is named cannot be used, or two agents have one key, or one log.
+        IndexLockedError: Another process serves from this index.
+        JazzSelectError: Flows or tools cannot be loaded.
+    """
+    keys = _keys(agents)
+    async with AsyncExitStack() as stack:
+        memory = await stack.enter_async_context(await open_memory(base))
+        master = await in_thread(_secret, base)
+        claims = await in_thread(_claims, base)
+        made: dict[str, RunningCatalogue] = {}
+        for each in agents:
+            made[each.settings.agent_id] = await _running(stack, each, memory, claims, master)
+        served = ServedAgents(made, keys, is_open=not keys)
+        for catalogue in served.values():
+            try:
+                live = await catalogue.reload()
+            except JazzSelectError as error:
+                if len(served) > 1:
+                    said(f"agent {catalogue.agent_id}: {error}")
+                raise
+            for note in live.report.notes:
+                said(f"agent {catalogue.agent_id}: {note}")
+        yield served
+
+
+async def _running(
+    stack: AsyncExitStack, source: AgentSource, memory: ProceduralMemory, claims: SqliteClaims, master: bytes
+) -> RunningCatalogue:
+    settings = source.settings
+    model = as_chat_model(settings.llm)
+    close = getattr(model, "aclose", None)
+    if close is not None:
+        stack.push_async_callback(close)
+    log = None
+    if source.log is not None:
+        log = await in_thread(OutcomeLog, source.log)
+        stack.push_async_callback(partial(in_thread, log.close))
+    secret = digest(
+        master, settings.agent_id.encode(), "sha256"
+    )  # another one for each: no conversation changes agents
+    return RunningCatalogue(settings, memory, source.read, model=model, log=log, claims=claims, secret=secret)
+
+
+def _keys(agents: Sequence[AgentSource]) -> Mapping[str, str]:
+    """Which key opens whom.
+
+    Raises:
+        ConfigError: One opens two, or two agents share what is to be of one alone.
+    """
+    keys: dict[str, str] = {}
+    logs: dict[Path, str] = {}
+    names: set[str] = set()
+    for each in agents:
+        agent_id = each.settings.agent_id
+        if agent_id in names:
+            msg = f"two agents are called {agent_id!r}: give one another name"
+            raise ConfigError(msg)
+        names.add(agent_id)
+        for key in each.keys:
+            if keys.setdefault(key, agent_id) != agent_id:
+                msg = f"agents {keys[key]!r} and {agent_id!r} have one key: a key opens one agent, so make another one"
+                raise ConfigError(msg)
+        if each.log is not None and logs.setdefault(each.log.absolute(), agent_id) != agent_id:
+            msg = f"agents {logs[each.log.absolute()]!r} and {agent_id!r} have one log, {each.log}: give each its own"
+            raise ConfigError(msg)
+        if not each.keys and len(agents) > 1:
+            msg = f"agent {agent_id!r} has no key, and several are served: give it key_file or key_sha256"
+            raise ConfigError(msg)
+    return keys
+
+
+def _state(settings: Settings) -> Path:
+    """The folder of what is kept beside the index.
+
+    Raises:
+        ConfigError: It cannot be made.
+    """
+    folder = settings.serve_state or settings.index.expanduser().parent / "serve"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        msg = f"the folder {folder} cannot be made: {describe_error(error)}; JAZZ_SERVE_STATE names another one"
+        raise ConfigError(msg) from error
+    return folder
+
+
+def _claims(settings: Settings) -> SqliteClaims:
+    return SqliteClaims(_state(settings) / "claims.db")
+
+
+def _secret(settings: Settings) -> bytes:
+    """What conversations are signed with: the setting, else what an earlier start left, else a new one.
+
+    Raises:
+        ConfigError: It is too short, or cannot be kept.
+    """
+    if settings.serve_secret is not None:
+        given = settings.serve_secret.get_secret_value().encode()
+        if len(given) < _SECRET_BYTES:
+            msg = f"JAZZ_SERVE_SECRET has {len(given)} bytes, and {_SECRET_BYTES} are needed: openssl rand -hex 32"
+            raise ConfigError(msg)
+        return given
+    file = _state(settings) / "secret"
+    try:
+        try:
+            handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ALONE)
+        except FileExistsError:
+            kept = file.read_bytes()
+            if len(kept) >= _SECRET_BYTES:
+                return kept
+            handle = os.open(file, os.O_WRONLY | os.O_TRUNC)  # of a start that was cut short
+        made = token_bytes(_SECRET_BYTES)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(made)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        msg = f"{file} cannot be used: {describe_error(error)}; JAZZ_SERVE_STATE names another folder"
+        raise ConfigError(msg) from error
+    return made

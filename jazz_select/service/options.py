@@ -1,0 +1,64 @@
+"""What a service may be told of itself: its limits, and which parts of it there are."""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Final
+
+from jazz_select.errors import ConfigError
+from jazz_select.values import is_count, is_number
+
+_COUNTS: Final = ("max_body", "max_in_flight", "max_streams")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """Limits of a service, each for all of its agents unless it says otherwise.
+
+    Attributes:
+        max_body: Bytes of a request's body; more is refused with 413.
+        max_in_flight: Requests that are worked on at once. One more is refused with 503; where there are several
+            agents, one that has three quarters of the places for itself is refused with 429.
+        max_streams: Streams that are held open at once beside these, such as a client of MCP that listens.
+        rate: Requests of each key per second, on average; None for no limit. More is refused with 429.
+        burst: How many may come at once before `rate` counts; None for as many as in two seconds.
+        body_timeout_s: Seconds in which a body has to be there; a slower one is refused with 408.
+        head_timeout_s: Seconds in which a request's head has to be there; then the connection is closed.
+        send_timeout_s: Seconds in which a piece of a stream has to be read; then the connection is cut.
+        stop_s: Seconds that requests in flight have to end when the service stops.
+        drain_s: Seconds before that in which it still answers, and `/readyz` says that it will not for long.
+        max_turn_s: Seconds that a client may ask for with a turn's `timeout_s`.
+        panel: Whether the panel is served at `/panel/`.
+        mcp: Whether MCP is served at `/mcp`.
+    """
+
+    max_body: int = 1 << 20
+    max_in_flight: int = 256
+    max_streams: int = 256
+    rate: float | None = None
+    burst: int | None = None
+    body_timeout_s: float = 10.0
+    head_timeout_s: float = 10.0
+    send_timeout_s: float = 30.0
+    stop_s: float = 10.0
+    drain_s: float = 0.0
+    max_turn_s: float = 300.0
+    panel: bool = True
+    mcp: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work.
+
+        Raises:
+            ConfigError: A limit is no number, or none that anything could pass.
+        """
+        for name in (each.name for each in fields(self)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or value is None:
+                continue
+            if name in _COUNTS or name == "burst":
+                if not is_count(value) or value < 1:
+                    msg = f"{name} is a whole number from 1, not {value!r:.80}"
+                    raise ConfigError(msg)
+            elif not is_number(value) or not 0 <= value < math.inf or (value == 0 and name != "drain_s"):
+                msg = f"{name} is a number of seconds, or of requests a second, above 0, not {value!r:.80}"
+                raise ConfigError(msg)

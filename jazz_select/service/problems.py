@@ -1,0 +1,129 @@
+"""What went wrong, as an answer: RFC 9457 problem details, of our own errors and of HTTP's."""
+
+import logging
+from http import HTTPStatus
+from typing import Any, Final, Literal
+
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from jazz_select.errors import (
+    AgentError,
+    ConfigError,
+    EmbeddingError,
+    FlowError,
+    JazzSelectError,
+    MissingExtraError,
+    ModelError,
+    OutcomeLogError,
+    StoreError,
+    ToolError,
+    UnknownFlowError,
+)
+from jazz_select.json_values import json_bytes
+from jazz_select.text import describe_error
+
+MEDIA_TYPE: Final = "application/problem+json"
+_log = logging.getLogger(__name__)
+_LONGEST: Final = 2_000
+_STATUS: Final[tuple[tuple[type[JazzSelectError], int], ...]] = (
+    (MissingExtraError, 501),
+    (ConfigError, 400),
+    (UnknownFlowError, 404),
+    (ModelError, 503),
+    (OutcomeLogError, 503),
+    (EmbeddingError, 503),
+    (StoreError, 503),
+    (AgentError, 400),
+    (ToolError, 400),
+    (FlowError, 503),
+    (JazzSelectError, 503),
+)
+"""Of the nearest kind; what is not the client's doing is for the service's log, and the client may come again."""
+_AGAIN_S: Final = "1"
+_TOLD_BELOW: Final = 500
+
+
+Rest = Literal["skip", "close", "none"]
+"""What to do with what there still is of a refused body: read and forget it, close the connection; or there is none."""
+
+
+class Refused(HTTPException):
+    """A request that is not answered, for a reason that its sender can do something about."""
+
+    def __init__(
+        self, status: int, detail: str, *, code: str = "", headers: dict[str, str] | None = None, rest: Rest = "skip"
+    ) -> None:
+        super().__init__(status, detail, headers)
+        self.code = code
+        self.rest: Rest = rest
+
+
+def problem(
+    status: int, detail: str, *, code: str = "", request_id: str = "", headers: dict[str, str] | None = None
+) -> Response:
+    """The answer: `title` says what kind of thing went wrong, `detail` what to do, `code` is for programs."""
+    title = HTTPStatus(status).phrase
+    return Response(
+        json_bytes(
+            {
+                "type": "about:blank",
+                "title": title,
+                "status": status,
+                "detail": detail[:_LONGEST],
+                "code": code or title.lower().replace(" ", "_"),
+                "request_id": request_id,
+            }
+        ),
+        status,
+        headers,
+        MEDIA_TYPE,
+    )
+
+
+def problem_of(error: BaseException, scope: Scope) -> Response:
+    """The answer to a request that ended with an error. Nothing of what is wrong here is told to who asks."""
+    request_id: str = scope.get("state", {}).get("request_id", "")
+    if isinstance(error, HTTPException):
+        code = getattr(error, "code", "")
+        headers = dict(error.headers) if error.headers else None
+        return problem(error.status_code, error.detail, code=code, request_id=request_id, headers=headers)
+    if isinstance(error, ValidationError):
+        return problem(400, _invalid(error), code="ValidationError", request_id=request_id)
+    if isinstance(error, JazzSelectError):
+        status = _status_of(error)
+        code = type(error).__name__
+        if status < _TOLD_BELOW:
+            return problem(status, str(error), code=code, request_id=request_id)
+        _log.error("request_id=<%s>, error=<%s> | a request could not be answered", request_id, describe_error(error))
+        detail = "the service cannot answer now; its log says why, under this request_id"
+        return problem(status, detail, code=code, request_id=request_id, headers={"Retry-After": _AGAIN_S})
+    _log.error("request_id=<%s> | a request failed", request_id, exc_info=error)
+    detail = "the service failed; its log says why, under this request_id"
+    return problem(500, detail, code="InternalError", request_id=request_id)
+
+
+async def answer_problem(request: Request, error: Exception) -> Response:
+    """`problem_of`, as Starlette calls it."""
+    return problem_of(error, request.scope)
+
+
+def request_id_of(connection: HTTPConnection) -> str:
+    """What the request is known by, in logs and answers."""
+    return connection.scope.get("state", {}).get("request_id", "")
+
+
+def _status_of(error: JazzSelectError) -> int:
+    kinds = dict(_STATUS)
+    return next(kinds[kind] for kind in type(error).__mro__ if kind in kinds)
+
+
+def _invalid(error: ValidationError) -> str:
+    """What is wrong with a body, field by field, without what was in it."""
+    errors: list[Any] = list(error.errors(include_url=False, include_context=False, include_input=False))
+    told = [f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg']}" for each in errors[:5]]
+    more = f"; and {len(errors) - 5} more" if len(errors) > 5 else ""  # noqa: PLR2004 - as many as are told
+    return f"{'; '.join(told)}{more}; /openapi.json says what is taken"

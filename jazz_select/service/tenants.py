@@ -1,0 +1,127 @@
+"""`agents.yaml`: several agents behind one door, each with flows, tools and keys of its own."""
+
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from jazz_select.errors import ConfigError
+from jazz_select.service.opened import AgentSource
+from jazz_select.settings import Settings
+from jazz_select.text import describe_error
+
+LEAST_KEY: Final = 16
+"""Characters of a key."""
+_LARGEST: Final = 1 << 20
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class _Agent(BaseModel):
+    """One entry; paths are as seen from the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    flows: str
+    tools: str | None = None
+    learned: Path | None = None
+    log: Path | None = None
+    llm: str | None = None
+    key_file: Path | list[Path] = []
+    key_sha256: str | list[str] = []
+    skip_llm_above: float | None = Field(default=None, ge=0, le=1)
+    abstain_below: float | None = Field(default=None, ge=0, le=1)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    agents: Annotated[dict[str, _Agent], Field(min_length=1)]
+
+
+def load_agents(file: Path, base: Settings) -> list[AgentSource]:
+    """The agents of a file; what an entry does not say is as in `base`.
+
+    Raises:
+        ConfigError: It cannot be read, or an entry cannot work.
+    """
+    told = _read(file)
+    here = file.absolute().parent
+    return [_source(agent_id, each, base, here) for agent_id, each in told.agents.items()]
+
+
+def key_digest(key: str, where: str) -> str:
+    """What is kept of a key.
+
+    Raises:
+        ConfigError: It is too short to be one, or cannot be sent.
+    """
+    if len(key) < LEAST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+        msg = f"{where}: a key has at least {LEAST_KEY} characters, of ASCII, without blanks: openssl rand -hex 32"
+        raise ConfigError(msg)
+    return sha256(key.encode()).hexdigest()
+
+
+def key_of_file(file: Path) -> str:
+    """The SHA-256 of the key in a file; blanks and line ends around it do not count.
+
+    Raises:
+        ConfigError: It cannot be read, or holds no key.
+    """
+    try:
+        with file.open("rb") as stream:
+            text = stream.read(_LARGEST).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"the file of a key {file} cannot be read: {describe_error(error)}"
+        raise ConfigError(msg) from error
+    return key_digest(text.strip(), str(file))
+
+
+def _read(file: Path) -> _File:
+    try:
+        with file.open("rb") as stream:
+            value: Any = yaml.safe_load(stream.read(_LARGEST))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        msg = f"the agents in {file} cannot be read: {describe_error(error)}"
+        raise ConfigError(msg) from error
+    try:
+        return _File.model_validate(value)
+    except ValidationError as error:
+        first, *more = error.errors(include_url=False, include_context=False, include_input=False)
+        where = ".".join(map(str, first["loc"])) or "the file"
+        rest = f" (and {len(more)} more)" if more else ""
+        msg = f"{file}: {where}: {first['msg']}{rest}; an entry is `agents: {{NAME: {{flows: …, key_file: …}}}}`"
+        raise ConfigError(msg) from error
+
+
+def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSource:
+    given: dict[str, Any] = {
+        "agent_id": agent_id,
+        "flows": _seen_from(here, told.flows),
+        "learned": None if told.learned is None else here / told.learned,
+    }
+    for name in ("llm", "skip_llm_above", "abstain_below"):
+        if getattr(told, name) is not None:
+            given[name] = getattr(told, name)
+    if given.get("llm") in {"", "none"}:
+        given["llm"] = None
+    files = told.key_file if isinstance(told.key_file, list) else [told.key_file]
+    digests = told.key_sha256 if isinstance(told.key_sha256, list) else [told.key_sha256]
+    for each in digests:
+        if not _SHA256.fullmatch(each):
+            msg = f"agent {agent_id!r}: key_sha256 is 64 hexadecimal digits: printf %s KEY | sha256sum"
+            raise ConfigError(msg)
+    return AgentSource(
+        settings=base.model_copy(update=given),
+        tools=None if told.tools is None else _seen_from(here, told.tools),
+        log=None if told.log is None else here / told.log,
+        keys=(*digests, *(key_of_file(here / each) for each in files)),
+    )
+
+
+def _seen_from(here: Path, source: str) -> str:
+    """A path beside the file, or the name of a package where there is none."""
+    path = here / source
+    return str(path) if path.exists() or "/" in source else source

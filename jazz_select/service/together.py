@@ -1,0 +1,137 @@
+"""Recalls that wait at the same moment are looked up together, which takes far less than one after the other."""
+
+import asyncio
+import contextvars
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from jazz_select.memory.procedural import ProceduralMemory
+from jazz_select.values import COVERAGE, RecallResult
+
+MOST: Final = 32
+"""Recalls that are looked up at once: the loop does nothing else meanwhile, some ten milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What has to be the same for requests to be looked up together."""
+
+    agent_id: str
+    top_k: int | str
+    rrf_k: int
+    exclude: frozenset[str]
+    coverage: float
+
+
+@dataclass(slots=True)
+class _Waiting:
+    query: str
+    focus: str
+    answer: "asyncio.Future[RecallResult]"
+
+
+class RecallsTogether:
+    """A memory that answers as the one behind it does.
+
+    A recall that is alone never waits; those that come while one is looked up wait for it, and are then looked up
+    together.
+    """
+
+    weighs_context = True
+    sizes_sets = True
+
+    def __init__(self, memory: ProceduralMemory) -> None:
+        """Take the memory that answers."""
+        self._memory = memory
+        self._waiting: dict[_Scope, list[_Waiting]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def recall(  # noqa: PLR0913 - the port's options
+        self,
+        query: str,
+        agent_id: str,
+        top_k: int | Literal["auto"] = 3,
+        rrf_k: int = 10,
+        *,
+        exclude: Collection[str] = (),
+        focus: str = "",
+        coverage: float = COVERAGE,
+    ) -> RecallResult:
+        """As `ProceduralMemory.recall`, with its arguments and its errors."""
+        loop = asyncio.get_running_loop()
+        options: dict[str, Any] = {"top_k": top_k, "rrf_k": rrf_k, "exclude": exclude, "coverage": coverage}
+        if self._loop is None or self._loop.is_closed():
+            self._loop, self._waiting = loop, {}
+        if loop is not self._loop:
+            return await self._memory.recall(query, agent_id, focus=focus, **options)
+        scope = _Scope(agent_id, top_k, rrf_k, frozenset(exclude), coverage)
+        waiting = self._waiting.get(scope)
+        if waiting is not None:
+            answer: asyncio.Future[RecallResult] = loop.create_future()
+            waiting.append(_Waiting(query, focus, answer))
+            return await answer
+        self._waiting[scope] = []
+        try:
+            return await self._memory.recall(query, agent_id, focus=focus, **options)
+        finally:
+            self._go_on(scope)
+
+    async def recall_many(self, queries: Any, agent_id: str, *given: Any, **options: Any) -> list[RecallResult]:
+        """As `ProceduralMemory.recall_many`: they are together already."""
+        return await self._memory.recall_many(queries, agent_id, *given, **options)
+
+    def _go_on(self, scope: _Scope) -> None:
+        """Look up who waits; whoever comes meanwhile waits for those."""
+        waiting = [each for each in self._waiting[scope] if not each.answer.done()]
+        if not waiting:
+            del self._waiting[scope]
+            return
+        now, self._waiting[scope] = waiting[:MOST], waiting[MOST:]
+        # Of nobody's context: a trace, or a time that is over, of one of them binds none of the others.
+        task = asyncio.get_running_loop().create_task(self._look_up(scope, now), context=contextvars.Context())
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _look_up(self, scope: _Scope, waiting: list[_Waiting]) -> None:
+        try:
+            found = await self._found(scope, waiting)
+        except asyncio.CancelledError:
+            for each in waiting:
+                each.answer.cancel()
+            raise
+        else:
+            for each, result in zip(waiting, found, strict=True):
+                if each.answer.done():
+                    continue
+                if isinstance(result, BaseException):
+                    each.answer.set_exception(result)
+                else:
+                    each.answer.set_result(result)
+        finally:
+            self._go_on(scope)
+
+    async def _found(self, scope: _Scope, waiting: list[_Waiting]) -> "list[RecallResult | Exception]":
+        """What is found for each; where they fail together, each by itself, so that one spoils no other."""
+        options: dict[str, Any] = {
+            "top_k": scope.top_k,
+            "rrf_k": scope.rrf_k,
+            "exclude": scope.exclude,
+            "coverage": scope.coverage,
+        }
+        memory, agent_id = self._memory, scope.agent_id
+        if len(waiting) > 1:
+            focuses = [each.focus for each in waiting]
+            try:
+                queries = [each.query for each in waiting]
+                return [*await memory.recall_many(queries, agent_id, focuses=focuses, **options)]
+            except Exception:  # noqa: BLE001, S110 - whatever it is, each is told its own
+                pass
+        found: list[RecallResult | Exception] = []
+        for each in waiting:
+            try:
+                found.append(await memory.recall(each.query, agent_id, focus=each.focus, **options))
+            except Exception as error:  # noqa: BLE001 - it is the caller's
+                found.append(error)
+        return found
