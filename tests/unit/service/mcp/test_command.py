@@ -1,4 +1,4 @@
-"""`jazz-select serve` as clients start it: MCP at `/mcp` or on standard in- and output, with other servers behind it."""
+"""`jazz-select serve` as clients start it: MCP at `/mcp` or on standard in- and output, other servers behind it."""
 
 import asyncio
 import os
