@@ -201,11 +201,6 @@ def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
     if wanted.agents is None:
         if "flows" not in settings.model_fields_set:
             require_folder(settings.flows, advice="name your flows with --flows or JAZZ_FLOWS")
-<<<<<<< HEAD
-        return [AgentSource(settings=settings, tools=wanted.tools, log=wanted.log, keys=tuple(keys))]
-    if wanted.tools is not None or wanted.log is not None or wanted.cases or keys or settings.learned is not None:
-        msg = "with --agents each agent has its tools, log, learned and keys in that file: leave the options out"
-=======
         only = AgentSource(
             settings=settings,
             tools=wanted.tools,
@@ -214,11 +209,10 @@ def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
             mcp_servers=wanted.mcp_servers,
         )
         return [only]
-    given = (wanted.tools, wanted.log, wanted.mcp_servers, settings.learned, keys or None)
+    given = (wanted.tools, wanted.log, wanted.cases or None, wanted.mcp_servers, settings.learned, keys or None)
     if any(each is not None for each in given):
         what = "its tools, log, learned, mcp_servers and keys"
         msg = f"with --agents each agent has {what} in that file: leave the options out"
->>>>>>> w-mcp
         raise ConfigError(msg)
     return load_agents(wanted.agents, settings)
 
