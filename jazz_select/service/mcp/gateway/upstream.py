@@ -30,6 +30,8 @@ _LONGEST_PROBLEM: Final = 300
 _ENDED: Final = "its connection has ended"
 _LISTED_ANEW: Final = 0.05
 """Seconds in which several notices of a changed list are taken for one."""
+_APART_S: Final = 1.0
+"""Seconds between two lists of a server that says without end that its list has changed."""
 _ITS_OWN_ERRORS: Final = frozenset((-32700, -32601, -32602, -32603))
 """Codes by which a server says that it does not like a call; anything else may mean that it is gone."""
 _log = logging.getLogger(__name__)
@@ -86,7 +88,8 @@ class Upstream:
         self._client: Client | None = None
         self._listing: Client | None = None
         self._state: State = "starting"
-        self._problem, self._logged, self._retry_at = "", "", 0.0
+        self._problem, self._logged = "", ""
+        self._retry_at = self._listed_at = 0.0
         self._stir = anyio.Event()
         self._ended = self._doubted = self._outdated = self._has_been_up = False
 
@@ -169,7 +172,7 @@ class Upstream:
                 with anyio.fail_after(_PROBE_S):
                     await self._list(client)
             if self._outdated:
-                await anyio.sleep(_LISTED_ANEW)
+                await anyio.sleep(max(_LISTED_ANEW, self._listed_at + _APART_S - monotonic()))
                 self._outdated = False
                 try:
                     with anyio.fail_after(_CONNECT_S):
@@ -190,7 +193,7 @@ class Upstream:
             )
         finally:
             self._listing = None
-        self.tools = tuple(found)
+        self.tools, self._listed_at = tuple(found), monotonic()
         self._changed()
 
     async def _listen(self, client: Client) -> None:
