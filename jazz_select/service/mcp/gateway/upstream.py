@@ -11,7 +11,7 @@ import anyio
 from mcp import Client, MCPError, types
 from mcp.types import Implementation
 
-from jazz_select.errors import JazzSelectError, ToolServerError, ToolUnheardError
+from jazz_select.errors import JazzSelectError, ToolError, ToolUnheardError
 from jazz_select.routing.tools.sources import tools_from_session
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.service.mcp.foreign import plain_text
@@ -228,20 +228,20 @@ class Upstream:
         """A page of its tools, as it is connected now."""
         client = self._listing or self._client
         if client is None:
-            raise ToolServerError("?", self.spec.name, self._why_down())
+            raise ToolError("?", self._why_down())
         return await client.list_tools(cursor=cursor)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         """Call one of its tools, by its own name for it; progress goes to whoever asked for it.
 
         Raises:
-            ToolServerError: It is not connected; nothing was called.
+            ToolError: It is not connected; nothing was called.
             ToolUnheardError: The transport failed.
             MCPError: It refused the call, or the connection broke.
         """
         client, relay = self._client, relayed.get()
         if client is None or self._ended:
-            raise ToolServerError(name, self.spec.name, self._why_down())
+            raise ToolError(name, self._why_down())
         asked = relay is not None and relay.report is not None
         try:
             answer = await client.call_tool(
@@ -275,13 +275,13 @@ class Upstream:
         self._stir.set()
 
     def _why_down(self) -> str:
-        """Why it cannot be called, and what is done about it, as a sentence goes on after its name."""
+        """Why it cannot be called, and what is done about it."""
         how = self.state
         if how.state == "starting":
-            return "is still starting; try again in a moment"
+            return f"its MCP server {how.server} is still starting; try again in a moment"
         soon = f"in {how.retry_in_s:.0f} s" if how.retry_in_s and how.retry_in_s >= 1 else "now"
         why = how.problem or _ENDED
-        return f"is not connected ({why}); it is tried again {soon}, and nothing was called"
+        return f"its MCP server {how.server} is not connected ({why}); it is tried again {soon}, and nothing was called"
 
     def _told(self, text: str) -> str:
         return beginning(self.spec.without_secrets(plain_text(text)), _LONGEST_PROBLEM)
