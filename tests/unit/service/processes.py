@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+from typer.testing import CliRunner
+
+from jazz_select.cli import app
 
 _PATIENCE_S = 40.0
+_OWN = 3
 _RUN = "from jazz_select.cli import app; app()"
 
 
@@ -37,16 +41,10 @@ class Process:
 
 
 def refused(folder: Path, *options: str) -> str:
-    """What it says on stderr where it does not even begin."""
-    done = subprocess.run(
-        arguments(folder, *options),
-        capture_output=True,
-        text=True,
-        timeout=_PATIENCE_S,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    return done.stderr
+    """What is said on stderr, asked in this process, where it does not even begin."""
+    result = CliRunner().invoke(app, arguments(folder, *options)[_OWN:])
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    return result.stderr
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import os
 import signal
 import stat
+import sys
 import threading
 from collections.abc import Iterator
 from hashlib import sha256
@@ -45,6 +46,7 @@ class Slow(BaseFlow):
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
     for name in Settings.model_fields:
         monkeypatch.delenv(f"JAZZ_{name.upper()}", raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the command adds the working directory
 
 
 @pytest.fixture
@@ -127,16 +129,15 @@ def test_killed_under_load_it_comes_back_with_the_same_flows(folder: Path) -> No
         except httpx.TransportError as error:
             failed.append(type(error).__name__)
 
-    for _ in range(2):
-        with running(folder) as up:
-            asking = [threading.Thread(target=load, args=(up,)) for _ in range(4)]
-            for each in asking:
-                each.start()
-            chosen(up.post("/v1/select", ASKED))
-            up.popen.kill()
-            for each in asking:
-                each.join()
-    assert len(failed) == 8, "each client hears of it"
+    with running(folder) as up:
+        asking = [threading.Thread(target=load, args=(up,)) for _ in range(4)]
+        for each in asking:
+            each.start()
+        chosen(up.post("/v1/select", ASKED))
+        up.popen.kill()
+        for each in asking:
+            each.join()
+    assert len(failed) == 4, "each client hears of it"
     with running(folder) as up:
         assert chosen(up.post("/v1/select", ASKED)) == ["refund_order"]
         listed = httpx.get(f"{up.root}/v1/flows").json()["flows"]
