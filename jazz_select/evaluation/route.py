@@ -15,7 +15,6 @@ import orjson
 
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain
-from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.selector.choice import Known, Settling
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request, SelectRequest
@@ -24,6 +23,7 @@ from jazz_select.values import COVERAGE, Message, Reason, RecallResult, Reply
 
 if TYPE_CHECKING:
     from jazz_select.evaluation.cases import Case
+    from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.settings import Settings
 
 DEPTH = 10
@@ -154,7 +154,7 @@ class Route:
 
 async def routes(
     registry: Mapping[str, BaseFlow],
-    memory: ProceduralMemory,
+    memory: "ProceduralMemory",
     agent_id: str,
     asked: Sequence[Asked],
     policy: Policy | None = None,
@@ -234,7 +234,7 @@ class _Watched:
     weighs_context = True
     sizes_sets = True
 
-    def __init__(self, memory: ProceduralMemory) -> None:
+    def __init__(self, memory: "ProceduralMemory") -> None:
         self._memory = memory
         self.rankings: list[tuple[str, ...]] = []
 

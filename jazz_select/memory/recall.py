@@ -12,11 +12,11 @@ from jazz_select.memory.asked import EncodedRequest, RecallScope
 from jazz_select.memory.denials import MEANT_WEIGHT
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, folded_alias
 from jazz_select.memory.engines.points import Sound
-from jazz_select.memory.fit.model import MOST_SIZED, Evidence, RecallModel
+from jazz_select.memory.fit.model import MOST_SIZED, Evidence, Reading, RecallModel
 from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, with_numbers
 from jazz_select.memory.long_requests import AT_ONCE, LONG, Said, SentenceReader
-from jazz_select.memory.together import Reading, readings
+from jazz_select.memory.together import FEW, readings
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.values import UNSIZED, Candidate, RecallResult
 
@@ -91,6 +91,12 @@ async def fused_candidates(  # noqa: PLR0913 - what was looked up, and where
         return found_all.first(1, "the request is the name of a flow, word for word")
     parts = [(whole, evidence), *((each.legs, each.evidence) for each in found[1 : 1 + len(asked.clauses)])]
     return found_all.first(*_sized(model, parts, scope.coverage))
+
+
+def _readings(model: RecallModel, rrf_k: int, found: Sequence[Legs], terms: Sequence[int]) -> list[Reading]:
+    if len(found) >= FEW:
+        return readings(model, rrf_k, found, terms)
+    return [Reading.of(model, rrf_k, legs, count) for legs, count in zip(found, terms, strict=True)]
 
 
 def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> Mapping[Key, float]:
@@ -297,7 +303,7 @@ class Retriever:
         flat = [query for group in queries if any(each.arms for each in group) for query in group]
         legs = [with_numbers(each) for each in (await self._store.search(flat) if flat else ())]
         terms = [len(each.sparse.indices) if each.sparse else 0 for each in flat]
-        read = iter(readings(model, scope.rrf_k, legs, terms))
+        read = iter(_readings(model, scope.rrf_k, legs, terms))
         results: list[RecallResult] = []
         for each, group in zip(asked, queries, strict=True):
             notes = (*each.notes, *degraded)

@@ -12,67 +12,33 @@ from math import nan
 import numpy as np
 import numpy.typing as npt
 
-from jazz_select.memory.fit.model import REFERENCE_K, SCALE, Evidence, Matrix, RecallModel, chance
-from jazz_select.memory.fusion import TINY, ArmScale, soft_scores
+from jazz_select.memory.fit.model import REFERENCE_K, SCALE, Evidence, Matrix, Reading, RecallModel, chance
+from jazz_select.memory.fusion import TINY, ArmScale
 from jazz_select.ports import Key, Legs
 
 _WEIGHED = 10
 """Candidates whose chances are found at once; those further down are weighed one by one where somebody asks."""
-_FEW = 4
-"""Below so many, matrices take longer than they save."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What was found for one text.
-
-    Attributes:
-        legs: As the store gave it.
-        scores: Fused with the constant that was asked for.
-        evidence: The same, fused with the one that the model knows.
-    """
-
-    legs: Legs
-    scores: Mapping[Key, float]
-    evidence: Evidence
+FEW = 4
+"""Below so many requests, matrices take longer than they save."""
 
 
 def readings(model: RecallModel, rrf_k: int, found: Sequence[Legs], terms: Sequence[int]) -> list[Reading]:
-    """What each of these legs says, of texts of so many lexical terms."""
-    if len(found) < _FEW:
-        return [_reading(model, rrf_k, legs, count) for legs, count in zip(found, terms, strict=True)]
-    return _readings(model, rrf_k, found, terms)
-
-
-def _reading(model: RecallModel, rrf_k: int, legs: Legs, terms: int) -> Reading:
-    scores = soft_scores(legs, model.scales, rrf_k)
-    fused = scores if rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
-    return Reading(legs, scores, Evidence(legs, fused, terms, model.usual))
-
-
-def _readings(model: RecallModel, rrf_k: int, found: Sequence[Legs], terms: Sequence[int]) -> list[Reading]:
+    """What each of these legs says, of texts of so many lexical terms: as `Reading.of` each."""
     table = LegTable.of(found)
     fused = table.fused(model.scales, REFERENCE_K)
     scores = fused if rrf_k == REFERENCE_K else table.fused(model.scales, rrf_k)
     order = np.argsort(-fused, axis=1, kind="stable")
-    told: list[dict[Key, float]] = [{} for _ in found]
-    if model.confidence is not None and table.width:
-        best = order[:, :_WEIGHED]
-        logits = model.confidence.of_all(_features(table, found, model, fused, order, terms))
-        for number, (keys, places, row) in enumerate(zip(table.keys, best.tolist(), logits.tolist(), strict=True)):
-            some = len(keys)
-            told[number] = {
-                keys[place]: chance(logit) for place, logit in zip(places, row, strict=True) if place < some
-            }
-    rows = fused.tolist()
-    scored = rows if scores is fused else scores.tolist()
+    places: list[list[int]] = order.tolist()
+    told = _chances(table, found, model, fused, order, terms)
+    rows = _listed(fused)
+    scored = rows if scores is fused else _listed(scores)
     made: list[Reading] = []
     for number, (legs, keys) in enumerate(zip(found, table.keys, strict=True)):
         own = dict(zip(keys, rows[number], strict=False))
         by_key = own if scored is rows else dict(zip(keys, scored[number], strict=False))
-        ordered = [keys[place] for place in order[number, : len(keys)].tolist()]
+        ordered = [keys[place] for place in places[number][: len(keys)]]
         evidence = Evidence.known(legs, own, terms[number], model.usual, order=ordered, chances=told[number])
-        made.append(Reading(legs, by_key, evidence))
+        made.append(Reading(legs=legs, scores=by_key, evidence=evidence))
     return made
 
 
@@ -113,11 +79,12 @@ class LegTable:
         farthest = np.where(near, self.dense, np.inf).min(axis=1, keepdims=True)
         top = np.maximum(np.where(said, self.bm25, -np.inf).max(axis=1, keepdims=True), TINY)
         with np.errstate(invalid="ignore"):  # of rows without a hit, which are left out below
-            unseen = by_meaning.weight / (k + (nearest - farthest) / by_meaning.width)
+            unseen: Matrix = by_meaning.weight / (k + (nearest - farthest) / by_meaning.width)
             unseen = np.where(near.any(axis=1, keepdims=True), unseen, 0.0)
-            meant = by_meaning.weight / (k + (nearest - self.dense) / by_meaning.width) + unsaid
-            worded = by_words.weight / (k + (1.0 - self.bm25 / top) / by_words.width)
-            fused = np.where(near, np.where(said, meant - unsaid + worded, meant), unseen + worded)
+            meant: Matrix = by_meaning.weight / (k + (nearest - self.dense) / by_meaning.width) + unsaid
+            worded: Matrix = by_words.weight / (k + (1.0 - self.bm25 / top) / by_words.width)
+            both: Matrix = np.where(said, meant - unsaid + worded, meant)
+            fused: Matrix = np.where(near, both, unseen + worded)
         return np.where(near | said, fused, -np.inf)
 
     def reciprocal_ranks(self, scales: Mapping[str, ArmScale], rrf_k: int, wanted: Sequence[Key]) -> list[float]:
@@ -127,6 +94,29 @@ class LegTable:
         for keys, row, key in zip(self.keys, fused, wanted, strict=True):
             ranks.append(1.0 / (1 + int((row > row[keys.index(key)]).sum())) if key in keys else 0.0)
         return ranks
+
+
+def _chances(
+    table: LegTable,
+    found: Sequence[Legs],
+    model: RecallModel,
+    fused: Matrix,
+    order: npt.NDArray[np.intp],
+    terms: Sequence[int],
+) -> list[dict[Key, float]]:
+    """P(each of the first candidates is right), by key, of each row; empty where that is not known."""
+    if model.confidence is None or not table.width:
+        return [{} for _ in found]
+    logits = _listed(model.confidence.of_all(_features(table, found, model, fused, order, terms)))
+    best: list[list[int]] = order[:, :_WEIGHED].tolist()
+    return [
+        {keys[place]: chance(logit) for place, logit in zip(places, row, strict=True) if place < len(keys)}
+        for keys, places, row in zip(table.keys, best, logits, strict=True)
+    ]
+
+
+def _listed(values: Matrix) -> list[list[float]]:
+    return values.tolist()
 
 
 def _filled(rows: Sequence[Iterable[float]], width: int) -> Matrix:

@@ -12,7 +12,7 @@ from typing import Final
 import uvicorn
 
 from flows.shop import Shop
-from flows.tools import shop_tools
+from flows.tools import POLICY, shop_tools
 from jazz_select import Flow, FlowRegistry, ProceduralMemory, tool_from_function
 from jazz_select.flow.loading import load_flows
 from jazz_select.outcomes import OutcomeLog
@@ -24,6 +24,7 @@ from jazz_select.service.panel.files import PanelFiles
 from jazz_select.service.panel.routes import panel_routes
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings
+from jazz_select.testing import MemoryClaims
 from jazz_select.values import Message, Reply, Usage
 
 ROOT: Final = Path(__file__).parents[2]
@@ -51,6 +52,7 @@ class Service:
     catalogue: RunningCatalogue
     loop: asyncio.AbstractEventLoop
     stop: Callable[[], None] = field(repr=False)
+    ended: threading.Event = field(default_factory=threading.Event)
 
     def reload(self) -> None:
         """Read its flows anew, and wait for it."""
@@ -75,7 +77,7 @@ def shop() -> Sources:
     """The example catalogue, and a shop that nobody has been to yet."""
     registry = FlowRegistry()
     load_flows(ROOT / "flows", registry)
-    return Sources(registry=registry, tools=Toolbox(shop_tools(Shop())))
+    return Sources(registry=registry, tools=Toolbox(shop_tools(Shop())), policy=POLICY)
 
 
 def hostile() -> Sources:
@@ -130,7 +132,7 @@ def served(
         memory = await ProceduralMemory.open(":memory:", embedder=embedder)
         with OutcomeLog(folder / "outcomes.db") as log:
             async with memory:
-                catalogue = RunningCatalogue(settings, memory, read, model=model, log=log)
+                catalogue = RunningCatalogue(settings, memory, read, model=model, log=log, claims=MemoryClaims())
                 await catalogue.reload()
                 digests = {sha256(key.encode()).hexdigest(): AGENT for key in keys}
                 agents = ServedAgents({AGENT: catalogue}, digests, is_open=not keys)
@@ -142,11 +144,14 @@ def served(
                     await asyncio.sleep(0.01)
                 port = server.servers[0].sockets[0].getsockname()[1]
                 loop = asyncio.get_running_loop()
-                stop = lambda: loop.call_soon_threadsafe(setattr, server, "should_exit", True)  # noqa: E731
-                url = f"http://127.0.0.1:{port}/panel/"
-                holder.append(Service(url, files, learned, catalogue, loop, lambda: (stop(), None)[1]))
+
+                def stop() -> None:
+                    server.should_exit = True
+
+                holder.append(Service(f"http://127.0.0.1:{port}/panel/", files, learned, catalogue, loop, stop))
                 up.set()
                 await task
+                holder[0].ended.set()
 
     def work() -> None:
         try:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jazz_select.memory.encoder import TermCounts
-from jazz_select.memory.fusion import ArmScale
+from jazz_select.memory.fusion import ArmScale, soft_scores
 from jazz_select.ports import Key, Legs, Vectors
 
 REFERENCE_K = 10
@@ -421,3 +421,25 @@ def _usual(numbers: list[Any]) -> Usual:
 def _cosine(number: Any) -> float:
     _must(abs(_finite(number)) <= _LONGEST_COSINE, "a cosine")
     return float(number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What was found for one text.
+
+    Attributes:
+        legs: As the store gave it.
+        scores: Fused with the constant that was asked for.
+        evidence: The same, fused with the one that the model knows.
+    """
+
+    legs: Legs
+    scores: Mapping[Key, float]
+    evidence: Evidence
+
+    @classmethod
+    def of(cls, model: RecallModel, rrf_k: int, legs: Legs, terms: int) -> "Reading":
+        """What these legs say, of a text of so many lexical terms."""
+        scores = soft_scores(legs, model.scales, rrf_k)
+        fused = scores if rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
+        return cls(legs=legs, scores=scores, evidence=Evidence(legs, fused, terms, model.usual))

@@ -7,6 +7,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import HTTPConnection
+from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from jazz_select.service.agents import ServedAgents
@@ -50,6 +51,10 @@ class McpApp:
             agent_id: StreamableHTTPSessionManager(each.server, security_settings=security)
             for agent_id, each in self.servers.items()
         }
+
+    def routes(self, path: str = "/mcp") -> list[BaseRoute]:
+        """Where it answers, with and without a slash at the end: clients follow no redirects."""
+        return [Route(path, endpoint=self), Route(f"{path}/", endpoint=self)]
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:

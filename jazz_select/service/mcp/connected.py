@@ -44,6 +44,7 @@ class ConnectedTools:
         self._indexed: tuple[int, int] | None = None
         self._indexing = asyncio.Lock()
         self._stirred = asyncio.Event()
+        self._stirred.set()
         self._patience_ends: float | None = None
         if gateway is not None:
             gateway.on_change(self._stirred.set)

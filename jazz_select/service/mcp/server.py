@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
-import anyio
 from mcp import MCPError, types
 from mcp.server import NotificationOptions, Server
 from mcp.server.context import ServerRequestContext
@@ -27,7 +26,7 @@ from jazz_select.service.mcp import four
 from jazz_select.service.mcp.asking import Asking, input_required
 from jazz_select.service.mcp.connected import ConnectedTools
 from jazz_select.service.mcp.foreign import description_of
-from jazz_select.service.mcp.gateway.gateway import Gateway
+from jazz_select.service.mcp.gateway.gateway import Gateway, beside
 from jazz_select.service.mcp.listing import LISTED, Listed, Listings
 from jazz_select.service.mcp.relay import Relay, relayed
 from jazz_select.service.mcp.results import answer, failure, outcome_of, unknown_name
@@ -113,13 +112,11 @@ class AgentServer:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["AgentServer"]:
         """Keep the index at what is connected, for as long as this lasts."""
-        async with anyio.create_task_group() as keeping:
-            keeping.start_soon(self.connected.keep_indexed)
+        async with beside((self.connected.keep_indexed, "mcp-index")):
             try:
                 yield self
             finally:
                 self._listening.close()
-                keeping.cancel_scope.cancel()
 
     async def flows_changed(self) -> None:
         """Tell clients that there may be other flows now."""

@@ -19,6 +19,8 @@ from jazz_select.service.mcp.gateway.servers_file import ServerSpec
 from jazz_select.text import beginning
 
 _CONNECT_S: Final = 30.0
+_READING_S: Final = 0.2
+"""How long the last lines are waited for: what a server has started may hold its pipe open for ever."""
 _KEPT_LINES, _LONGEST_LINE, _CHUNK = 20, 300, 4_096
 _log = logging.getLogger(__name__)
 
@@ -120,9 +122,11 @@ def _heard(spec: ServerSpec) -> Generator[TextIO]:
 
     reader = threading.Thread(target=read, name=f"jazz-select-mcp-{spec.name}", daemon=True)
     reader.start()
-    with os.fdopen(writing, "w", encoding="utf-8") as errors:
-        yield errors
-    reader.join(timeout=0.5)  # what it started may still hold the pipe open
-    for line in list(last):
-        told = beginning(spec.without_secrets(plain_text(line)), _LONGEST_LINE)
-        _log.info("server=<%s>, line=<%s> | an MCP server wrote to its standard error", spec.name, told)
+    try:
+        with os.fdopen(writing, "w", encoding="utf-8") as errors:
+            yield errors
+    finally:
+        reader.join(timeout=_READING_S)
+        for line in list(last):
+            told = beginning(spec.without_secrets(plain_text(line)), _LONGEST_LINE)
+            _log.info("server=<%s>, line=<%s> | an MCP server wrote to its standard error", spec.name, told)

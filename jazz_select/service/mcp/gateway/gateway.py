@@ -1,15 +1,16 @@
 """Many MCP servers as one set of tools: each is kept alive by itself, so that none holds up another."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from types import MappingProxyType
 
 import anyio
 
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.service.mcp.gateway.names import GivenNames, named
-from jazz_select.service.mcp.gateway.servers_file import ServerSpec
+from jazz_select.service.mcp.gateway.servers_file import ServerSpec, load_servers
 from jazz_select.service.mcp.gateway.upstream import Backoff, ServerState, Upstream
 
 _log = logging.getLogger(__name__)
@@ -52,13 +53,8 @@ class Gateway:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["Gateway"]:
         """Keep all servers connected for as long as this lasts; at its end their processes are stopped."""
-        async with anyio.create_task_group() as keeping:
-            for upstream in self._upstreams:
-                keeping.start_soon(upstream.run, name=f"mcp-{upstream.spec.name}")
-            try:
-                yield self
-            finally:
-                keeping.cancel_scope.cancel()
+        async with beside(*((upstream.run, f"mcp-{upstream.spec.name}") for upstream in self._upstreams)):
+            yield self
 
     async def tried(self, within_s: float) -> bool:
         """Wait until each server was tried once, but no longer than that; whether all were."""
@@ -80,3 +76,34 @@ class Gateway:
         _log.info("tools=<%d>, version=<%d> | the tools behind the gateway were listed anew", len(found), self.version)
         for listener in self._listeners:
             listener()
+
+
+@asynccontextmanager
+async def open_gateways(files: Mapping[str, Path]) -> AsyncGenerator[Mapping[str, Gateway]]:
+    """A gateway for each agent that has a file of servers, by its id; nobody waits for the servers here.
+
+    Raises:
+        ConfigError: A file cannot be read, or names what cannot be connected.
+    """
+    async with AsyncExitStack() as stack:
+        made: dict[str, Gateway] = {}
+        for agent_id, file in files.items():
+            made[agent_id] = await stack.enter_async_context(Gateway(load_servers(file)).running())
+        yield made
+
+
+@asynccontextmanager
+async def beside(*tasks: tuple[Callable[[], Coroutine[object, object, None]], str]) -> AsyncGenerator[None]:
+    """Have these run beside a block, by their names, until it ends. What the block raises passes as it is."""
+    failed: Exception | None = None
+    async with anyio.create_task_group() as running:
+        for task, name in tasks:
+            running.start_soon(task, name=name)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised below: a group of tasks would make a group of it
+            failed = error
+        finally:
+            running.cancel_scope.cancel()
+    if failed is not None:
+        raise failed

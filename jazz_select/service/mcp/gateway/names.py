@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final, cast
+
+import orjson
 
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.service.mcp.gateway.servers_file import ServerSpec
@@ -43,7 +45,7 @@ class GivenNames:
         return self._given[key]
 
     def _free(self, spec: ServerSpec, tool: str) -> str:
-        plain = _APART.sub("_", tool)
+        plain = _APART.sub("_", spec.without_secrets(tool))
         name = f"{spec.prefix}{plain}"
         if plain == tool and len(name) <= LONGEST and name.casefold() not in self._holders:
             return name
@@ -62,6 +64,15 @@ def named(spec: ServerSpec, tools: Iterable[Tool], names: GivenNames) -> Mapping
     for tool in tools:
         name = names.of(spec, tool.name)
         if name not in found:
-            about = spec.without_secrets(tool.description)
-            found[name] = replace(tool, name=name, id="", description=about, title="")
+            about, schema = spec.without_secrets(tool.description), _without_secrets(spec, tool.input_schema)
+            found[name] = replace(tool, name=name, id="", description=about, title="", input_schema=schema)
     return found
+
+
+def _without_secrets(spec: ServerSpec, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema in which no secret of its server stands, whoever wrote it there."""
+    text = orjson.dumps(schema).decode()
+    shown = text
+    for secret in spec.secrets:
+        shown = shown.replace(orjson.dumps(secret).decode()[1:-1], "[hidden]")
+    return schema if shown == text else cast("dict[str, Any]", orjson.loads(shown))

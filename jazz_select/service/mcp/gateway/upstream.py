@@ -86,7 +86,7 @@ class Upstream:
         self._client: Client | None = None
         self._listing: Client | None = None
         self._state: State = "starting"
-        self._problem, self._retry_at = "", 0.0
+        self._problem, self._logged, self._retry_at = "", "", 0.0
         self._stir = anyio.Event()
         self._ended = self._doubted = self._outdated = self._has_been_up = False
 
@@ -122,9 +122,11 @@ class Upstream:
             failures = 1 if was_steady else failures + 1
             delay = self._backoff.after(failures)
             self._client, self._state, self._retry_at = None, "down", monotonic() + delay
-            self._problem = self._told(problem)
+            self._problem, before = self._told(problem), self._logged
             self.tried.set()
-            _log.warning(
+            self._logged = self._problem
+            _log.log(
+                logging.INFO if self._problem == before else logging.WARNING,
                 "server=<%s>, problem=<%s>, retry_s=<%.1f> | an MCP server is not connected",
                 *(self.spec.name, self._problem, delay),
             )
@@ -144,7 +146,8 @@ class Upstream:
             async with client:
                 await self._list(client)
                 within.deadline = float("inf")
-                self._client, self._state, self._problem, self._has_been_up = client, "up", "", True
+                self._client, self._state, self._has_been_up = client, "up", True
+                self._problem = self._logged = ""
                 self.tried.set()
                 _log.info("server=<%s>, tools=<%d> | an MCP server is connected", self.spec.name, len(self.tools))
                 async with anyio.create_task_group() as watching:

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -196,11 +196,3 @@ async def until(holds: Callable[[], object], within_s: float = 20.0) -> None:
     async with asyncio.timeout(within_s):
         while not holds():
             await asyncio.sleep(0.02)
-
-
-async def stack_of(*managers: Any) -> AsyncExitStack:
-    """Several at once, to be closed together."""
-    stack = AsyncExitStack()
-    for each in managers:
-        await stack.enter_async_context(each)
-    return stack

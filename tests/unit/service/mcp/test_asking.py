@@ -127,7 +127,7 @@ async def test_what_stands_in_a_question_cannot_pass_for_the_question() -> None:
 # --- since 2026-07-28: a question is an answer, and the call comes again ----------
 
 
-def answered(request: types.InputRequiredResult, said_yes: bool = True) -> dict[str, Any]:
+def answered(request: types.InputRequiredResult, *, said_yes: bool = True) -> dict[str, Any]:
     """What a client sends back."""
     assert request.input_requests is not None
     result = types.ElicitResult(action="accept", content={"run_it": said_yes})
@@ -148,10 +148,11 @@ async def test_one_answer_makes_one_call() -> None:
         catalogue(own_tools(calls)) as running,
         served(AgentServer(running), mode="auto", elicitation_callback=Person()) as client,
     ):
-        asked = await required(client.session, CANCEL)
+        session: Any = client.session
+        asked = await required(session, CANCEL)
         assert calls == []
-        made = await client.session.call_tool("call_tool", CANCEL, **answered(asked))
-        again = await client.session.call_tool("call_tool", CANCEL, **answered(asked))
+        made = await session.call_tool("call_tool", CANCEL, **answered(asked))
+        again = await session.call_tool("call_tool", CANCEL, **answered(asked))
         assert not made.is_error
         assert "used already" in said(again)
     assert calls == CANCELLED
@@ -165,14 +166,15 @@ async def test_an_answer_is_good_for_the_very_same_call_alone() -> None:
         catalogue(own_tools(calls)) as running,
         served(AgentServer(running), mode="auto", elicitation_callback=Person()) as client,
     ):
-        asked = await required(client.session, CANCEL)
+        session: Any = client.session
+        asked = await required(session, CANCEL)
         forged = {**answered(asked), "request_state": orjson.dumps(["a", "b"]).decode()}
         for arguments, given in ((other, answered(asked)), (CANCEL, forged)):
             with pytest.raises(MCPError, match="requestState"):
-                await client.session.call_tool("call_tool", arguments, **given)
-        unanswered = {**answered(asked), "input_responses": {}}
-        still = await client.session.call_tool("call_tool", CANCEL, allow_input_required=True, **unanswered)
+                await session.call_tool("call_tool", arguments, **given)
+        unanswered: dict[str, Any] = {**answered(asked), "input_responses": {}}
+        still = await session.call_tool("call_tool", CANCEL, allow_input_required=True, **unanswered)
         assert isinstance(still, types.InputRequiredResult)
-        refused = await client.session.call_tool("call_tool", CANCEL, **answered(asked, said_yes=False))
+        refused = await session.call_tool("call_tool", CANCEL, **answered(asked, said_yes=False))
         assert refused.is_error
     assert calls == []

@@ -37,6 +37,14 @@ export function fill(parent, ...children) {
   return parent;
 }
 
+/** As `fill`, for a whole page: who was at its heading is at the new one. */
+export function refill(parent, ...children) {
+  const atHeading = document.activeElement?.tagName === "H1";
+  fill(parent, ...children);
+  if (atHeading) parent.querySelector("h1")?.focus({ preventScroll: true });
+  return parent;
+}
+
 /** A part of something, from 0 to 1, as a width. */
 export function bar(share, strong = false) {
   const inner = h("div", { class: strong ? "fill strong" : "fill" });

@@ -1,5 +1,5 @@
 // The shell: which page is shown, what stands beside it, and what is told of the service as a whole.
-import { askKeyWith, forget, key, standing } from "./api.js";
+import { ApiError, askKeyWith, forget, key, standing } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { route, to } from "./url.js";
 import { counted, moment } from "./words.js";
@@ -20,10 +20,16 @@ let shown = null;
 let mounted = null;
 let generation = 0;
 
+const MODULES = ["try", "talk", "catalogue", "flow", "runs", "run", "correct"];
 const module = (at) => {
   const name = at.path[0] === "runs" && at.path[1] && at.path[1] !== "drift" ? "run" : at.path[0];
-  return ["try", "talk", "catalogue", "flow", "runs", "run", "correct"].includes(name) ? name : null;
+  return MODULES.includes(name) ? name : null;
 };
+
+/** A page's module, which a service that is gone cannot give. */
+async function load(name) {
+  try { return await import(`./pages/${name}.js`); } catch { throw new ApiError(0, "The service does not answer. It may have stopped, or be starting again.", "gone"); }
+}
 
 async function show() {
   const at = route();
@@ -41,22 +47,24 @@ async function show() {
     fill(main, h("div", { class: "card" }, h("h1", { tabindex: "-1", class: "unseen" }, "No such page"), empty("There is no such page", "The address may be of another version.", h("a", { class: "button", href: "#/try" }, "To the first page"))));
     return;
   }
-  const page = await import(`./pages/${name}.js`);
   const place = h("div", { class: "stack page" });
   fill(main, place);
   fill(place, h("div", { class: "card" }, waiting("Opening")));
-  document.title = `${at.path[0] === "flow" ? at.path[1] : page.title} · jazz_select`;
+  let title = "Panel";
   try {
+    const page = await load(name);
+    title = page.title;
+    document.title = `${at.path[0] === "flow" ? at.path[1] : title} · jazz_select`;
     const made = await page.mount(place, at);
     if (show.last !== mine) { made?.leave?.(); return; }
     mounted = made;
   } catch (error) {
-    if (show.last === mine) { shown = null; fill(place, h("div", { class: "card" }, h("h1", { tabindex: "-1", class: "unseen" }, page.title), failed(error, () => { forget(); show(); stand(); }))); }
+    if (show.last === mine) { shown = null; fill(place, h("div", { class: "card" }, h("h1", { tabindex: "-1", class: "unseen" }, title), failed(error, () => { forget(); show(); stand(); }))); }
   }
   if (fromElsewhere && show.last === mine) {
     scrollTo(0, 0);
     main.querySelector("h1")?.focus({ preventScroll: true });
-    say(page.title);
+    say(title);
   }
 }
 
@@ -105,6 +113,7 @@ document.querySelector(".skip").addEventListener("click", (event) => { event.pre
 theme();
 askKeyWith(askKey);
 addEventListener("hashchange", show);
-show();
+// The other pages are fetched once this one is shown: then each opens at once, also while the service is away.
+show().then(() => MODULES.forEach((name) => load(name).catch(() => null)));
 stand();
 setInterval(() => { if (!document.hidden && !asked) stand(); }, 10_000);

@@ -1,5 +1,5 @@
 // One flow: what authors wrote, what models are shown, what lies near it, and what is wrong with it.
-import { bar, fill, h } from "../dom.js";
+import { bar, fill, h, refill } from "../dom.js";
 import { get } from "../api.js";
 import { to } from "../url.js";
 import { counted, fixed } from "../words.js";
@@ -14,11 +14,11 @@ export async function mount(outlet, first) {
   const abort = new AbortController();
   const back = h("p", { class: "small" }, h("a", { href: to(["catalogue"]) }, "← Catalogue"));
   async function load() {
-    fill(outlet, h("div", { class: "head" }, h("div", {}, back, h("h1", { tabindex: "-1", class: "wrap" }, name))), h("div", { class: "card" }, waiting("Reading the flow")));
+    refill(outlet, h("div", { class: "head" }, h("div", {}, back, h("h1", { tabindex: "-1", class: "wrap" }, name))), h("div", { class: "card" }, waiting("Reading the flow")));
     try {
       draw(await get(`flows/${encodeURIComponent(name)}`, abort.signal));
     } catch (error) {
-      if (error.name !== "AbortError") fill(outlet, back, h("div", { class: "card" }, h("h1", { tabindex: "-1", class: "unseen" }, name), failed(error, error.status === 404 ? null : load)));
+      if (error.name !== "AbortError") refill(outlet, back, h("div", { class: "card" }, h("h1", { tabindex: "-1", class: "unseen" }, name), failed(error, error.status === 404 ? null : load)));
     }
   }
   function draw(flow) {
@@ -33,7 +33,7 @@ export async function mount(outlet, first) {
       ["Written in", flow.file ? h("code", { class: "wrap" }, `${flow.file}${flow.line ? `:${flow.line}` : ""}`) : ""],
     ].filter(([, value]) => value !== "");
     const tools = flow.tools.length ? h("ul", { class: "stack" }, flow.tools.map((tool) => h("li", {}, h("div", { class: "meta" }, h("code", {}, tool.name), tool.destructive ? h("span", { class: "tag bad" }, "cannot be undone") : null, tool.is_connected ? null : h("span", { class: `tag ${tool.is_optional ? "" : "warn"}` }, tool.is_optional ? "optional, not connected" : "not connected")), tool.description ? h("p", { class: "dim small" }, tool.description.split("\n")[0]) : null))) : h("p", { class: "note" }, "It has no tools.");
-    fill(outlet,
+    refill(outlet,
       h("div", { class: "head" },
         h("div", {}, back, h("h1", { tabindex: "-1", class: "wrap" }, flow.name), h("p", {}, flow.description),
           h("div", { class: "meta" }, h("span", { class: "tag" }, flow.type), flow.has_guard ? h("span", { class: "tag" }, "has a guard") : null, flow.manual ? h("span", { class: "tag" }, "by hand") : null)),

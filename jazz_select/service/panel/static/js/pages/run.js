@@ -1,5 +1,5 @@
 // One run: an evaluation, beside another if one is chosen, or a comparison of two versions.
-import { fill, h, say } from "../dom.js";
+import { h, refill, say } from "../dom.js";
 import { get } from "../api.js";
 import { go, to } from "../url.js";
 import { moment, whole } from "../words.js";
@@ -21,26 +21,26 @@ export async function mount(outlet, first) {
         const { done, total } = data.under_way;
         const bar = h("div", { class: "fill" });
         bar.style.width = total ? `${(100 * done) / total}%` : "8%";
-        fill(outlet, head(null), h("div", { class: "card" }, h("p", {}, total && done ? `The model was asked about ${done} of ${total} cases.` : "It is being made."), h("div", { class: "progress", role: "progressbar", "aria-label": "Progress", "aria-valuemin": "0", "aria-valuemax": String(total || 1), "aria-valuenow": String(done) }, bar), waiting("Measuring")));
+        refill(outlet, head(null), h("div", { class: "card" }, h("p", {}, total && done ? `The model was asked about ${done} of ${total} cases.` : "It is being made."), h("div", { class: "progress", role: "progressbar", "aria-label": "Progress", "aria-valuemin": "0", "aria-valuemax": String(total || 1), "aria-valuenow": String(done) }, bar), waiting("Measuring")));
         timer = setTimeout(() => load(next), 700);
         return;
       }
-      if (data.failed) { fill(outlet, head(null), h("div", { class: "card" }, failed({ message: data.failed, code: "", status: 400 }))); return; }
+      if (data.failed) { refill(outlet, head(null), h("div", { class: "card" }, failed({ message: data.failed, code: "", status: 400 }))); return; }
       await draw(data.run, next);
       say("The run is shown");
     } catch (error) {
-      if (error.name !== "AbortError") fill(outlet, head(null), h("div", { class: "card" }, failed(error, error.status === 404 ? null : () => load(next))));
+      if (error.name !== "AbortError") refill(outlet, head(null), h("div", { class: "card" }, failed(error, error.status === 404 ? null : () => load(next))));
     }
   }
   async function draw(run, next) {
-    if (run.kind === "diff") { fill(outlet, head(run), drawDiff(run)); return; }
+    if (run.kind === "diff") { refill(outlet, head(run), drawDiff(run)); return; }
     const others = (await get("runs", abort.signal)).runs.filter((each) => each.kind === "eval" && each.id !== id);
     const wanted = next.params.get("with") ?? "";
     const other = others.some((each) => each.id === wanted) ? (await get(`runs/${encodeURIComponent(wanted)}`, abort.signal)).run : null;
     const choice = h("select", { id: "with", onchange: () => go(to(["runs", id], { with: choice.value })) }, h("option", { value: "" }, "none"), others.map((each) => h("option", { value: each.id, selected: each.id === wanted }, each.id)));
-    fill(outlet, head(run, others.length ? h("div", { class: "field" }, h("label", { for: "with" }, "Compare with"), choice) : null), drawEval(run, other));
+    refill(outlet, head(run, others.length ? h("div", { class: "field" }, h("label", { for: "with" }, "Compare with"), choice) : null), drawEval(run, other));
   }
-  fill(outlet, head(null), h("div", { class: "card" }, waiting("Reading the run", true)));
+  refill(outlet, head(null), h("div", { class: "card" }, waiting("Reading the run", true)));
   load(first);
   return { update(next) { if (next.path[1] !== id) return false; load(next); return true; }, leave() { clearTimeout(timer); abort.abort(); } };
 }

@@ -33,7 +33,7 @@ export async function mount(outlet, first) {
   kept.setLast(id);
   let picked = Number(first.params.get("turn")) || 0;
   let running = null;
-  const log = h("div", { class: "talk-log", role: "log", "aria-label": "Conversation" });
+  const log = h("div", { class: "talk-log", role: "log", tabindex: "0", "aria-label": "What was said" });
   const side = h("div", { class: "stack" });
   const message = h("textarea", { id: "message", rows: 1, maxLength: 8000, placeholder: "Say something", onkeydown: (event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(message.value); } } });
   const sendButton = h("button", { class: "main", type: "submit" }, "Send");
@@ -67,27 +67,29 @@ export async function mount(outlet, first) {
 
   function answer(result, last) {
     if (result.pending) return approval(result, last);
-    const ask = last && result.waits_for.length ? waits(result) : null;
+    const ask = last && result.status === "waiting" ? waits(result) : null;
     return [result.text ? h("p", {}, result.text) : h("p", { class: "dim" }, nothing(result)), result.error ? told("bad", result.error) : null, ask];
   }
 
-  const nothing = (result) => ({ open: "No flow fits, and there is no model to go on without one: this turn is yours.", blocked: "A guard ended this turn without words." }[result.status] ?? "Nothing was said.");
+  const nothing = (result) => ({ open: result.flows.length ? `${result.flows[0].name} has come to a choice that no model and no policy makes here: go on with its prompt.` : "No flow fits, and there is no model to go on without one: this turn is yours.", blocked: "A guard ended this turn without words." }[result.status] ?? "Nothing was said.");
 
   function approval(result, last) {
     const call = result.pending;
     const rows = Object.entries(call.arguments);
-    return h("section", { class: `approve ${call.destructive ? "final" : ""}`, "aria-label": "A call that waits for a yes" },
+    const before = result.text.replace(call.question, "").trim();
+    return [before ? h("p", {}, before) : null, h("section", { class: `approve ${call.destructive ? "final" : ""}`, "aria-label": "A call that waits for a yes" },
       h("div", { class: "row" }, h("h3", {}, call.title), call.destructive ? h("span", { class: "tag bad" }, "cannot be undone") : null),
       call.words ? h("p", {}, call.words) : null,
       rows.length ? h("dl", { class: "pairs" }, rows.map(([name, value]) => [h("dt", {}, name.replaceAll("_", " ")), h("dd", { class: "mono" }, typeof value === "string" ? value : JSON.stringify(value))])) : null,
       last ? h("div", { class: "row" },
         h("button", { class: "main", type: "button", onclick: () => send("yes") }, "Yes, go on"),
-        h("button", { type: "button", onclick: () => send("no") }, "No")) : h("p", { class: "note" }, "It was asked for in this turn."));
+        h("button", { type: "button", onclick: () => send("no") }, "No")) : h("p", { class: "note" }, "It was asked for in this turn."))];
   }
 
   function waits(result) {
     const choices = Object.values(result.choices).flat();
-    if (result.waits_for.length && choices.length) return h("div", { class: "row" }, choices.map((value) => h("button", { type: "button", class: "slim", onclick: () => send(String(value)) }, String(value))));
+    if (!result.waits_for.length) return h("div", { class: "row" }, h("button", { type: "button", class: "main", onclick: () => send("yes") }, "Yes"), h("button", { type: "button", onclick: () => send("no") }, "No"));
+    if (choices.length) return h("div", { class: "row" }, choices.map((value) => h("button", { type: "button", class: "slim", onclick: () => send(String(value)) }, String(value))));
     return h("p", { class: "note" }, `It waits for ${result.waits_for.map((name) => name.replaceAll("_", " ")).join(", ")}.`);
   }
 
@@ -129,6 +131,14 @@ export async function mount(outlet, first) {
     throw new Error('What is known beside has to be a JSON object, such as {"email": "ada@example.org"}.');
   }
 
+  /** To what was said last, and where to answer. */
+  function down() {
+    requestAnimationFrame(() => {
+      log.scrollTop = log.scrollHeight;
+      message.form?.scrollIntoView({ block: "nearest" });
+    });
+  }
+
   async function send(text) {
     const said = text.trim();
     if (!said || running) return;
@@ -143,13 +153,14 @@ export async function mount(outlet, first) {
     stop.hidden = false;
     if (picked) { picked = 0; history.replaceState(null, "", to(["talk", id])); }
     draw();
-    log.lastElementChild?.scrollIntoView({ block: "nearest" });
+    down();
     try {
       for await (const [name, data] of events("turn", { message: said, conversation: talk.conversation, context: known }, running.signal)) {
         if (name === "finished") { each.result = data; talk.conversation = data.conversation; delete data.conversation; }
         else if (name === "failed") each.error = data.detail;
         else { const step = told_of(name, data); if (step) each.steps.push(step); }
         draw();
+        down();
       }
       if (!each.result && !each.error) each.error = "The service ended the turn without an answer. Say it again.";
     } catch (error) {
@@ -161,7 +172,7 @@ export async function mount(outlet, first) {
       stop.hidden = true;
       kept.set(id, talk);
       draw();
-      log.lastElementChild?.scrollIntoView({ block: "nearest" });
+      down();
       say(each.error || each.result?.pending?.question || each.result?.text || "The turn has ended");
       message.focus();
     }
@@ -179,6 +190,7 @@ export async function mount(outlet, first) {
           h("details", { open: Boolean(talk.context) }, h("summary", {}, "What is known beside"), h("label", { class: "unseen", for: "context" }, "Context, as a JSON object"), context))),
       h("section", { class: "card side", tabindex: "0", "aria-label": "Trace of the turn" }, side)));
   draw();
+  requestAnimationFrame(() => { log.scrollTop = log.scrollHeight; });
   return {
     update(next) {
       if (next.path[1] !== id) return false;
@@ -194,7 +206,7 @@ function told_of(name, data) {
   switch (name) {
     case "flow_chosen": return `→ ${data.flow}`;
     case "tool_called": return `calls ${data.call?.tool}`;
-    case "tool_returned": return data.result?.ok ? null : `${data.result?.tool}: ${data.result?.error || "no output"}`;
+    case "tool_returned": return data.result?.ok || data.result?.fault === "asked" ? null : `${data.result?.tool}: ${data.result?.error || "no output"}`;
     case "model_called": return `asks the model (${data.purpose})`;
     default: return null;
   }

@@ -26,7 +26,7 @@ export function drawDiff(run) {
     run.changes.length ? h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Led elsewhere"), h("p", {}, counted(run.changes.length, "request"))),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Led elsewhere" }, h("table", { class: "tight" },
         h("thead", {}, h("tr", {}, ["Request", "Effect", "Before", "After", "Right"].map((name) => h("th", { scope: "col" }, name)))),
-        h("tbody", {}, run.changes.slice(0, 150).map((each) => h("tr", {}, h("th", { scope: "row" }, h("a", { href: to(["try"], { q: each.request }) }, each.request)), h("td", { "data-label": "Effect" }, h("span", { class: `tag ${KINDS[each.effect] ?? ""}` }, each.effect || (each.kinds ?? [])[0] || "other")), h("td", { "data-label": "Before" }, first(each.before)), h("td", { "data-label": "After" }, first(each.after)), h("td", { "data-label": "Right" }, (each.expect ?? []).join(", ") || "–"))))))) : null,
+        h("tbody", {}, run.changes.slice(0, 150).map((each) => h("tr", {}, h("th", { scope: "row", class: "said" }, h("a", { href: to(["try"], { q: each.request }) }, each.request)), h("td", { "data-label": "Effect" }, h("span", { class: `tag ${KINDS[each.effect] ?? ""}` }, each.effect || (each.kinds ?? [])[0] || "other")), h("td", { "data-label": "Before" }, first(each.before)), h("td", { "data-label": "After" }, first(each.after)), h("td", { "data-label": "Right" }, (each.expect ?? []).join(", ") || "–"))))))) : null,
     h("p", { class: "note" }, `It took ${time(run.took_s)}, and no model was asked.`),
   ];
 }

@@ -17,7 +17,7 @@ function change(now, then, name) {
 }
 
 export function drawEval(run, other) {
-  const measures = Object.entries(run.measures).filter(([, each]) => each && !/:/.test("")).map(([name, each]) => ({ name, ...each })).filter((each) => !each.name.includes(":"));
+  const measures = Object.entries(run.measures).filter(([, each]) => each).map(([name, each]) => ({ name, ...each })).filter((each) => !each.name.includes(":") && each.value !== null);
   const head = ["R@1", "R@3", "MRR", "coverage"].filter((name) => run.measures[name]);
   const misses = new Map(run.misses.map((each) => [each.request, each]));
   const before = new Map((other?.misses ?? []).map((each) => [each.request, each]));
@@ -34,8 +34,8 @@ export function drawEval(run, other) {
         h("tbody", {}, measures.map((each) => h("tr", {}, h("th", { scope: "row" }, NAMES[each.name] ?? each.name), h("td", { class: "num" }, show(each.name, each.value)), h("td", { class: "num dim" }, each.low === null || each.low === undefined ? "–" : `${show(each.name, each.low)} – ${show(each.name, each.high)}`), h("td", { class: "num" }, whole(each.cases)), h("td", { class: "num" }, other ? change(each.value, other.measures[each.name]?.value, each.name) : null))))))),
     run.misses.length ? h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Misses"), h("p", {}, `${whole(run.misses.length)} cases whose right flow is not first, the worst first.`)),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Misses" }, h("table", { class: "tight" },
-        h("thead", {}, h("tr", {}, ["Request", "Right", "First instead", "Rank"].map((name) => h("th", { scope: "col" }, name)))),
-        h("tbody", {}, run.misses.slice(0, 100).map((each) => h("tr", {}, h("th", { scope: "row" }, h("a", { href: to(["try"], { q: each.request }) }, each.request)), h("td", { "data-label": "Right" }, flows(each.expect)), h("td", { "data-label": "First" }, each.first ? flows([each.first]) : "nothing"), h("td", { class: "num", "data-label": "Rank" }, each.rank ?? "> 10"))))))) : h("div", { class: "card" }, h("h2", {}, "No misses"), h("p", { class: "note" }, "Every case has its flow first.")),
+        h("thead", {}, h("tr", {}, ["Request", "Right", "First instead", "Rank"].map((name, at) => h("th", { scope: "col", class: at === 3 ? "num" : "" }, name)))),
+        h("tbody", {}, run.misses.slice(0, 100).map((each) => h("tr", {}, h("th", { scope: "row", class: "said" }, h("a", { href: to(["try"], { q: each.request }) }, each.request)), h("td", { "data-label": "Right" }, flows(each.expect)), h("td", { "data-label": "First" }, each.first ? flows([each.first]) : "nothing"), h("td", { class: "num", "data-label": "Rank" }, each.rank ?? "> 10"))))))) : h("div", { class: "card" }, h("h2", {}, "No misses"), h("p", { class: "note" }, "Every case has its flow first.")),
     worst(run),
     run.problems.length ? h("div", { class: "card" }, h("h2", {}, "Left out, or noted"), h("ul", { class: "notes" }, run.problems.slice(0, 30).map((each) => h("li", {}, `${each.file}${each.line ? `:${each.line}` : ""}: ${each.problem}`)))) : null,
   ];
@@ -48,6 +48,6 @@ function worst(run) {
   const bad = run.by_flow.filter((each) => each.recall_at_1 < 1).slice(0, 20);
   if (!bad.length) return null;
   return h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Flows with misses")), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Flows with misses" }, h("table", { class: "tight" },
-    h("thead", {}, h("tr", {}, ["Flow", "First", "Cases", "Taken by"].map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", {}, h("tr", {}, ["Flow", "First", "Cases", "Taken by"].map((name, at) => h("th", { scope: "col", class: at === 2 ? "num" : "" }, name)))),
     h("tbody", {}, bad.map((each) => h("tr", {}, h("th", { scope: "row" }, h("a", { href: to(["flow", each.name]) }, each.name)), h("td", { "data-label": "First" }, h("div", { class: "meter" }, bar(each.recall_at_1), h("span", { class: "num" }, percent(each.recall_at_1)))), h("td", { class: "num", "data-label": "Cases" }, each.cases), h("td", { "data-label": "Taken by" }, each.taken_by.map((one, at) => [at ? ", " : null, one.flow ? h("a", { href: to(["flow", one.flow]) }, one.flow) : "nothing", one.count > 1 ? ` (${one.count})` : null]))))))));
 }

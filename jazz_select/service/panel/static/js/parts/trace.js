@@ -28,7 +28,7 @@ export function trace(spans, leftOut = 0) {
       return h("details", {},
         h("summary", {},
           h("span", { class: `trace-name d${Math.min(5, each.depth)}` },
-            h("span", { class: `trace-kind ${each.kind}`, "aria-hidden": "true" }),
+            h("span", { class: `trace-kind is-${each.kind}`, "aria-hidden": "true" }),
             h("b", {}, each.name), h("span", { class: "faint small" }, each.kind),
             each.error ? h("span", { class: "tag bad" }, each.error) : null),
           h("span", { class: "trace-time", "aria-hidden": "true" }, run),
