@@ -10,6 +10,7 @@ PYTEST_ARGS ?=
 JOBS ?= auto
 DISKS ?= 50
 INDEX_ARGS ?=
+SERVING_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -37,11 +38,15 @@ judge: $(VENV)/.minilm.done ## Judge both example catalogues: check, eval, diff 
 
 .PHONY: test
 test: $(VENV)/.test.done ## Run the tests that need nothing but this machine (PYTEST_ARGS="-k recall -x")
-	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not live" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not live" $(PYTEST_ARGS)
 
 .PHONY: kills
 kills: $(VENV)/.test.done ## Kill processes in the middle of turns, 200 dialogues, and see that nothing is destroyed twice
 	@$(BIN)/python -m tests.kills --trials 200
+
+.PHONY: properties
+properties: $(VENV)/.test.done ## Search by examples four times as deep as `make test` does
+	@$(BIN)/python -m pytest -q -n $(JOBS) --hypothesis-profile=deep $(shell grep -rl "tests.depth import examples" tests --include="test_*.py")
 
 .PHONY: fuzz
 fuzz: $(VENV)/.test.done ## Search for two schemas that surely fit and do not, 6,000 pairs, those of DATA/bfcl among them where it is there
@@ -62,6 +67,10 @@ conformance: $(VENV)/.test.done ## Run the conformance suite of MCP against the 
 .PHONY: index
 index: $(VENV)/.test.done ## Kill syncs, damage each file of an index, ask for many tenants at once, and see that no flow is lost, doubled or leaked (INDEX_ARGS="--kills 20")
 	@$(BIN)/python -m tests.index $(INDEX_ARGS)
+
+.PHONY: serving
+serving: $(VENV)/.test.done ## Kill a service under load, and send it all that is no request: no failure, no hang, nothing of another agent (SERVING_ARGS="--kills 50")
+	@$(BIN)/python -m tests.serving $(SERVING_ARGS)
 
 # --- to work on it -----------------------------------------------------------
 

@@ -86,11 +86,7 @@ class MissingExtraError(ConfigError):
 
 
 class UnconnectedToolsError(ConfigError):
-    """Flows name tools that are not there.
-
-    Attributes:
-        lacking: The tools that each flow names and lacks, by the flow's name: all of them.
-    """
+    """Flows name tools that are not there; `lacking` has all of them, by the flow's name."""
 
     def __init__(self, lacking: Mapping[str, Sequence[str]], *, connected: Iterable[str] = ()) -> None:
         self.lacking = {flow: tuple(names) for flow, names in lacking.items()}
@@ -216,13 +212,7 @@ class UnknownFlowError(StoreError):
 
 
 class SyncDeletesError(StoreError):
-    """A sync would delete most of what an agent has; nothing was written.
-
-    Attributes:
-        agent_id: Whose flows.
-        deleted: The names of those that would be deleted, all of them.
-        total: How many flows the agent has.
-    """
+    """A sync would delete most of the `total` flows of `agent_id`: all those named `deleted`. Nothing was written."""
 
     def __init__(self, agent_id: str, *, deleted: Sequence[str], total: int) -> None:
         self.agent_id = agent_id

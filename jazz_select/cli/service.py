@@ -35,6 +35,7 @@ class Wanted:
 
     tools: str | None = None
     log: Path | None = None
+    cases: tuple[Path, ...] = ()
     host: str = "127.0.0.1"
     port: int = 8420
     uds: Path | None = None
@@ -126,8 +127,18 @@ async def _serve(
 
     async with opened(settings, sources, said=hint) as served, _mcp(served, sources, wanted) as parts:
         life = Life()
-        app = make_app(served, options, life=life, parts=parts)
+        app = make_app(served, options, life=life, parts=[*parts, *_panel(served, settings, wanted)])
         await serve(app, listening, options=options, life=life, ready=lambda: _say(listening, wanted))
+
+
+def _panel(served: "ServedAgents", settings: "Settings", wanted: Wanted) -> "list[Part]":
+    """What is shown in a browser, where that is wanted."""
+    from jazz_select.service.app import Part
+    from jazz_select.service.panel.files import PanelFiles
+    from jazz_select.service.panel.routes import panel_routes
+
+    files = {settings.agent_id: PanelFiles(cases=wanted.cases)} if wanted.cases else {}
+    return [Part(panel_routes(served, files))] if wanted.panel else []
 
 
 @asynccontextmanager
@@ -198,7 +209,7 @@ def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
             mcp_servers=wanted.mcp_servers,
         )
         return [only]
-    given = (wanted.tools, wanted.log, wanted.mcp_servers, settings.learned, keys or None)
+    given = (wanted.tools, wanted.log, wanted.cases or None, wanted.mcp_servers, settings.learned, keys or None)
     if any(each is not None for each in given):
         what = "its tools, log, learned, mcp_servers and keys"
         msg = f"with --agents each agent has {what} in that file: leave the options out"

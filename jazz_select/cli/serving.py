@@ -40,6 +40,10 @@ def serve(  # noqa: PLR0913 - one per option
         Path | None,
         typer.Option("--log", metavar="FILE", help="Keep each selection, and what was right, in a log of outcomes."),
     ] = None,
+    cases: Annotated[
+        list[Path] | None,
+        typer.Option("--cases", metavar="FILE", help="Labelled requests that the panel judges by; repeatable."),
+    ] = None,
     index: IndexOption = None,
     url: UrlOption = None,
     embedder: EmbedderOption = None,
@@ -178,6 +182,7 @@ def serve(  # noqa: PLR0913 - one per option
     wanted = Wanted(
         tools=tools,
         log=log,
+        cases=tuple(cases or ()),
         host=host,
         port=port,
         uds=uds,

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self, cast
 
 import jazz_select
@@ -20,6 +21,7 @@ from jazz_select.evaluation.changes.route_book import Known, RouteBook
 from jazz_select.evaluation.changes.side_process import LENGTH, Job, Wanted, crash_message, frame
 from jazz_select.evaluation.changes.sides import Side
 from jazz_select.evaluation.changes.snapshots import Snapshot, dumps, route_from_dict
+from jazz_select.evaluation.index import PREFIX, in_memory
 from jazz_select.evaluation.route import Asked
 from jazz_select.json_values import plain
 
@@ -47,7 +49,6 @@ class SideRun:
     Attributes:
         flows: What each flow says, by its name; known after `open`.
         digest: What its routes are kept under; empty where they are not kept.
-        cached: How many routes were there before it was asked.
     """
 
     def __init__(self, side: Side, book: RouteBook, job: Job) -> None:
@@ -55,7 +56,6 @@ class SideRun:
         self.side = side
         self.flows: Mapping[str, Mapping[str, Any]] = {}
         self.digest = ""
-        self.cached = 0
         self._notes: tuple[str, ...] = ()
         self._book = book
         self._job = job
@@ -95,7 +95,6 @@ class SideRun:
         known = self._book.routes(self.digest)
         unknown = [each for each in questions if each.key not in known.routes]
         uncounted = [each for each in counted if each.key not in known.tokens and self.side.index is None]
-        self.cached = len(questions) - len(unknown)
         notes = self._notes
         if self.side.index is not None and counted:
             notes += (_UNCOUNTED,)
@@ -125,6 +124,8 @@ class SideRun:
     async def _started(self) -> dict[str, Any]:
         """The process under way, and the first thing that it says."""
         root = await self._stack.enter_async_context(self.side.files())
+        beside = TemporaryDirectory(prefix=PREFIX, dir=in_memory(), ignore_cleanup_errors=True)
+        place = Path(self._stack.enter_context(beside))
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",
@@ -141,7 +142,7 @@ class SideRun:
         listening = asyncio.create_task(self._listen(process))
         self._stack.push_async_callback(self._ended, process, listening)
         apart = self.side.commit is not None
-        job = replace(self._job, root=root, flows=self.side.flows, apart=apart, index=self.side.index)
+        job = replace(self._job, root=root, flows=self.side.flows, apart=apart, index=self.side.index, beside=place)
         return await self._exchange(pickle.dumps(job))
 
     async def _exchange(self, content: bytes) -> dict[str, Any]:

@@ -95,6 +95,7 @@ def test_the_values_of_a_context(text: str, value: object) -> None:
 
 
 def test_flows_that_changed_since_the_last_sync_are_counted(jazz: Jazz) -> None:
+    jazz = Jazz(jazz.folder)  # what the environment says is a part of the command that is told
     jazz("sync")
     assert "last sync" not in jazz("select", "where is my parcel").output
     write_flows(jazz.flows, TRACK.replace("Say where", "Tell where"), INVOICE)

@@ -1,9 +1,11 @@
 """A service on this machine: real sockets, small catalogues in memory, several agents."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -77,6 +79,12 @@ class Service:
     async def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
         """Ask with JSON."""
         return await self.client.post(path, json=body, headers=headers)
+
+    async def rests(self) -> None:
+        """Wait until nothing is worked on any more."""
+        async with asyncio.timeout(20):
+            while self.life.in_flight:
+                await asyncio.sleep(0.01)
 
     async def raw(self, *sent: bytes, pause_s: float = 0.0, eof: bool = False, patience_s: float = 20.0) -> bytes:
         """All that comes back for these bytes, until the service closes the connection."""
@@ -154,3 +162,30 @@ async def shop_service(
         service(catalogue(index, Shop().sources, **settings), keys=keys, options=options) as up,
     ):
         yield up
+
+
+@contextmanager
+def beside(options: ServeOptions | None = None) -> Generator[Service]:
+    """The shop alone, without a key, in a thread of its own: for many tests that leave it as it is."""
+    up: Future[Service] = Future()
+    over = threading.Event()
+
+    async def live() -> None:
+        async with shop_service(options=options) as made:
+            up.set_result(made)
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(live()))
+    thread.start()
+    try:
+        yield up.result(timeout=30)
+    finally:
+        over.set()
+        thread.join()
+
+
+@asynccontextmanager
+async def asking(up: Service) -> AsyncGenerator[Service]:
+    """That service, with a client of this event loop."""
+    async with httpx.AsyncClient(base_url=up.root, timeout=20) as client:
+        yield replace(up, client=client)

@@ -1,7 +1,7 @@
 """What is no request of ours is refused with the reason: no failure, no hang, and nothing of anybody else."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -23,6 +23,8 @@ from tests.unit.service.served import (
     REFUND,
     Service,
     Shop,
+    asking,
+    beside,
     catalogue,
     clinic,
     memory,
@@ -35,6 +37,18 @@ JSON = b"content-type: application/json\r\n"
 IMPATIENT = ServeOptions(
     max_body=2_000, body_timeout_s=0.3, head_timeout_s=0.3, stop_s=1, panel=False, mcp=False, max_in_flight=2
 )
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Service]:
+    with beside() as up:
+        yield up
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[Service]:
+    with beside(IMPATIENT) as up:
+        yield up
 
 
 def problem_in(response: httpx.Response, status: int) -> dict[str, Any]:
@@ -85,8 +99,8 @@ BODIES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-async def test_a_body_that_is_not_what_is_taken_is_refused(body: bytes) -> None:
-    async with shop_service() as up:
+async def test_a_body_that_is_not_what_is_taken_is_refused(shop: Service, body: bytes) -> None:
+    async with asking(shop) as up:
         response = await up.client.post("/v1/select", content=body, headers={"content-type": "application/json"})
         told = problem_in(response, 400)
         assert told["code"] in {"ValidationError", "not_json"}
@@ -114,13 +128,13 @@ async def test_a_body_that_is_not_what_is_taken_is_refused(body: bytes) -> None:
         ("/v1/feedback", {"selection": "x"}),
     ],
 )
-async def test_arguments_that_cannot_work_are_refused(path: str, body: Any) -> None:
-    async with shop_service() as up:
+async def test_arguments_that_cannot_work_are_refused(shop: Service, path: str, body: Any) -> None:
+    async with asking(shop) as up:
         problem_in(await up.post(path, body), 400)
 
 
-async def test_what_is_not_there_or_asked_otherwise_is_refused() -> None:
-    async with shop_service() as up:
+async def test_what_is_not_there_or_asked_otherwise_is_refused(shop: Service) -> None:
+    async with asking(shop) as up:
         problem_in(await up.client.get("/v1/nothing"), 404)
         problem_in(await up.client.get("/v1/flows/" + "x" * 5_000), 404)
         refused = await up.client.get("/v1/select")
@@ -130,8 +144,8 @@ async def test_what_is_not_there_or_asked_otherwise_is_refused() -> None:
         problem_in(await up.client.request("PATCH", "/v1/select"), 405)
 
 
-async def test_a_body_is_not_too_large_and_comes_in_time() -> None:
-    async with shop_service(options=IMPATIENT) as up:
+async def test_a_body_is_not_too_large_and_comes_in_time(impatient: Service) -> None:
+    async with asking(impatient) as up:
         large = orjson.dumps({"request": "x" * 3_000})
         problem_in(await up.client.post("/v1/select", content=large, headers={"content-type": "application/json"}), 413)
 
@@ -145,7 +159,7 @@ async def test_a_body_is_not_too_large_and_comes_in_time() -> None:
         assert status_of(await up.raw(slow)) == 408
         assert status_of(await up.raw(slow, b'": "x"}', pause_s=0.05)) == 408
         assert (await up.post("/v1/select", {"request": REFUND})).status_code == 200
-        assert up.life.in_flight == 0
+        await up.rests()
 
 
 @pytest.mark.parametrize(
@@ -166,12 +180,12 @@ async def test_a_body_is_not_too_large_and_comes_in_time() -> None:
     ],
 )
 @pytest.mark.parametrize("eof", [False, True], ids=["waits", "closes its side"])
-async def test_a_connection_that_sends_no_request_ends(sent: list[bytes], *, eof: bool) -> None:
-    async with shop_service(options=IMPATIENT) as up:
+async def test_a_connection_that_sends_no_request_ends(impatient: Service, sent: list[bytes], *, eof: bool) -> None:
+    async with asking(impatient) as up:
         back = await up.raw(*sent, eof=eof, pause_s=0.01)
         assert not back or 400 <= status_of(back) < 500
         assert (await up.post("/v1/select", {"request": REFUND})).status_code == 200
-        assert up.life.in_flight == 0
+        await up.rests()
 
 
 async def test_who_leaves_before_the_answer_leaves_nothing_behind() -> None:
@@ -183,9 +197,7 @@ async def test_who_leaves_before_the_answer_leaves_nothing_behind() -> None:
             await writer.drain()
             writer.transport.abort()
         assert (await up.post("/v1/select", {"request": REFUND})).status_code == 200
-        async with asyncio.timeout(20):
-            while up.life.in_flight:
-                await asyncio.sleep(0.01)
+        await up.rests()
 
 
 async def test_more_than_there_is_room_for_is_refused_at_once() -> None:
@@ -318,8 +330,10 @@ def test_several_agents_are_not_open() -> None:
     ],
     ids=str,
 )
-async def test_a_page_from_elsewhere_does_not_get_in_by_a_browser(headers: dict[str, str], status: int) -> None:
-    async with shop_service() as up:
+async def test_a_page_from_elsewhere_does_not_get_in_by_a_browser(
+    shop: Service, headers: dict[str, str], status: int
+) -> None:
+    async with asking(shop) as up:
         assert (await up.client.get("/v1/flows", headers=headers)).status_code == status
         assert (await up.post("/v1/select", {"request": REFUND}, **headers)).status_code == status
 
