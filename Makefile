@@ -10,6 +10,7 @@ PYTEST_ARGS ?=
 JOBS ?= auto
 DISKS ?= 50
 INDEX_ARGS ?=
+SERVING_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -66,6 +67,10 @@ conformance: $(VENV)/.test.done ## Run the conformance suite of MCP against the 
 .PHONY: index
 index: $(VENV)/.test.done ## Kill syncs, damage each file of an index, ask for many tenants at once, and see that no flow is lost, doubled or leaked (INDEX_ARGS="--kills 20")
 	@$(BIN)/python -m tests.index $(INDEX_ARGS)
+
+.PHONY: serving
+serving: $(VENV)/.test.done ## Kill a service under load, and send it all that is no request: no failure, no hang, nothing of another agent (SERVING_ARGS="--kills 50")
+	@$(BIN)/python -m tests.serving $(SERVING_ARGS)
 
 # --- to work on it -----------------------------------------------------------
 

@@ -30,7 +30,6 @@ JazzSelectError
 │   ├── DuplicateToolError      two tools of one name
 │   ├── ToolArgumentsError      a call's arguments are not what its function takes; it was not called
 │   ├── ToolAnswerError         a server said that the tool failed
-│   ├── ToolServerError         the server of a tool is not connected; nothing was called
 │   ├── ToolUnheardError        a call began and what became of it is not known
 │   └── DecisionCallbackError   the choice between tools failed, and there is nothing to fall back to
 ├── AgentError                  something about an agent's turn
@@ -474,14 +473,6 @@ class ToolAnswerError(ToolError):
     def __init__(self, tool: str, answer: str) -> None:
         self.answer = answer
         super().__init__(tool, f"its server answered: {answer}")
-
-
-class ToolServerError(ToolError):
-    """The MCP server of a tool is not connected, so that nothing was called; `problem` says what is done about it."""
-
-    def __init__(self, tool: str, server: str, problem: str) -> None:
-        self.server = server
-        super().__init__(tool, f"its MCP server {server} {problem}")
 
 
 class ToolUnheardError(ToolError):

@@ -60,6 +60,11 @@ class _Patient(_Protocol):
         else:
             self.transport.close()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Whatever it wanted to talk instead: this is answered, and then there is nothing more to be read."""
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
+
     def send_400_response(self, msg: str) -> None:
         """Say that it is no request, as all that goes wrong here is said."""
         body = bytes(problem(400, msg, code="not_http").body)

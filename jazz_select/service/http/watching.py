@@ -60,6 +60,9 @@ class Watched:
         except ClientDisconnect:
             pass  # nobody is there to be answered
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            if isinstance(error, RuntimeError) and _is_gone(scope):
+                await asyncio.sleep(0)  # lets the server see it, too
+                return
             response = problem_of(error, scope)
             if not status:
                 await response(scope, receive, told)
@@ -73,6 +76,7 @@ class Watched:
         except TimeoutError:
             if (connection := scope["state"].get(TRANSPORT)) is not None:
                 connection.abort()
+                await asyncio.sleep(0)  # lets the server see it
             raise ClientDisconnect from None
 
     def _note(self, scope: Scope, status: int, size: int, seconds: float) -> None:
@@ -84,6 +88,12 @@ class Watched:
         self._metrics.requested(agent_id, method, route, status, seconds)
         if access_log.isEnabledFor(logging.INFO):
             access_log.info("%s", _line(state["request_id"], agent_id, method, route, status, seconds, size))
+
+
+def _is_gone(scope: Scope) -> bool:
+    """Whether there is nobody any more who could be answered: writing fails then, in some event loops."""
+    connection = scope["state"].get(TRANSPORT)
+    return connection is not None and connection.is_closing()
 
 
 def _line(  # noqa: PLR0913, PLR0917 - what a line holds

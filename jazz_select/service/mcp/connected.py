@@ -61,8 +61,8 @@ class ConnectedTools:
         return self._names.resolve(name)
 
     def is_foreign(self, tool: Tool) -> bool:
-        """Whether it is of a server behind the gateway."""
-        return self._gateway is not None and self._gateway.tools.get(tool.name) is tool
+        """Whether it is of a server behind the gateway, or may be: whatever is none of the agent's own."""
+        return self._gateway is not None and self._running.live.tools.get(tool.name) is not tool
 
     async def ready(self) -> None:
         """Wait until each server was tried once, for a while at most: afterwards none is waited for."""
@@ -92,6 +92,10 @@ class ConnectedTools:
             notes.append("the index found nothing, so these were found by their words")
             return Found(_by_words(request, tools, limit), tuple(notes))
         return Found(tuple(found), (*notes, *(beginning(each, _LONGEST_NOTE) for each in found.notes)))
+
+    def stir(self) -> None:
+        """Have the index looked at, since something may be other than it was."""
+        self._stirred.set()
 
     async def keep_indexed(self) -> None:
         """Index what servers list anew, as it comes, until this is cancelled: a search then need not wait for it."""

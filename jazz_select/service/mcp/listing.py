@@ -13,6 +13,7 @@ Listed = Literal["none", "found", "all"]
 """Which of the connected tools are listed beside the four: none, those that a search of this session found, or all."""
 LISTED: Final = ("none", "found", "all")
 _MOST_SESSIONS: Final = 10_000
+_MOST_LISTED: Final = 10_000
 _MOST_FOUND: Final = 128
 """Tools that searches may add to one session's list."""
 
@@ -33,6 +34,8 @@ class Listings:
             tools: What is connected.
             foreign: The names of those that are of other servers.
         """
+        if self.listed == "none":
+            return []
         own = self._session(session)
         if self.listed == "all":
             self._add(own, tools.values(), set(foreign))
@@ -49,7 +52,7 @@ class Listings:
 
     def _add(self, own: dict[str, types.Tool], tools: Iterable[Tool], foreign: set[str]) -> None:
         for tool in tools:
-            if tool.name not in own:
+            if tool.name not in own and len(own) < _MOST_LISTED:
                 own[tool.name] = as_listed(tool, is_foreign=tool.name in foreign)
 
     def _session(self, session: str) -> dict[str, types.Tool]:

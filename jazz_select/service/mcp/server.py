@@ -1,5 +1,6 @@
 """One agent as an MCP server: four tools, a prompt for each flow, and a list that only grows."""
 
+import asyncio
 import base64
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
@@ -35,7 +36,9 @@ from jazz_select.service.running import RunningCatalogue
 _SESSION_ID: Final = "mcp-session-id"
 _STDIO: Final = "stdio"
 _LONGEST_REQUEST: Final = 20_000
-_MOST_SESSIONS: Final = 10_000
+_MOST_SESSIONS: Final = 1_000
+"""Sessions that are told of changes; those that were heard of last."""
+_LOOKED_S: Final = 0.5
 Context = ServerRequestContext[Any, Any]
 
 
@@ -77,7 +80,7 @@ class AgentServer:
             listed: Which of the connected tools stand in the list beside the four.
             approval: Which calls need a yes of the person at the client, where no hook decides.
             approve: Decides about every call; what it asks for is asked at the client.
-            timeout_s: The most that one call may take, in seconds.
+            timeout_s: The most that one call of the agent's own tools may take, in seconds.
 
         Raises:
             ConfigError: An option cannot work.
@@ -112,17 +115,24 @@ class AgentServer:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["AgentServer"]:
         """Keep the index at what is connected, for as long as this lasts."""
-        async with beside((self.connected.keep_indexed, "mcp-index")):
+        async with beside((self.connected.keep_indexed, "mcp-index"), (self._keep_told, "mcp-changes")):
             try:
                 yield self
             finally:
                 self._listening.close()
 
-    async def flows_changed(self) -> None:
-        """Tell clients that there may be other flows now."""
-        await self._bus.publish(PromptsListChanged())
-        for session in list(self._sessions.values()):
-            await session.send_prompt_list_changed()
+    async def _keep_told(self) -> None:
+        """Tell clients, whenever another generation of the catalogue answers, that there may be other flows."""
+        known = self._running.live.number
+        while True:
+            await asyncio.sleep(_LOOKED_S)
+            if self._running.live.number == known:
+                continue
+            known = self._running.live.number
+            self.connected.stir()
+            await self._bus.publish(PromptsListChanged())
+            for session in list(self._sessions.values()):
+                await session.send_prompt_list_changed()
 
     # --- tools -----------------------------------------------------------------------
 
@@ -130,7 +140,7 @@ class AgentServer:
         self._seen(context)
         if self._listings.listed == "all":
             await self.connected.ready()
-        tools = self.connected.tools
+        tools = {name: tool for name, tool in self.connected.tools.items() if name not in four.NAMES}
         more = self._listings.of(_session(context), tools, self._foreign(tools))
         return types.ListToolsResult(tools=[*four.FOUR, *more])
 
@@ -194,7 +204,7 @@ class AgentServer:
                 tool,
                 arguments,
                 door="mcp",
-                timeout_s=self._timeout_s,
+                timeout_s=None if server else self._timeout_s,  # its server has a limit of its own
                 approve=self._asking.approver(context, params, server),
             )
         finally:

@@ -1,6 +1,7 @@
 """What tools of several servers are called: `server.tool`, of safe characters, and the same as long as this runs."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -13,6 +14,8 @@ from jazz_select.service.mcp.gateway.servers_file import ServerSpec
 
 LONGEST: Final = 128
 """Characters of a tool's name by the protocol."""
+MOST_NAMES: Final = 20_000
+"""Names that one server may be given as long as this runs: one that invents new ones without end gets no more."""
 _MARK: Final = 8
 """Characters of a hash that tell two names apart which would look the same."""
 _APART = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -29,6 +32,7 @@ class GivenNames:
         """Take the names that nobody else may have."""
         self._holders: dict[str, tuple[str, str]] = {name.casefold(): ("", name) for name in reserved}
         self._given: dict[tuple[str, str], str] = {}
+        self._count: Counter[str] = Counter()
 
     def reserve(self, names: Iterable[str]) -> None:
         """Names of tools of one's own, which no server's tool is given from now on."""
@@ -36,9 +40,12 @@ class GivenNames:
             self._holders.setdefault(name.casefold(), ("", name))
 
     def of(self, spec: ServerSpec, tool: str) -> str:
-        """What a server's tool is called here."""
+        """What a server's tool is called here; empty where the server has been given more names than any needs."""
         key = (spec.name, tool)
         if key not in self._given:
+            self._count[spec.name] += 1
+            if self._count[spec.name] > MOST_NAMES:
+                return ""
             name = self._free(spec, tool)
             self._holders[name.casefold()] = key
             self._given[key] = name
@@ -63,7 +70,7 @@ def named(spec: ServerSpec, tools: Iterable[Tool], names: GivenNames) -> Mapping
     found: dict[str, Tool] = {}
     for tool in tools:
         name = names.of(spec, tool.name)
-        if name not in found:
+        if name and name not in found:
             about, schema = spec.without_secrets(tool.description), _without_secrets(spec, tool.input_schema)
             found[name] = replace(tool, name=name, id="", description=about, title="", input_schema=schema)
     return found

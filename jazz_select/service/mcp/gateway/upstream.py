@@ -11,7 +11,7 @@ import anyio
 from mcp import Client, MCPError, types
 from mcp.types import Implementation
 
-from jazz_select.errors import JazzSelectError, ToolServerError, ToolUnheardError
+from jazz_select.errors import JazzSelectError, ToolError, ToolUnheardError
 from jazz_select.routing.tools.sources import tools_from_session
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.service.mcp.foreign import plain_text
@@ -30,6 +30,8 @@ _LONGEST_PROBLEM: Final = 300
 _ENDED: Final = "its connection has ended"
 _LISTED_ANEW: Final = 0.05
 """Seconds in which several notices of a changed list are taken for one."""
+_APART_S: Final = 1.0
+"""Seconds between two lists of a server that says without end that its list has changed."""
 _ITS_OWN_ERRORS: Final = frozenset((-32700, -32601, -32602, -32603))
 """Codes by which a server says that it does not like a call; anything else may mean that it is gone."""
 _log = logging.getLogger(__name__)
@@ -86,7 +88,8 @@ class Upstream:
         self._client: Client | None = None
         self._listing: Client | None = None
         self._state: State = "starting"
-        self._problem, self._logged, self._retry_at = "", "", 0.0
+        self._problem, self._logged = "", ""
+        self._retry_at = self._listed_at = 0.0
         self._stir = anyio.Event()
         self._ended = self._doubted = self._outdated = self._has_been_up = False
 
@@ -169,7 +172,7 @@ class Upstream:
                 with anyio.fail_after(_PROBE_S):
                     await self._list(client)
             if self._outdated:
-                await anyio.sleep(_LISTED_ANEW)
+                await anyio.sleep(max(_LISTED_ANEW, self._listed_at + _APART_S - monotonic()))
                 self._outdated = False
                 try:
                     with anyio.fail_after(_CONNECT_S):
@@ -190,7 +193,7 @@ class Upstream:
             )
         finally:
             self._listing = None
-        self.tools = tuple(found)
+        self.tools, self._listed_at = tuple(found), monotonic()
         self._changed()
 
     async def _listen(self, client: Client) -> None:
@@ -225,20 +228,20 @@ class Upstream:
         """A page of its tools, as it is connected now."""
         client = self._listing or self._client
         if client is None:
-            raise ToolServerError("?", self.spec.name, self._why_down())
+            raise ToolError("?", self._why_down())
         return await client.list_tools(cursor=cursor)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         """Call one of its tools, by its own name for it; progress goes to whoever asked for it.
 
         Raises:
-            ToolServerError: It is not connected; nothing was called.
+            ToolError: It is not connected; nothing was called.
             ToolUnheardError: The transport failed.
             MCPError: It refused the call, or the connection broke.
         """
         client, relay = self._client, relayed.get()
         if client is None or self._ended:
-            raise ToolServerError(name, self.spec.name, self._why_down())
+            raise ToolError(name, self._why_down())
         asked = relay is not None and relay.report is not None
         try:
             answer = await client.call_tool(
@@ -272,13 +275,13 @@ class Upstream:
         self._stir.set()
 
     def _why_down(self) -> str:
-        """Why it cannot be called, and what is done about it, as a sentence goes on after its name."""
+        """Why it cannot be called, and what is done about it."""
         how = self.state
         if how.state == "starting":
-            return "is still starting; try again in a moment"
+            return f"its MCP server {how.server} is still starting; try again in a moment"
         soon = f"in {how.retry_in_s:.0f} s" if how.retry_in_s and how.retry_in_s >= 1 else "now"
         why = how.problem or _ENDED
-        return f"is not connected ({why}); it is tried again {soon}, and nothing was called"
+        return f"its MCP server {how.server} is not connected ({why}); it is tried again {soon}, and nothing was called"
 
     def _told(self, text: str) -> str:
         return beginning(self.spec.without_secrets(plain_text(text)), _LONGEST_PROBLEM)

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from mcp import MCPError
+from mcp import MCPError, types
 
 from jazz_select.errors import ConfigError
 from jazz_select.routing import Tool
@@ -18,6 +19,7 @@ from tests.unit.service.mcp.desk import (
     own_tools,
     said,
     served,
+    until,
 )
 
 FOUR = ["select_flow", "list_flows", "search_tools", "call_tool"]
@@ -197,18 +199,30 @@ async def test_a_tool_that_fails_or_takes_too_long_says_what_is_known_of_it() ->
         assert "the till is open" in said(failed)
 
 
-async def test_a_reload_is_what_answers_from_then_on() -> None:
-    async with catalogue(own_tools([])) as running:
-        server = AgentServer(running)
-        async with served(server) as client:
-            before = await client.list_prompts()
-            gone = running.live.registry.by_name("track_order")
-            assert gone is not None
-            running.live.registry.unregister(gone)
-            await running.reload()
-            await server.flows_changed()
-            after = await client.list_prompts()
-            assert len(after.prompts) == len(before.prompts) - 1
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.spec("008.5")
+async def test_a_reload_is_what_answers_from_then_on_and_clients_are_told(mode: str) -> None:
+    heard: list[object] = []
+
+    async def hear(message: object) -> None:
+        if isinstance(message, types.PromptListChangedNotification):
+            heard.append(message)
+
+    async with (
+        catalogue(own_tools([])) as running,
+        served(AgentServer(running), mode=mode, message_handler=hear) as client,
+        AsyncExitStack() as stack,
+    ):
+        if mode == "auto":
+            await stack.enter_async_context(client.listen(prompts_list_changed=True))
+        before = await client.list_prompts()
+        gone = running.live.registry.by_name("track_order")
+        assert gone is not None
+        running.live.registry.unregister(gone)
+        await running.reload()
+        await until(lambda: heard)
+        after = await client.list_prompts(cache_mode="refresh")
+        assert len(after.prompts) == len(before.prompts) - 1
 
 
 @pytest.mark.parametrize("option", [{"listed": "some"}, {"approval": "maybe"}, {"approve": 7}])

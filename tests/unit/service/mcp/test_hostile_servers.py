@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from jazz_select.routing import Tool
+from jazz_select.routing import Tool, tools_from_mcp
 from jazz_select.service.mcp import four
 from jazz_select.service.mcp.foreign import in_its_words, plain_schema, plain_text
 from jazz_select.service.mcp.gateway.names import GivenNames, named
@@ -141,6 +141,20 @@ def test_a_name_that_was_given_stands_for_what_it_stood_for() -> None:
     assert list(named(plain, [Tool(name="new"), Tool(name="x.y")], names)) == ["a.new", "a.x.y"]
     twins = list(named(plain, [Tool(name="a b"), Tool(name="a\tb"), Tool(name="a_b"), Tool(name="A_B")], names))
     assert len({name.casefold() for name in twins}) == 4
+
+
+def test_a_server_that_invents_names_without_end_gets_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jazz_select.service.mcp.gateway.names.MOST_NAMES", 5)
+    names = GivenNames()
+    first = [list(named(spec("a"), [Tool(name=f"x{n}")], names)) for n in range(9)]
+    assert [len(each) for each in first] == [1] * 5 + [0] * 4
+    assert list(named(spec("a"), [Tool(name="x0")], names)) == ["a.x0"]
+    assert list(named(spec("b"), [Tool(name="x0")], names)) == ["b.x0"]
+
+
+def test_what_is_not_trusted_is_asked_for_whatever_it_says_of_itself() -> None:
+    listing = {"tools": [{"name": "look", "annotations": {"readOnlyHint": True}}]}
+    assert [tool.destructive for tool in tools_from_mcp(listing, trusted=False)] == [True]
 
 
 TEXTS: Mapping[str, tuple[str, str]] = {

@@ -1,0 +1,211 @@
+"""`jazz-select serve`: where it listens, whom it lets in, how it stops, and what is left where it is killed."""
+
+import os
+import signal
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import httpx
+import pytest
+
+from jazz_select.settings import Settings
+from tests.unit.cli.shop import INVOICE, REFUND, TRACK, write_flows
+from tests.unit.service.processes import Process, refused, running
+
+pytestmark = [pytest.mark.spec("008.1"), pytest.mark.skipif(os.name != "posix", reason="signals, and sockets in files")]
+KEY = "0123456789abcdef"
+ANYWHERE = "0.0.0.0"  # noqa: S104 - what is refused without a key
+DIGEST = "ab" * 32
+ASKED = {"request": "I want my money back"}
+SLOW = """
+from time import sleep
+from pathlib import Path
+from jazz_select import BaseFlow
+
+
+class Slow(BaseFlow):
+    name = "slow_flow"
+    description = "Takes its time."
+    condition = "Something slow is wanted."
+    desired_effects = ["It is done"]
+    examples = ["be slow", "take your time", "do it slowly", "no hurry at all", "go slow"]
+
+    def available(self, context):
+        if context.get("mark"):
+            Path(context["mark"]).touch()
+            sleep(1.5)
+        return True
+"""
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"JAZZ_{name.upper()}", raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the command adds the working directory
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_flows(tmp_path / "flows", REFUND, TRACK)
+    return tmp_path
+
+
+def chosen(response: httpx.Response) -> list[str]:
+    assert response.status_code == 200, response.text
+    return [each["flow_name"] for each in response.json()["chosen"]]
+
+
+def test_it_says_where_it_answers_and_answers_there(folder: Path) -> None:
+    with running(folder) as up:
+        assert up.root.startswith("http://127.0.0.1:")
+        assert chosen(up.post("/v1/select", ASKED)) == ["refund_order"]
+        assert httpx.get(f"{up.root}/", follow_redirects=False).headers["location"] == "/panel/"
+        second = refused(folder, "--port", "0")
+        assert "is already open by" in second
+        taken = refused(folder, "--port", up.root.rpartition(":")[2], "--index", str(folder / "other"))
+        assert "cannot listen at 127.0.0.1" in taken
+        up.popen.send_signal(signal.SIGTERM)
+        assert up.ends() == 0
+    assert "Traceback" not in (folder / "stderr").read_text()
+
+
+def test_a_socket_in_a_file_is_for_its_owner_and_goes_with_the_process(folder: Path) -> None:
+    file = folder / "serve.sock"
+    for _ in range(2):  # killed the first time: what it leaves there is in nobody's way
+        with running(folder, "--uds", str(file)) as up:
+            assert up.root == f"unix:{file}"
+            assert stat.S_IMODE(file.stat().st_mode) == 0o660
+            with httpx.Client(transport=httpx.HTTPTransport(uds=str(file)), base_url="http://shop") as client:
+                assert chosen(client.post("/v1/select", json=ASKED)) == ["refund_order"]
+            assert "another process listens there" in refused(folder, "--uds", str(file))
+    assert file.exists()
+    with running(folder, "--uds", str(file)) as up:
+        up.popen.send_signal(signal.SIGINT)
+        assert up.ends() == 0
+    assert not file.exists()
+
+
+@pytest.mark.spec("008.2")
+def test_what_is_in_flight_is_finished_before_it_stops(folder: Path) -> None:
+    (folder / "flows" / "slow.py").write_text(SLOW)
+    mark = folder / "begun"
+    said: list[list[str]] = []
+
+    with running(folder, "--port", "0", "--drain-s", "0.3") as up:
+        body = {**ASKED, "context": {"mark": str(mark)}}
+        asking = threading.Thread(target=lambda: said.append(chosen(up.post("/v1/select", body))))
+        asking.start()
+        while not mark.exists() and asking.is_alive():
+            asking.join(0.01)
+        up.popen.send_signal(signal.SIGTERM)
+        statuses = set(ready_until_it_ends(up))
+        asking.join()
+        assert up.ends() == 0
+    assert said == [["refund_order"]]
+    assert 503 in statuses, "who looks at /readyz sees that it will stop"
+
+
+def ready_until_it_ends(up: Process) -> Iterator[int]:
+    """What `/readyz` answers, as long as anybody does."""
+    while True:
+        try:
+            yield httpx.get(f"{up.root}/readyz", timeout=10).status_code
+        except httpx.TransportError:
+            return
+
+
+def test_killed_under_load_it_comes_back_with_the_same_flows(folder: Path) -> None:
+    failed: list[str] = []
+
+    def load(up: Process) -> None:
+        try:
+            while True:
+                chosen(up.post("/v1/select", ASKED))
+        except httpx.TransportError as error:
+            failed.append(type(error).__name__)
+
+    with running(folder) as up:
+        asking = [threading.Thread(target=load, args=(up,)) for _ in range(4)]
+        for each in asking:
+            each.start()
+        chosen(up.post("/v1/select", ASKED))
+        up.popen.kill()
+        for each in asking:
+            each.join()
+    assert len(failed) == 4, "each client hears of it"
+    with running(folder) as up:
+        assert chosen(up.post("/v1/select", ASKED)) == ["refund_order"]
+        listed = httpx.get(f"{up.root}/v1/flows").json()["flows"]
+        assert [each["flow_name"] for each in listed] == ["close_account", "refund_order", "track_order"]
+        assert httpx.post(f"{up.root}/v1/reload").json()["unchanged"] == [
+            "close_account",
+            "refund_order",
+            "track_order",
+        ]
+
+
+def test_others_than_this_machine_need_a_key(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "a key is needed" in refused(folder, "--host", ANYWHERE)
+    with monkeypatch.context() as changed:
+        changed.setenv("JAZZ_SERVE_KEY", "short")
+        assert "at least 16 characters" in refused(folder)
+    key = folder / "key"
+    key.write_text(f"{KEY}\n")
+    with running(folder, "--host", ANYWHERE, "--port", "0", "--key-file", str(key)) as up:
+        local = up.root.replace(ANYWHERE, "127.0.0.1")
+        assert httpx.post(f"{local}/v1/select", json=ASKED).status_code == 401
+        assert chosen(httpx.post(f"{local}/v1/select", json=ASKED, headers={"authorization": f"Bearer {KEY}"}))
+        assert httpx.get(f"{local}/healthz").status_code == 200
+    assert KEY not in (folder / "stderr").read_text()
+
+
+@pytest.mark.spec("008.2")
+def test_several_agents_each_with_a_key(folder: Path) -> None:
+    write_flows(folder / "office", INVOICE)
+    (folder / "office.key").write_text("the-key-of-the-office")
+    (folder / "agents.yaml").write_text(
+        "agents:\n"
+        f"  shop: {{flows: flows, key_sha256: {sha256(KEY.encode()).hexdigest()}, log: shop.db}}\n"
+        "  office: {flows: office, key_file: office.key}\n"
+    )
+    bill = {"request": "send me the invoice"}
+    with running(folder, "--port", "0", "--agents", str(folder / "agents.yaml")) as up:
+        shop, office = {"authorization": f"Bearer {KEY}"}, {"authorization": "Bearer the-key-of-the-office"}
+        assert chosen(up.post("/v1/select", bill, **office)) == ["invoice_copy"]
+        assert "invoice_copy" not in chosen(up.post("/v1/select", bill, **shop))
+        assert up.post("/v1/select", ASKED, **shop).json()["logged"]
+        assert not up.post("/v1/select", ASKED, **office).json()["logged"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("agents: {}", "at least 1 item"),
+        ("agents: {a: {flow: x}}", "agents.a.flows"),
+        ("agents: {a: {flows: flows, key_sha256: abc}}", "64 hexadecimal digits"),
+        ("agents: {a: {flows: flows, key_file: none.key}}", "cannot be read"),
+        ("agents: {a: {flows: flows}, b: {flows: flows}}", "has no key"),
+        (
+            f"agents: {{a: {{flows: flows, key_sha256: {DIGEST}}}, b: {{flows: flows, key_sha256: {DIGEST}}}}}",
+            "one key",
+        ),
+        ("[", "cannot be read"),
+    ],
+)
+def test_a_file_of_agents_that_cannot_work_is_refused(folder: Path, text: str, said: str) -> None:
+    (folder / "agents.yaml").write_text(text)
+    assert said in refused(folder, "--port", "0", "--agents", str(folder / "agents.yaml")).replace("\n", " ")
+
+
+def test_conversations_go_on_after_a_restart(folder: Path) -> None:
+    with running(folder) as up:
+        first = up.post("/v1/turn", {"message": "I want my money back"}).json()
+    with running(folder) as up:
+        again = up.post("/v1/turn", {"message": "hello", "history": first["conversation"]})
+        assert again.status_code == 200
+    assert stat.S_IMODE((folder / "serve" / "secret").stat().st_mode) == 0o600
