@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.http.bodies import refuse
-from jazz_select.service.problems import Refused
+from jazz_select.service.problems import refused
 from jazz_select.service.running import RunningCatalogue
 
 _PUBLIC: Final = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/favicon.ico"})
@@ -24,7 +25,7 @@ def catalogue_of(connection: HTTPConnection) -> RunningCatalogue:
     """The agent that the request is for.
 
     Raises:
-        Refused: Its key opens none.
+        HTTPException: Its key opens none.
     """
     found: RunningCatalogue | None = connection.scope.get("state", {}).get(_CATALOGUE)
     if found is None:
@@ -53,8 +54,8 @@ class Door:
         if scope["type"] == "http":
             try:
                 self._enter(scope)
-            except Refused as refused:
-                await refuse(refused, scope, receive, send)
+            except HTTPException as error:
+                await refuse(error, scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -62,7 +63,7 @@ class Door:
         """See who it is.
 
         Raises:
-            Refused: It is nobody.
+            HTTPException: It is nobody.
         """
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         path: str = scope["path"]
@@ -77,10 +78,10 @@ class Door:
         scope.setdefault("state", {})[_CATALOGUE] = found
 
 
-def _no_key(*, given: bool) -> Refused:
+def _no_key(*, given: bool) -> HTTPException:
     what = "this key opens nothing here" if given else "a key is needed"
     detail = f"{what}: send it as `Authorization: Bearer KEY`"
-    return Refused(401, detail, headers={"WWW-Authenticate": "Bearer"})
+    return refused(401, detail, headers={"WWW-Authenticate": "Bearer"})
 
 
 def _check_neighbour(scope: Scope, headers: Mapping[bytes, str], *, public: bool) -> None:
@@ -89,18 +90,18 @@ def _check_neighbour(scope: Scope, headers: Mapping[bytes, str], *, public: bool
     Such a page can send requests here, and by a name of its own that leads here (DNS rebinding) read the answers too.
 
     Raises:
-        Refused: It may be one.
+        HTTPException: It may be one.
     """
     host = headers.get(b"host", "")
     has_port = (scope.get("server") or ("", None))[1] is not None  # else a socket's file, which no page reaches
     if has_port and not _is_loopback(host):
         detail = "without a key this service answers to localhost alone, and this request is for another host"
-        raise Refused(421, detail, code="wrong_host")
+        raise refused(421, detail, code="wrong_host")
     origin = headers.get(b"origin")
     if origin is not None and origin.partition("://")[2] != host:
-        raise Refused(403, "requests of pages from elsewhere are not answered without a key", code="wrong_origin")
+        raise refused(403, "requests of pages from elsewhere are not answered without a key", code="wrong_origin")
     if not public and headers.get(b"sec-fetch-site", "") in {"cross-site", "same-site"}:
-        raise Refused(403, "requests of pages from elsewhere are not answered without a key", code="wrong_origin")
+        raise refused(403, "requests of pages from elsewhere are not answered without a key", code="wrong_origin")
 
 
 def _is_loopback(host: str) -> bool:

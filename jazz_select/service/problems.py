@@ -29,6 +29,7 @@ from jazz_select.text import describe_error
 MEDIA_TYPE: Final = "application/problem+json"
 _log = logging.getLogger(__name__)
 _LONGEST: Final = 2_000
+_CODE, _REST = "code", "rest"
 _STATUS: Final[tuple[tuple[type[JazzSelectError], int], ...]] = (
     (MissingExtraError, 501),
     (ConfigError, 400),
@@ -51,15 +52,19 @@ Rest = Literal["skip", "close", "none"]
 """What to do with what there still is of a refused body: read and forget it, close the connection; or there is none."""
 
 
-class Refused(HTTPException):
-    """A request that is not answered, for a reason that its sender can do something about."""
+def refused(
+    status: int, detail: str, *, code: str = "", headers: dict[str, str] | None = None, rest: Rest = "skip"
+) -> HTTPException:
+    """A request that is not answered, for a reason that its sender can do something about; to be raised."""
+    made = HTTPException(status, detail, headers)
+    vars(made).update({_CODE: code, _REST: rest})
+    return made
 
-    def __init__(
-        self, status: int, detail: str, *, code: str = "", headers: dict[str, str] | None = None, rest: Rest = "skip"
-    ) -> None:
-        super().__init__(status, detail, headers)
-        self.code = code
-        self.rest: Rest = rest
+
+def rest_of(error: HTTPException) -> Rest:
+    """What to do with the rest of the body of a request that was refused."""
+    rest: Rest = getattr(error, _REST, "skip")
+    return rest
 
 
 def problem(
@@ -88,7 +93,7 @@ def problem_of(error: BaseException, scope: Scope) -> Response:
     """The answer to a request that ended with an error. Nothing of what is wrong here is told to who asks."""
     request_id: str = scope.get("state", {}).get("request_id", "")
     if isinstance(error, HTTPException):
-        code = getattr(error, "code", "")
+        code = getattr(error, _CODE, "")
         headers = dict(error.headers) if error.headers else None
         return problem(error.status_code, error.detail, code=code, request_id=request_id, headers=headers)
     if isinstance(error, ValidationError):

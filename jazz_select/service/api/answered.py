@@ -1,7 +1,13 @@
-"""What is answered, as JSON Schemas: as much of it as a program may count on. Answers may have more keys."""
+"""What is answered: JSON, and schemas of as much of it as a program may count on. Answers may have more keys."""
 
 from collections.abc import Mapping
 from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jazz_select.json_values import json_bytes
+from jazz_select.service.http.metrics import ServiceMetrics
 
 _Schema = dict[str, Any]
 TEXT: Final[_Schema] = {"type": "string"}
@@ -139,3 +145,14 @@ SCHEMAS: Final[Mapping[str, _Schema]] = {
     ),
     "Health": keys({"status": one_of("ok", "ready", "starting", "stopping")}),
 }
+
+
+def answer(value: Any, status: int = 200) -> Response:
+    """A value as JSON."""
+    return Response(json_bytes(value), status, {"Cache-Control": "no-store"}, "application/json")
+
+
+def metrics_of(request: Request) -> ServiceMetrics:
+    """Where what happens is counted."""
+    metrics: ServiceMetrics = request.scope["state"]["metrics"]
+    return metrics

@@ -6,7 +6,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from jazz_select.service.problems import Refused
+from jazz_select.service.problems import refused
 
 MOST_REQUESTS = 500
 _LONGEST = 200_000
@@ -119,16 +119,16 @@ async def asked(request: Request, kind: type[_Body]) -> _Body:
     """The body of a request.
 
     Raises:
-        Refused: It is no JSON.
+        HTTPException: It is no JSON.
         ValidationError: It is not what is asked for.
     """
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
         detail = "the body is JSON: say so, with the header `Content-Type: application/json`"
-        raise Refused(415, detail, rest="none")
+        raise refused(415, detail, rest="none")
     try:
         value = orjson.loads(await request.body())
     except orjson.JSONDecodeError as error:
         detail = f"the body is no JSON: {str(error)[:200]}"
-        raise Refused(400, detail, code="not_json", rest="none") from error
+        raise refused(400, detail, code="not_json", rest="none") from error
     return kind.model_validate(value)

@@ -13,10 +13,10 @@ from jazz_select.flow.travelling import flow_data
 from jazz_select.selector.result import prompt_of
 from jazz_select.service.access import catalogue_of
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.api.answers import answer, metrics_of
+from jazz_select.service.api.answered import answer, metrics_of
 from jazz_select.service.http.life import Life
 from jazz_select.service.http.metrics import CONTENT_TYPE
-from jazz_select.service.problems import Refused
+from jazz_select.service.problems import refused
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.travel import as_data
 from jazz_select.values import flow_id
@@ -69,7 +69,7 @@ async def flow(request: Request) -> Response:
         near = get_close_matches(name[:200], [each.name for each in registry.values()], n=3)
         more = f"; did you mean {', '.join(near)}?" if near else ""
         detail = f"there is no flow {name[:200]!r}{more}"
-        raise Refused(404, detail, code="UnknownFlowError", rest="none")
+        raise refused(404, detail, code="UnknownFlowError", rest="none")
     told = flow_data(found)
     name = told.pop("name")
     return answer(as_data({"flow_id": found.id, "flow_name": name, "prompt": await prompt_of(found), **told}))
@@ -82,7 +82,7 @@ async def reload(request: Request) -> Response:
         live = await catalogue.reload()
     except JazzSelectError as error:
         detail = f"what answered before still does: {error}"
-        raise Refused(409, detail, code=type(error).__name__, rest="none") from error
+        raise refused(409, detail, code=type(error).__name__, rest="none") from error
     report = live.report
     changes = {
         "created": list(report.created),

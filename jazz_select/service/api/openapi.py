@@ -15,8 +15,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from jazz_select import __version__
-from jazz_select.service.api.answered import SCHEMAS, ref
-from jazz_select.service.api.answers import answer
+from jazz_select.service.api.answered import SCHEMAS, answer, ref
 from jazz_select.service.api.asked import FeedbackBody, RecallBody, SelectBody, SelectManyBody, TurnBody
 
 _SECURE: Final = {

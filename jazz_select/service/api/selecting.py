@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 from jazz_select.selector.retrieval import Request as Query
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.service.access import catalogue_of
-from jazz_select.service.api.answers import answer, metrics_of
+from jazz_select.service.api.answered import answer, metrics_of
 from jazz_select.service.api.asked import FeedbackBody, OneOfMany, RecallBody, SelectBody, SelectManyBody, asked
 
 

@@ -14,10 +14,10 @@ from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.events import event_data, event_name
 from jazz_select.json_values import json_bytes
 from jazz_select.service.access import catalogue_of
-from jazz_select.service.api.answers import answer, metrics_of
+from jazz_select.service.api.answered import answer, metrics_of
 from jazz_select.service.api.asked import TurnBody, asked
 from jazz_select.service.options import ServeOptions
-from jazz_select.service.problems import Refused, problem_of
+from jazz_select.service.problems import problem_of, refused
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.values import Message
 
@@ -48,13 +48,13 @@ def _arguments(body: TurnBody, catalogue: RunningCatalogue, options: ServeOption
     """What `Agent.turn` is given.
 
     Raises:
-        Refused: It may not take so long.
+        HTTPException: It may not take so long.
         SnapshotError: The conversation is none that this service gave for this agent.
     """
     limit: float | Literal["agent"] = "agent" if body.timeout_s is None else body.timeout_s
     if body.timeout_s is not None and body.timeout_s > options.max_turn_s:
         detail = f"timeout_s: a turn may take {options.max_turn_s:g} s here, and no longer"
-        raise Refused(400, detail, rest="none")
+        raise refused(400, detail, rest="none")
     history: Conversation | list[Message] | None = None
     if isinstance(body.history, str):
         history = Conversation.from_json(body.history, secret=catalogue.secret)

@@ -4,9 +4,10 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jazz_select.service.problems import Refused, Rest, problem_of
+from jazz_select.service.problems import Rest, problem_of, refused, rest_of
 
 _PASSED_OVER: Final = 16 << 20
 """Bytes of a refused body that are still read: whoever sends it hears why, and not that the connection broke."""
@@ -34,8 +35,8 @@ class Bodies:
             return
         try:
             body = await self._read(scope, receive)
-        except Refused as refused:
-            await refuse(refused, scope, receive, send)
+        except HTTPException as error:
+            await refuse(error, scope, receive, send)
             return
         if body is None:
             return  # whoever asked is gone
@@ -54,7 +55,7 @@ class Bodies:
         """All of it; None where the client has left.
 
         Raises:
-            Refused: It is too large, or was not there in time.
+            HTTPException: It is too large, or was not there in time.
         """
         declared = dict(scope["headers"]).get(b"content-length", b"")
         if declared.isdigit() and int(declared[:20]) > self._most:
@@ -76,17 +77,17 @@ class Bodies:
                     parts.append(part)
         except TimeoutError as error:
             detail = f"the body was not there within {self._timeout_s:g} s: send it at once"
-            raise Refused(408, detail, rest="close") from error
+            raise refused(408, detail, rest="close") from error
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _too_large(self, rest: Rest = "skip") -> Refused:
-        return Refused(413, f"the body is larger than {self._most} bytes: send less, or in several requests", rest=rest)
+    def _too_large(self, rest: Rest = "skip") -> HTTPException:
+        return refused(413, f"the body is larger than {self._most} bytes: send less, or in several requests", rest=rest)
 
 
-async def refuse(error: Refused, scope: Scope, receive: Receive, send: Send) -> None:
+async def refuse(error: HTTPException, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer what is refused before its body was read."""
     response = problem_of(error, scope)
-    rest = error.rest if _has_body(scope) else "none"
+    rest = rest_of(error) if _has_body(scope) else "none"
     if rest == "skip" and any(name == b"expect" for name, _ in scope["headers"]):
         rest = "close"  # it waits to be told to go on
     if rest == "close" or (rest == "skip" and not await _passed_over(receive)):

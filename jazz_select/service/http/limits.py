@@ -7,13 +7,14 @@ from hashlib import sha256
 from time import monotonic
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jazz_select.service.http.bodies import refuse
 from jazz_select.service.http.life import Life
 from jazz_select.service.options import ServeOptions
-from jazz_select.service.problems import Refused
+from jazz_select.service.problems import refused
 
 _MOST_BUCKETS: Final = 10_000
 _SHARE: Final = 0.75
@@ -73,8 +74,8 @@ class Limits:
                 await self._held_open(scope, receive, send)
                 return
             self._check_room(agent_id)
-        except Refused as refused:
-            await refuse(refused, scope, receive, send)
+        except HTTPException as error:
+            await refuse(error, scope, receive, send)
             return
         self._life.began(agent_id)
         try:
@@ -97,23 +98,23 @@ class Limits:
         wait_s = bucket.wait_s()
         if wait_s:
             detail = f"more than {rate:g} requests a second with this key: come again in {wait_s:.1f} s"
-            raise Refused(429, detail, headers={"Retry-After": str(max(1, round(wait_s)))})
+            raise refused(429, detail, headers={"Retry-After": str(max(1, round(wait_s)))})
 
     def _check_room(self, agent_id: str) -> None:
         life, most = self._life, self._options.max_in_flight
         if life.in_flight >= most:
             detail = f"{most} requests are being answered already: come again in a moment"
-            raise Refused(503, detail, headers={"Retry-After": "1"})
+            raise refused(503, detail, headers={"Retry-After": "1"})
         if agent_id and life.by_agent.get(agent_id, 0) >= self._most_of_one:
             detail = f"{self._most_of_one} requests of this agent are being answered already: come again in a moment"
-            raise Refused(429, detail, headers={"Retry-After": "1"})
+            raise refused(429, detail, headers={"Retry-After": "1"})
 
     async def _held_open(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A stream that ends when its client leaves, or the service stops."""
         life, task = self._life, asyncio.current_task()
         if life.is_stopping or len(life.streams) >= self._options.max_streams:
             detail = "no more streams are held open here now: come again in a moment"
-            raise Refused(503, detail, headers={"Retry-After": "1"})
+            raise refused(503, detail, headers={"Retry-After": "1"})
         held: asyncio.Task[Any] = asyncio.ensure_future(self._passed(scope, receive, send))
         life.streams.add(held)
         try:
