@@ -37,11 +37,15 @@ judge: $(VENV)/.minilm.done ## Judge both example catalogues: check, eval, diff 
 
 .PHONY: test
 test: $(VENV)/.test.done ## Run the tests that need nothing but this machine (PYTEST_ARGS="-k recall -x")
-	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not live" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not live" $(PYTEST_ARGS)
 
 .PHONY: kills
 kills: $(VENV)/.test.done ## Kill processes in the middle of turns, 200 dialogues, and see that nothing is destroyed twice
 	@$(BIN)/python -m tests.kills --trials 200
+
+.PHONY: properties
+properties: $(VENV)/.test.done ## Search by examples four times as deep as `make test` does
+	@$(BIN)/python -m pytest -q -n $(JOBS) --hypothesis-profile=deep $(shell grep -rl "tests.depth import examples" tests --include="test_*.py")
 
 .PHONY: fuzz
 fuzz: $(VENV)/.test.done ## Search for two schemas that surely fit and do not, 6,000 pairs, those of DATA/bfcl among them where it is there
@@ -54,6 +58,10 @@ converse: $(VENV)/.test.done ## Play all conversations and judge them: recorded 
 .PHONY: disk
 disk: $(VENV)/.test.done ## Fill small disks with an index (DISKS=50), and see that the process lives and the index opens again (Linux; mounts in a namespace of its own)
 	@$(BIN)/python -m tests.disk --trials $(DISKS)
+
+.PHONY: conformance
+conformance: $(VENV)/.test.done ## Run the conformance suite of MCP against the server over HTTP (where there is npm)
+	@$(BIN)/python -m tests.mcp_conformance --folder "$(VENV)/mcp-conformance"
 
 .PHONY: index
 index: $(VENV)/.test.done ## Kill syncs, damage each file of an index, ask for many tenants at once, and see that no flow is lost, doubled or leaked (INDEX_ARGS="--kills 20")

@@ -19,10 +19,18 @@ JazzSelectError
 │   └── StoreUnavailableError   the Qdrant server did not answer
 ├── OutcomeLogError             the file of a log of outcomes cannot be used
 ├── EmbeddingError              the embedder failed
+├── ToldError                   an error of another process, of a class that is none of ours
+├── ServiceError                a service could not be asked; `.retryable` says whether to try again
+│   ├── ServiceUnavailableError it is not there, went away, or could not answer
+│   ├── ServiceTimeoutError     it took longer than it was given
+│   ├── ServiceKeyError         it does not take the key
+│   ├── ServiceBusyError        it has too much to do; `.retry_after` says when to ask again
+│   └── ServiceReplyError       what it answered is nothing that a service of ours says
 ├── ToolError                   a tool, or its schema, cannot work
 │   ├── DuplicateToolError      two tools of one name
 │   ├── ToolArgumentsError      a call's arguments are not what its function takes; it was not called
 │   ├── ToolAnswerError         a server said that the tool failed
+│   ├── ToolServerError         the server of a tool is not connected; nothing was called
 │   ├── ToolUnheardError        a call began and what became of it is not known
 │   └── DecisionCallbackError   the choice between tools failed, and there is nothing to fall back to
 ├── AgentError                  something about an agent's turn
@@ -58,7 +66,11 @@ def _short(name: str) -> str:
 
 
 class JazzSelectError(Exception):
-    """The root: `except JazzSelectError` catches all that this library raises."""
+    """The root: `except JazzSelectError` catches all that this library raises. It is copied and pickled as it is."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Not by a call of the class, which takes other arguments than the text that it builds."""
+        return BaseException.__new__, (type(self), *self.args), dict(vars(self))
 
 
 class ConfigError(JazzSelectError):
@@ -75,11 +87,7 @@ class MissingExtraError(ConfigError):
 
 
 class UnconnectedToolsError(ConfigError):
-    """Flows name tools that are not there.
-
-    Attributes:
-        lacking: The tools that each flow names and lacks, by the flow's name: all of them.
-    """
+    """Flows name tools that are not there; `lacking` has all of them, by the flow's name."""
 
     def __init__(self, lacking: Mapping[str, Sequence[str]], *, connected: Iterable[str] = ()) -> None:
         self.lacking = {flow: tuple(names) for flow, names in lacking.items()}
@@ -205,13 +213,7 @@ class UnknownFlowError(StoreError):
 
 
 class SyncDeletesError(StoreError):
-    """A sync would delete most of what an agent has; nothing was written.
-
-    Attributes:
-        agent_id: Whose flows.
-        deleted: The names of those that would be deleted, all of them.
-        total: How many flows the agent has.
-    """
+    """A sync would delete most of the `total` flows of `agent_id`: all those named `deleted`. Nothing was written."""
 
     def __init__(self, agent_id: str, *, deleted: Sequence[str], total: int) -> None:
         self.agent_id = agent_id
@@ -234,13 +236,9 @@ class DiskFullError(StoreError):
         self.wanted = wanted
         self.free = free
         super().__init__(
-            f"there is no room to write to the index {path}: {_megabytes(wanted)} MB have to be free on its disk, and "
-            f"{_megabytes(free)} MB are. Make room, or open an index on another disk, then sync again."
+            f"there is no room to write to the index {path}: {wanted / 1e6:.1f} MB have to be free on its disk, and "
+            f"{free / 1e6:.1f} MB are. Make room, or open an index on another disk, then sync again."
         )
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:.1f}"
 
 
 class StoreUnavailableError(StoreError):
@@ -270,6 +268,66 @@ class EmbeddingError(JazzSelectError):
         self.embedder = embedder
         self.problem = problem
         super().__init__(f"the embedder {embedder} failed: {problem}")
+
+
+class ToldError(JazzSelectError):
+    """An error of another process, told to this one: its class, `code`, is none of ours; `said` is its text."""
+
+    def __init__(self, code: str, said: str) -> None:
+        self.code = code
+        self.said = said
+        super().__init__(f"{code[:_LONGEST]}: {said}")
+
+
+class ServiceError(JazzSelectError):
+    """The service at `url` could not be asked, or gave no answer that can be used; `problem` is what happened.
+
+    Where the same may go through later it is `retryable`; `retry_after` is how many seconds the service asks to wait.
+    """
+
+    def __init__(self, url: str, problem: str, *, retryable: bool = False, retry_after: float | None = None) -> None:
+        self.url = url
+        self.problem = problem
+        self.retryable = retryable
+        self.retry_after = retry_after
+        super().__init__(f"the service at {url} failed: {problem}")
+
+
+class ServiceUnavailableError(ServiceError):
+    """The service is not there, went away, or could not answer; it may have done what it was asked."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(url, problem, retryable=True)
+
+
+class ServiceTimeoutError(ServiceError):
+    """The service took longer than it was given, `timeout_s`; it may have done what it was asked."""
+
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        super().__init__(url, f"no answer within {timeout_s:g} s; timeout_s= gives it more", retryable=True)
+
+
+class ServiceKeyError(ServiceError):
+    """The service does not take the key, or wants one."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, "it does not take this key; give key= the one of your agent")
+
+
+class ServiceBusyError(ServiceError):
+    """The service has too much to do, and did nothing."""
+
+    def __init__(self, url: str, *, retry_after: float | None) -> None:
+        problem = f"it has too much to do; ask again {'later' if retry_after is None else f'in {retry_after:g} s'}"
+        super().__init__(url, problem, retryable=True, retry_after=retry_after)
+
+
+class ServiceReplyError(ServiceError):
+    """What was answered is nothing that a service of this library says."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(url, f"{problem}; is this the address of jazz-select serve, and of this version?")
 
 
 class AgentError(JazzSelectError):
@@ -416,6 +474,14 @@ class ToolAnswerError(ToolError):
     def __init__(self, tool: str, answer: str) -> None:
         self.answer = answer
         super().__init__(tool, f"its server answered: {answer}")
+
+
+class ToolServerError(ToolError):
+    """The MCP server of a tool is not connected, so that nothing was called; `problem` says what is done about it."""
+
+    def __init__(self, tool: str, server: str, problem: str) -> None:
+        self.server = server
+        super().__init__(tool, f"its MCP server {server} {problem}")
 
 
 class ToolUnheardError(ToolError):

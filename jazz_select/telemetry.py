@@ -26,6 +26,7 @@ import orjson
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import plain
 from jazz_select.text import describe_error, one_line
+from jazz_select.travel import list_of, object_of, unreadable, value_of
 
 _log = logging.getLogger("jazz_select.trace")
 Kind = Literal["turn", "node", "recall", "decision", "chat", "tool"]
@@ -169,8 +170,36 @@ class Trace:
             self._outer.trace.ended(passed_on)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """All spans as plain JSON values."""
-        return [span.as_json() for span in self.spans]
+        """All spans as plain JSON values; `parent` is the place in the list of the one that each lies in, if any."""
+        places = {span: place for place, span in enumerate(self.spans)}
+        return [
+            {**span.as_json(), "parent": None if span.parent is None else places.get(span.parent)}
+            for span in self.spans
+        ]
+
+    @classmethod
+    def from_json(cls, spans: Iterable[Mapping[str, Any]]) -> "Trace":
+        """The trace that `as_json` wrote: closed, and heard by nobody.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        found = cls()
+        found.closed = found._opened = True
+        for each in list_of(spans, cls.__name__):
+            known = object_of(each, "span")
+            place = known.pop("parent", None)
+            made = value_of(Span, known)
+            if place is not None:
+                if not isinstance(place, int) or not 0 <= place < len(found.spans):
+                    raise unreadable("span", f"its parent is {place!r:.80}, and not one that began before it")
+                made.parent = found.spans[place]
+            found.spans.append(made)
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled it is what was noted: who listens stays behind."""
+        return Trace.from_json, (self.as_json(),)
 
     def __str__(self) -> str:
         return "\n".join(line_of(span) for span in self.spans)

@@ -3,12 +3,14 @@
 import asyncio
 import contextvars
 import inspect
+import os
 import threading
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
@@ -27,6 +29,9 @@ _TICK_S: Final = 0.001
 """Nobody starts anything in less than this."""
 _ENDS: Final = "ends_by_itself"
 _NAMED: Final = "jazz-select-"
+_WAITING: Final = "jazz_select, waiting"
+_IDLE_S: Final = 10.0
+_MOST_IDLE: Final = 32
 _AT_ONCE: Final = (list, deque, set, asyncio.Queue, asyncio.Event, asyncio.Future)
 """Whose methods never block, such as `events.append`; those of asyncio must be called on their loop anyway."""
 
@@ -216,7 +221,7 @@ class Threaded:
 
 
 async def in_daemon_thread(function: Callable[[], T], *, name: str, context: contextvars.Context | None = None) -> T:
-    """What `function` returns in a thread of its own, which keeps no process alive and whose caller may leave it.
+    """What `function` returns in a thread that has nothing else to do, keeps no process alive, and may be left behind.
 
     A cancelled caller leaves at once; what the thread returns then is heard by nobody. A function that exits ends
     itself, not its caller: `SystemExit` and `KeyboardInterrupt` come back as a RuntimeError.
@@ -246,8 +251,55 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str, context: con
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(succeed, result)
 
-    threading.Thread(target=work, name=name, daemon=True).start()
+    _Daemon.does(work, name)
     return await future
+
+
+class _Daemon(threading.Thread):
+    """A thread that waits for more when it has come back: to begin one takes longer than most of what they are given.
+
+    It has the name of what it does, and none of ours while it waits.
+    """
+
+    idle: ClassVar["deque[_Daemon]"] = deque()
+
+    def __init__(self) -> None:
+        super().__init__(name=_WAITING, daemon=True)
+        self._given: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    @classmethod
+    def does(cls, work: Callable[[], None], name: str) -> None:
+        """Have it done by one that waits, else by a new one."""
+        try:
+            daemon = cls.idle.pop()
+        except IndexError:
+            daemon = cls()
+        daemon.name = name
+        daemon._given.put(work)
+        if daemon.ident is None:
+            daemon.start()
+
+    def run(self) -> None:
+        """Do what comes, until for a while nothing does."""
+        while True:
+            try:
+                work = self._given.get(timeout=_IDLE_S)
+            except Empty:
+                try:
+                    self.idle.remove(self)
+                except ValueError:  # it has just been taken for something
+                    continue
+                return
+            work()
+            del work  # and all that it holds
+            self.name = _WAITING
+            if len(self.idle) >= _MOST_IDLE:
+                return
+            self.idle.append(self)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Daemon.idle.clear)  # a fork has none of the threads
 
 
 def ends_by_itself(function: F) -> F:

@@ -4,13 +4,17 @@ One vocabulary for every decision: `Candidate`s are narrowed, then a `Decision`
 with a `Tier` and a `Reason` is made.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import lru_cache
 from math import isfinite
+from sys import float_info
 from typing import Any, ClassVar, Literal, TypeGuard, cast
 from uuid import NAMESPACE_DNS, uuid5
+
+from jazz_select.notebook import Shown, facts_html, page_html, rows_html
+from jazz_select.travel import as_data, json_text, list_of, object_of, read_json, value_of
 
 Role = Literal["system", "user", "assistant"]
 
@@ -166,6 +170,32 @@ class Candidate:
             "confidence": self.confidence,
         }
 
+    def to_dict(self) -> dict[str, Any]:
+        """Its metadata, as plain JSON values."""
+        return cast("dict[str, Any]", as_data(self.as_metadata()))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Candidate":
+        """What `to_dict` told; unlike `from_metadata` it refuses what is of the wrong kind.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        return value_of(cls, object_of(data, cls.__name__), sparse=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recalled:
+    """What travels of a recall beside its candidates."""
+
+    notes: tuple[str, ...] = ()
+    in_scope: float | None = None
+    caveat: str = ""
+    sized: str = ""
+    stage: str = ""
+    why: str = ""
+    beyond: tuple[str, ...] = ()
+
 
 class RecallResult(list[dict[str, Any]]):
     """Candidates as metadata dicts, best first, and what is known of them together.
@@ -179,6 +209,7 @@ class RecallResult(list[dict[str, Any]]):
         stage: The embedder of a cascade whose answer this is; empty where there is one embedder alone.
         why: Why it was that one; empty likewise.
         beyond: The names of those that come next in order, where `sized` left them out.
+        read: The candidates as values, where the dicts were made of such: what is unchanged need not be read again.
     """
 
     def __init__(
@@ -200,6 +231,46 @@ class RecallResult(list[dict[str, Any]]):
         self.stage = ""
         self.why = ""
         self.beyond: tuple[str, ...] = ()
+        self.read: tuple[Candidate, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values; `indexed`, which may be as long as the catalogue, is left out."""
+        known = {each.name: getattr(self, each.name) for each in fields(_Recalled)}
+        return cast("dict[str, Any]", as_data({"candidates": [*self], **known}))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "RecallResult":
+        """What `to_dict` told, with `indexed` unknown.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        known = object_of(data, cls.__name__)
+        found = cls(object_of(each, "Candidate") for each in list_of(known.get("candidates"), cls.__name__))
+        for each in found:
+            Candidate.from_dict(each)
+        beside = value_of(_Recalled, known, sparse=True)
+        vars(found).update({each.name: getattr(beside, each.name) for each in fields(beside)})
+        return found
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json_text(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "RecallResult":
+        """What `to_json` told.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        return cls.from_dict(read_json(text, cls.__name__))
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        facts = [("candidates", self.sized or len(self)), ("in scope", self.in_scope), ("notes", "; ".join(self.notes))]
+        found = [Candidate.from_metadata(each) for each in self]
+        return page_html(facts_html("recall", facts), candidates_html(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,9 +354,76 @@ class Decision:
     notes: tuple[str, ...] = ()
     """What was degraded, dropped or cut on the way, one sentence each."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values, times in seconds; None stands for what is not known."""
+        told = {name: getattr(self, name) for name in _OF_A_DECISION}
+        told |= {name: [each.as_metadata() for each in getattr(self, name)] for name in ("ambiguous", "candidates")}
+        return cast("dict[str, Any]", as_data(told))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Decision":
+        """What `to_dict` told.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        return value_of(cls, object_of(data, cls.__name__), sparse=True)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        return page_html(self.facts_html(), candidates_html(self.candidates, self.chosen_ids))
+
+    def facts_html(self, chosen: str = "") -> Shown:
+        """How it came out and what it took, as HTML, with what was chosen, where that is known by name."""
+        took, usage = self.latency, self.usage
+        facts = [
+            ("chosen", chosen),
+            ("decided", f"{self.tier}, {self.reason}"),
+            ("P(in scope)", self.in_scope),
+            ("candidates", self.sized),
+            ("recalled by", self.recalled_by),
+            ("model", self.model),
+            ("reply", self.raw_reply),
+            ("error", self.error),
+            ("tokens", f"{usage.input_tokens} in, {usage.output_tokens} out" if usage else ""),
+            (
+                "took",
+                f"{took.total_s * 1e3:.1f} ms: recall {took.recall_s * 1e3:.1f}, choice {took.choose_s * 1e3:.1f}",
+            ),
+            *(("note", note) for note in self.notes),
+        ]
+        return facts_html("", facts)
+
+
+def candidates_html(candidates: Sequence[Candidate], chosen_ids: Collection[str] = ()) -> Shown:
+    """Candidates, best first, with their ranks and scores, as HTML."""
+    names = ("", "", "flow", "description", "score", "confidence", "ranks")
+    rows = [
+        (
+            place,
+            "✓" if each.flow_id in chosen_ids else "",
+            each.flow_name or each.flow_id,
+            each.description,
+            each.score,
+            each.confidence,
+            ", ".join(f"{arm} {rank}" for arm, rank in each.ranks.items()),
+        )
+        for place, each in enumerate(candidates, start=1)
+    ]
+    return rows_html(names, rows)
+
+
+_OF_A_DECISION = (
+    *("tier", "reason", "chosen_ids", "raw_reply", "parsed_ids", "confidence", "model", "error", "sized", "notes"),
+    *("latency", "usage", "called_off", "confirmed", "in_scope", "recalled_by", "attempts"),
+)
+"""In the order in which they are told: the first twelve are published by `jazz-select select --json`."""
+
 
 _NUMBERS = (int, float)
 """A tuple is looked through in half the time in which a union is made."""
+_LARGEST = float_info.max
+"""What is not within it is no number that JSON has."""
 
 
 def _text(value: object) -> str:
@@ -301,7 +439,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, _NUMBERS) else 0.0
+    return float(value) if isinstance(value, _NUMBERS) and -_LARGEST <= value <= _LARGEST else 0.0
 
 
 def _numbers(value: object) -> dict[str, float]:

@@ -5,6 +5,7 @@ from collections.abc import Generator
 import hypothesis
 import pytest
 
+from tests.depth import DEEP
 from tests.fuse import Fuse
 from tests.specification import claims, marked, report
 
@@ -12,6 +13,7 @@ from tests.specification import claims, marked, report
 hypothesis.settings.register_profile(
     "house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
 )
+hypothesis.settings.register_profile(DEEP, hypothesis.settings.get_profile("house"))
 hypothesis.settings.load_profile("house")
 
 _FUSE = pytest.StashKey[Fuse]()

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, ValidationError
 
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import ConfigError, SnapshotError
@@ -153,7 +153,7 @@ class OpenFlow(_Frozen):
         return any(part.final for part in self.parts.values())
 
 
-class Conversation(_Frozen):
+class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of all that is frozen
     """A conversation so far. Who can write it can make an agent go on with anything: keep it where you keep sessions.
 
     Attributes:
@@ -179,6 +179,24 @@ class Conversation(_Frozen):
     turns: int = Field(default=0, ge=0)
     calls: Annotated[tuple[Ran, ...], FailFast()] = ()
     version: int = VERSION
+    _as_signed: str = PrivateAttr(default="")
+    """The text that it was read from, where that was signed with a secret that is not known here."""
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they say the same, whoever signed what they were read from."""
+        return type(other) is type(self) and self.__dict__ == other.__dict__
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy; one that says something else is not what was signed."""
+        made = super().model_copy(update=update, deep=deep)
+        if update:
+            made._as_signed = ""  # noqa: SLF001 - one of these
+        return made
+
+    @property
+    def signed_text(self) -> str:
+        """The text that it was read from, where that is signed and the secret is not known here; else empty."""
+        return self._as_signed
 
     @property
     def active(self) -> OpenFlow | None:
@@ -193,11 +211,14 @@ class Conversation(_Frozen):
     def to_json(self, *, secret: Secret | None = None) -> str:
         """As a JSON text; signed, where there is a secret, so that nobody else changes it unseen.
 
-        Of several secrets the first signs.
+        Of several secrets the first signs. Without one, a conversation that was read from a signed text is that text:
+        who cannot sign passes it on as it came.
 
         Raises:
             ConfigError: A secret is empty, or none.
         """
+        if secret is None and self._as_signed:
+            return self._as_signed
         return signed(self.model_dump_json(), secret, "conversation")
 
     @classmethod
@@ -213,7 +234,7 @@ class Conversation(_Frozen):
             ConfigError: A secret is empty, or none.
             SnapshotError: It is none, of a version that is not known here, or not signed with this secret.
         """
-        text = unsigned(text, secret, "conversation", longest=LONGEST_STORED)
+        given, text = text, unsigned(text, secret, "conversation", longest=LONGEST_STORED)
         if text.lstrip()[:1] in ("[", b"["):
             problem = "the text: it is a list, and a conversation is an object"
             raise SnapshotError(problem)
@@ -232,6 +253,8 @@ class Conversation(_Frozen):
         if found.version != VERSION:
             problem = f"the conversation is of version {found.version}, and this is version {VERSION}"
             raise SnapshotError(problem, missing=("version",))
+        if secret is None and text is not given:
+            found._as_signed = given if isinstance(given, str) else bytes(given).decode()  # noqa: SLF001 - likewise
         return found
 
     @classmethod

@@ -21,13 +21,11 @@ from jazz_select.agent.conversation import Conversation, OpenFlow, Ran
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.graph.state import GuardInput
 from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.turn_result import TurnResult, TurnStatus
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.routing.records import Fault, StepRecord
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.telemetry import Trace
-from jazz_select.values import Usage
-
-TurnStatus = Literal["done", "active", "open", "waiting", "confirming", "failed", "blocked"]
 
 _of_the_turn: ContextVar[OnEvent | None] = ContextVar("jazz_select_on_event", default=None)
 _WITHHELD: Final = "(withheld, since a guard failed)"
@@ -47,67 +45,6 @@ class TurnInput(GuardInput):
     message: str
     conversation: Conversation
     context: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnResult:
-    """One turn: what to say, how it came about, and what to go on with.
-
-    Attributes:
-        status: `done`; `active` where a flow goes on in the next turn; `open` where the caller has to go on, with
-            `prompt`; `waiting` for what it asked for; `confirming` where a call waits for the user's yes, of this flow
-            or of one that comes back;
-            `failed`; or `blocked`, by a guard, or where a flow cannot be done here.
-        text: What to tell the user; with a schema, the JSON text of `value`. What tools returned is in it only through
-            a flow's `reply`, a schema or a model. Empty where it is the caller's: `open`, or `blocked` without words.
-        value: The answer in the schema that was asked for; None where there was none, or it could not be given.
-        conversation: To pass to the next turn.
-        runs: The flows that were run, in order.
-        selection: How they were found; None where there was nothing to find.
-        prompt: The prompts of the flows that are under way, the active one first.
-        resumed: The flow that was parked and is under way again.
-        incomplete: Whether a limit cut the answer short.
-        reason: Why it came out so, where that is not plain: for logs, not for users.
-        notes: What was degraded: each fact of a flow under way that could not be kept in `conversation`, by name; that
-            nobody keeps two processes apart that both go on with a call which the user agreed to.
-        chain: What a model and its tools did, if one did.
-        error: What went wrong; a FormatError keeps the chain, so that formatting alone can be tried again.
-        trace: Every narrowing, decision and call.
-    """
-
-    status: TurnStatus
-    text: str
-    conversation: Conversation
-    value: Any = None
-    runs: tuple[FlowRun, ...] = ()
-    selection: FlowSelectionResult | None = None
-    prompt: str = ""
-    resumed: str = ""
-    incomplete: bool = False
-    reason: str = ""
-    notes: tuple[str, ...] = ()
-    chain: Chain | None = None
-    error: JazzSelectError | None = None
-    trace: Trace = field(default_factory=Trace)
-
-    @property
-    def flows(self) -> list[str]:
-        """The names of the flows that were run."""
-        return [run.flow for run in self.runs]
-
-    @property
-    def model_calls(self) -> int:
-        """How often a model was asked."""
-        return sum(span.kind == "chat" for span in self.trace)
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens that all calls took, as far as they were counted."""
-        chats = [span.attributes for span in self.trace if span.kind == "chat"]
-        return Usage(
-            input_tokens=sum(each.get("input_tokens", 0) for each in chats),
-            output_tokens=sum(each.get("output_tokens", 0) for each in chats),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

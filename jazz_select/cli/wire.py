@@ -3,7 +3,7 @@
 | Command | Prints |
 |---|---|
 | `sync --json` | `Sync` |
-| `select --json` | `Selection` |
+| `select --json` | `Selection`, out of `FlowSelectionResult.to_dict()` |
 | `list --json` | `Listing` |
 | `eval --json` | `Evaluation` of `jazz_select.evaluation`, as its `to_dict` gives it |
 | `graph --json` | `Graph` |
@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jazz_select.cli.options import encodable
-from jazz_select.values import Candidate, Decision
 
 if TYPE_CHECKING:
     from jazz_select.memory.sync import SyncReport
@@ -64,115 +63,21 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """A chosen flow, with its prompt."""
-
-    flow_id: str
-    flow_name: str
-    prompt: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """A candidate: its metadata, how near it came in each arm (`dense`, `bm25`), and whether it was chosen."""
-
-    flow_id: str
-    flow_name: str
-    flow_type: str
-    description: str
-    condition: str
-    desired_effects: tuple[str, ...]
-    score: float
-    ranks: Mapping[str, int]
-    scores: Mapping[str, float]
-    confidence: float | None
-    chosen: bool
-
-    @classmethod
-    def of(cls, candidate: Candidate, chosen_ids: Sequence[str]) -> "Offer":
-        """From the candidate."""
-        return cls(
-            flow_id=candidate.flow_id,
-            flow_name=candidate.flow_name,
-            flow_type=candidate.flow_type,
-            description=candidate.description,
-            condition=candidate.condition,
-            desired_effects=candidate.desired_effects,
-            score=candidate.score,
-            ranks=candidate.ranks,
-            scores=candidate.scores,
-            confidence=candidate.confidence,
-            chosen=candidate.flow_id in chosen_ids,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
-    """Where the time went."""
-
-    recall_s: float
-    choose_s: float
-    total_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
-    """What the model call took."""
-
-    input_tokens: int
-    output_tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """How it was decided."""
-
-    tier: str
-    reason: str
-    chosen_ids: tuple[str, ...]
-    raw_reply: str | None
-    parsed_ids: tuple[str, ...]
-    confidence: float | None
-    model: str
-    error: str
-    sized: str
-    notes: tuple[str, ...]
-    latency: Times
-    usage: Tokens | None
-
-    @classmethod
-    def of(cls, decision: Decision) -> "Verdict":
-        """From the decision."""
-        took, usage = decision.latency, decision.usage
-        return cls(
-            tier=decision.tier.value,
-            reason=decision.reason.value,
-            chosen_ids=decision.chosen_ids,
-            raw_reply=None if decision.raw_reply is None else encodable(decision.raw_reply),
-            parsed_ids=tuple(map(encodable, decision.parsed_ids)),
-            confidence=decision.confidence,
-            model=decision.model,
-            error=encodable(decision.error),
-            sized=decision.sized,
-            notes=tuple(map(encodable, decision.notes)),
-            latency=Times(recall_s=took.recall_s, choose_s=took.choose_s, total_s=took.total_s),
-            usage=Tokens(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens) if usage else None,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A request and what was selected for it. An empty `chosen` is an answer, no error."""
+    """A request and what was selected for it, as `FlowSelectionResult.to_dict` tells it.
+
+    An empty `chosen` is an answer, no error.
+    """
 
     request: str
     episodes: tuple[str, ...]
     context: Mapping[str, Any]
     agent_id: str
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[Mapping[str, Any], ...]
     combined_prompt: str
     unresolved_ids: tuple[str, ...]
-    candidates: tuple[Offer, ...]
-    decision: Verdict
+    candidates: tuple[Mapping[str, Any], ...]
+    decision: Mapping[str, Any]
     trace: tuple[Mapping[str, Any], ...] | None = None
     """Every narrowing, decision and call, with `--trace`: the spans of `jazz_select.telemetry`."""
 
@@ -186,19 +91,18 @@ class Selection:
         context: Mapping[str, Any],
         agent_id: str,
     ) -> "Selection":
-        """From the result."""
-        flows = zip(result.chosen_flows, result.chosen_prompts, strict=True)
-        decision = result.decision
+        """From the result: what of it is not told here are the fields of the same names of its `to_dict`."""
+        told = result.to_dict()
         return cls(
             request=request,
             episodes=tuple(episodes),
             context=context,
             agent_id=agent_id,
-            chosen=tuple(Chosen(flow_id=flow.id, flow_name=flow.name, prompt=prompt) for flow, prompt in flows),
-            combined_prompt=result.combined_prompt,
-            unresolved_ids=tuple(map(encodable, result.unresolved_ids)),
-            candidates=tuple(Offer.of(candidate, decision.chosen_ids) for candidate in decision.candidates),
-            decision=Verdict.of(decision),
+            chosen=tuple(told["chosen"]),
+            combined_prompt=told["combined_prompt"],
+            unresolved_ids=tuple(told["unresolved_ids"]),
+            candidates=tuple(told["candidates"]),
+            decision=told["decision"],
         )
 
 

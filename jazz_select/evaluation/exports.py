@@ -47,7 +47,9 @@ def to_pydantic_evals(cases: Sequence[Case], *, name: str = "jazz-select") -> An
     evals = _package()
     evaluator: Any = flow_evaluator()
     entries = [evals.Case(**entry) for entry in _entries(cases)]
-    return evals.Dataset(name=name, cases=entries, evaluators=[evaluator()])
+    # With its types: without them the package warns whenever the data set is written or read.
+    kind: Any = evals.Dataset[dict[str, Any], list[str], dict[str, Any]]
+    return kind(name=name, cases=entries, evaluators=[evaluator()])
 
 
 def write_pydantic_evals(cases: Sequence[Case], file: Path, *, name: str = "jazz-select") -> None:

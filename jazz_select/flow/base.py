@@ -273,6 +273,11 @@ class BaseFlow:
         self.home.register(self, replace=replace)
         remember(self)
 
+    @classmethod
+    def declared(cls) -> "BaseFlow | None":
+        """The flow that the class declares; None of a base for others, and of a class whose instances are made."""
+        return cls._declared
+
     @property
     def home(self) -> FlowRegistry:
         """Where the flow registers: the registry it was given, else the scope it is asked in, else the default."""

@@ -3,12 +3,13 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 from jazz_select.routing.decisions.points import ToolCandidate
 from jazz_select.routing.names.resolution import Stage
 from jazz_select.telemetry import Span
+from jazz_select.travel import Read, error_of
 from jazz_select.values import Tier
 
 OutcomeStatus = Literal["ok", "failed", "skipped"]
@@ -16,8 +17,8 @@ Fault = Literal[
     "name", "arguments", "reference", "tool", "timeout", "output", "dependency", "denied", "asked", "claim", "repeated"
 ]
 StepStatus = Literal["ok", "failed", "open"]
-Door = Literal["executor", "plan", "chain"]
-"""Who calls: a flow's steps, a plan, or the chain of a model."""
+Door = Literal["executor", "plan", "chain", "mcp"]
+"""Who calls: a flow's steps, a plan, the chain of a model, or a client over MCP."""
 
 
 def _new_id() -> str:
@@ -170,7 +171,7 @@ class StepRecord:
     fault: str = ""
     unknown: bool = False
     missing: tuple[str, ...] = ()
-    cause: BaseException | None = None
+    cause: Annotated[BaseException | None, Read(error_of)] = None
     attempts: int = 0
     duration_s: float = 0.0
 

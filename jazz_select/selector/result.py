@@ -1,14 +1,18 @@
 """What a selection gives back, how to read it, and what a trace says of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
 from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.travelling import flow_data, flow_of, live_flows
+from jazz_select.notebook import page_html
 from jazz_select.telemetry import Span
 from jazz_select.threads import called_within
-from jazz_select.values import Candidate, Decision, Reason, Tier
+from jazz_select.travel import as_data, json_text, list_of, object_of, read_json, text_of, unreadable
+from jazz_select.values import Candidate, Decision, Reason, Tier, candidates_html, flow_id
 
 _WHY = {
     Reason.SINGLE: "the only candidate",
@@ -29,7 +33,11 @@ def _nothing() -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class FlowSelectionResult:
-    """The flows for a request, ready for an agent's prompt, and how they were found."""
+    """The flows for a request, ready for an agent's prompt, and how they were found.
+
+    It travels: as data (`to_dict`), as JSON, pickled. Its flows travel as what they say, without what they run.
+    Unpickled, they are the live ones of that process, where their class or the default registry has them.
+    """
 
     chosen_flows: list[BaseFlow] = field(default_factory=list[BaseFlow])
     """The live flows, in the order in which they should run."""
@@ -66,6 +74,97 @@ class FlowSelectionResult:
         before = self.decision.candidates[:first]
         return [candidate.flow_name or candidate.flow_id for candidate in before if candidate.flow_id in stale]
 
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values, keys always all of them and in one order.
+
+        `received` is what there was to choose from where that says more than `candidates`, else None.
+
+        Raises:
+            FlowValidationError: A part of a part of a chosen flow has left its registry since.
+        """
+        decision = self.decision.to_dict()
+        offered = cast("list[dict[str, Any]]", decision.pop("candidates"))
+        same = [each.as_metadata() for each in self.decision.candidates] == self.candidates
+        told = {
+            "chosen": list(map(_chosen_data, self.chosen_flows, self.chosen_prompts)),
+            "combined_prompt": self.combined_prompt,
+            "unresolved_ids": self.unresolved_ids,
+            "candidates": [{**each, "chosen": each["flow_id"] in self.decision.chosen_ids} for each in offered],
+            "decision": decision,
+            "logged": self.logged,
+            "received": None if same else self.candidates,
+        }
+        return cast("dict[str, Any]", as_data(told))
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], *, registry: Mapping[str, BaseFlow] | None = None
+    ) -> "FlowSelectionResult":
+        """What `to_dict` told.
+
+        Args:
+            data: What it told.
+            registry: Where the live flows are. A flow that it has is the live one, by its id, as it is when a flow is
+                found; where it says something else than what was chosen, a note in the decision says so. One that it
+                lacks is a `Flow` made of the data, in a registry of its own.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        what = cls.__name__
+        known = object_of(data, what)
+        chosen = [object_of(each, "flow") for each in list_of(known.get("chosen"), what)]
+        offered = list_of(known.get("candidates"), what)
+        decision = Decision.from_dict({**object_of(known.get("decision"), what), "candidates": offered})
+        given = known.get("received")
+        received = [each.as_metadata() for each in decision.candidates] if given is None else list_of(given, what)
+        flows, notes = _flows_of(chosen, registry)
+        return cls(
+            chosen_flows=flows,
+            chosen_prompts=[text_of(each.get("prompt"), "flow") for each in chosen],
+            combined_prompt=text_of(known.get("combined_prompt"), what),
+            unresolved_ids=[text_of(each, "flow id") for each in list_of(known.get("unresolved_ids"), what)],
+            candidates=[object_of(each, "candidate") for each in received],
+            decision=replace(decision, notes=(*decision.notes, *notes)) if notes else decision,
+            logged=text_of(known.get("logged", ""), what),
+        )
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json_text(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, registry: Mapping[str, BaseFlow] | None = None) -> "FlowSelectionResult":
+        """What `to_json` told; see `from_dict`.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        return cls.from_dict(read_json(text, cls.__name__), registry=registry)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        decision = self.decision
+        chosen = decision.facts_html(", ".join(self.names) or "no flow")
+        return page_html(chosen, candidates_html(decision.candidates, decision.chosen_ids))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        homes = [(type(flow).__module__, type(flow).__qualname__) for flow in self.chosen_flows]
+        return _unpickled, (self.to_dict(), homes)
+
+    def __copy__(self) -> "FlowSelectionResult":
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "FlowSelectionResult":
+        """Its flows are the same: a copy of a live flow would be another flow."""
+        return replace(
+            self,
+            chosen_flows=[*self.chosen_flows],
+            chosen_prompts=[*self.chosen_prompts],
+            unresolved_ids=[*self.unresolved_ids],
+            candidates=deepcopy(self.candidates, memo),
+        )
+
     def explain(self) -> str:
         """The choice, every candidate with its ranks and scores, and all that went wrong: one fact per line."""
         decision = self.decision
@@ -85,6 +184,33 @@ class FlowSelectionResult:
             f"took {took.total_s * 1e3:.1f} ms: recall {took.recall_s * 1e3:.1f}, choice {took.choose_s * 1e3:.1f}"
         )
         return "\n".join(lines)
+
+
+def _chosen_data(flow: BaseFlow, prompt: str) -> dict[str, Any]:
+    told = flow_data(flow)
+    return {"flow_id": flow.id, "flow_name": told.pop("name"), "prompt": prompt, **told}
+
+
+def _flows_of(
+    chosen: list[dict[str, Any]], registry: Mapping[str, BaseFlow] | None
+) -> tuple[list[BaseFlow], list[str]]:
+    """The flows, live ones where there are any, and what is to be said of them."""
+    flows: list[BaseFlow] = []
+    notes: list[str] = []
+    for each in chosen:
+        name = text_of(each.get("flow_name"), "flow")
+        if each.get("flow_id") != flow_id(name):
+            raise unreadable("flow", f"flow_id is not the id of {name!r}")
+        live = None if registry is None else registry.get(flow_id(name))
+        flows.append(flow_of({**each, "name": name}) if live is None else live)
+        if live is not None and live.compute_checksum() != each.get("checksum"):
+            notes.append(f"{name}: the flow here says something else than the one that was chosen")
+    return flows, notes
+
+
+def _unpickled(data: dict[str, Any], homes: list[tuple[str, str]]) -> FlowSelectionResult:
+    names = [each["flow_name"] for each in data["chosen"]]
+    return FlowSelectionResult.from_dict(data, registry=live_flows(zip(names, homes, strict=True)))
 
 
 def _candidate_line(candidate: Candidate) -> str:

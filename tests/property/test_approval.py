@@ -25,12 +25,13 @@ from jazz_select.routing import (
 )
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message
+from tests.depth import examples
 from tests.unit.agent.turns import shop_of
 from tests.unit.selector.shop import metadata
 
 NAMES = ("look", "pay", "drop", "cancel_order")
 VERDICTS = st.sampled_from([Allow(), Deny("no"), Ask(), None])
-CASES = settings(max_examples=150, deadline=None)
+CASES = settings(max_examples=examples(150), deadline=None)
 names = st.sampled_from(NAMES)
 arguments = st.dictionaries(st.sampled_from(["key", "amount"]), st.integers(0, 3) | st.text(max_size=3), max_size=2)
 

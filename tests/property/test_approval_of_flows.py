@@ -20,11 +20,12 @@ from jazz_select.errors import FormatError
 from jazz_select.routing import CHOOSE, Allow, FlowExecutor, ToolAsker, run_plan
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message
+from tests.depth import examples
 from tests.property.test_approval import NAMES, VERDICTS, Shop, arguments, messages, names, points, replies
 from tests.unit.selector.shop import flow, metadata
 
 pytestmark = pytest.mark.spec("005.1")
-CASES = settings(max_examples=150, deadline=None)
+CASES = settings(max_examples=examples(150), deadline=None)
 KINDS: tuple[Any, ...] = (SequentialFlow, ParallelFlow, ConditionalFlow)
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"key": {"type": "string"}}}
 chains = st.lists(names | points | st.just(CHOOSE), max_size=3)
@@ -62,7 +63,7 @@ def registry_of(catalogue: list[list[Any]], kind: Any) -> FlowRegistry:
     return registry
 
 
-@settings(CASES, max_examples=400)
+@settings(CASES, max_examples=examples(400))
 @given(
     shop=shops,
     catalogue=catalogues,

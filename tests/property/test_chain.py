@@ -16,6 +16,7 @@ from jazz_select.json_values import storable
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Message
+from tests.depth import examples
 
 ASK = (Message(role="user", content="go"),)
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -57,7 +58,7 @@ returns = values | st.binary() | st.just(object()) | st.sets(st.integers())
     strategy=st.sampled_from(["deferred", "native", "tool"]),
     takes=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_whatever_is_said_and_returned_nothing_else_is_raised(
     said: list[str], gives: Any, limit: int, strategy: Any, takes: bool
 ) -> None:
@@ -122,7 +123,7 @@ chains = st.builds(
 
 
 @given(chain=chains, max_chars=st.integers(500, 900))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_bound_holds_and_a_chain_survives_a_restart(chain: Chain, max_chars: int) -> None:
     seen: list[FormattingContext] = []
 

@@ -15,6 +15,7 @@ from jazz_select.chat.json_reader import too_large
 from jazz_select.routing.decisions.points import ToolCandidate, decision_prompt
 from jazz_select.selector.prompt import SYSTEM_PROMPT, build_prompt
 from tests.attacks.places import MARKERS, ORDINARY, PLACES, assert_unforged, chained, look, shape
+from tests.depth import examples
 
 pytestmark = pytest.mark.spec("005.8")
 BREAKS = ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\n\n"]
@@ -116,7 +117,9 @@ def test_deep_results(levels: int, key: str) -> None:
     assert shape(chained(look(nested(levels, key))), spoken="Please look.") == usual
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 @given(
     place=st.sampled_from(sorted(PLACES)),
     text=(st.text() | st.text("\n\r\u2028\x85[]\"{}<>&.…1 \\'-")).filter(str.strip),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, look_up, malformed
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.plans.runner import run_plan
+from tests.depth import examples
 from tests.unit.routing.listed import Listed
 
 keys = st.sampled_from(
@@ -35,7 +36,7 @@ ECHO = Listed(name="echo", function=echo)
 
 
 @given(reply=crumbs | values | st.text() | st.binary())
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_is_answered_runs_or_is_an_error(reply: object) -> None:
     found = read_tool_reply(reply)
     assert (found.kind in {"calls", "mixed"}) == bool(found.calls)

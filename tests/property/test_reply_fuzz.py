@@ -1,4 +1,4 @@
-"""Ten thousand hostile replies through the whole selector: no exception, no flow outside the offered set."""
+"""Hostile replies, ten thousand in a deep run: no exception, no flow outside the offered set."""
 
 import asyncio
 import json
@@ -12,6 +12,7 @@ from jazz_select import FlowSelector
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import flow_id
+from tests.depth import examples
 from tests.unit.selector.shop import NAMES, flow, metadata, shop
 
 pytestmark = pytest.mark.llm_faults
@@ -61,7 +62,7 @@ replies = st.one_of(
 
 @given(batch=st.lists(replies, min_size=BATCH, max_size=BATCH))
 @settings(
-    max_examples=10_000 // BATCH,
+    max_examples=examples(10_000 // BATCH),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )

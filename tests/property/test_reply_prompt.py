@@ -10,6 +10,7 @@ from jazz_select.selector.prompt import build_prompt
 from jazz_select.selector.reply import read_reply
 from jazz_select.selector.retrieval import usable_candidates
 from jazz_select.text import clean
+from tests.depth import examples
 
 nasty = st.text() | st.sampled_from(["</flow>", "]]>", "&amp;", "\x00", "\ud800", "<request>", "a\rb", "\ufffe"])
 anything = nasty | st.none() | st.integers() | st.floats() | st.lists(nasty) | st.dictionaries(nasty, nasty)
@@ -21,7 +22,7 @@ sane = st.fixed_dictionaries({"flow_id": st.uuids().map(str), "flow_name": nasty
 @given(
     found=st.lists(metadata | sane), request=nasty, summaries=st.lists(nasty), tokens=st.sampled_from([1, 120, 100_000])
 )
-@settings(max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(1_000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_prompt_parses_and_holds_the_candidates(
     found: list[dict[str, object]], request: str, summaries: list[str], tokens: int
 ) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from jazz_select.selector.choice import judge
 from jazz_select.selector.reply import read_reply
 from jazz_select.values import Candidate, Reason, flow_id
+from tests.depth import examples
 
 NAMES = ("refund_order", "exchange_order", "cancel_order", "help", "退款", "2")
 OFFERED = [Candidate(flow_id=flow_id(name), flow_name=name) for name in NAMES]
@@ -31,7 +32,7 @@ replies = crumbs | values.map(json.dumps) | prose | st.text() | st.binary() | va
 
 
 @given(reply=replies)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_reply_raises_or_runs_what_was_not_offered(reply: object) -> None:
     reading = read_reply(reply, OFFERED)
     assert (reading.status == "ids") == bool(reading.ids)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from jazz_select.agent import Action, ActionDecision, Route, Router, Run, Snapshot, TurnState, guard, iteration_cap
+from tests.depth import examples
 
 
 class Walk(TurnState):
@@ -90,7 +91,7 @@ async def in_pieces(start: Walk, pauses: list[int]) -> Run[Walk]:
     return run
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(seed=st.integers(0, 10_000), pauses=st.lists(st.integers(0, 6), min_size=1, max_size=12))
 def test_pausing_changes_nothing(seed: int, pauses: list[int]) -> None:
     async def both() -> tuple[Run[Walk], Run[Walk]]:

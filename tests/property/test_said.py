@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from jazz_select.agent.flows.consent import consent
 from jazz_select.agent.flows.said import EDGES, dates, folded, numbers, was_said
 from jazz_select.agent.flows.slots import Wanted, bare_answer, plain_answer
+from tests.depth import examples
 
-CASES = settings(max_examples=300, deadline=None)
+CASES = settings(max_examples=examples(300), deadline=None)
 letters = st.text(alphabet="aA1-.@_ ,'e\u0301ßは", max_size=12)
 messages = st.text(max_size=40) | letters | st.sampled_from(["nan", "sNaN", "-inf", "1e5", "1_0", "٣", "½", "१२"])
 json = st.recursive(

@@ -10,6 +10,7 @@ from jazz_select.routing import ChainAnalyzer, Tool
 from jazz_select.routing.schemas.assignability import NEVER, SURELY, assignable, is_possible
 from jazz_select.routing.schemas.fields import fields, type_text
 from jazz_select.routing.schemas.validity import invalid
+from tests.depth import examples
 from tests.schema_pairs import at_its_word, searched, valid
 
 CATALOGUE: list[Any] = [
@@ -84,7 +85,7 @@ odd_schemas = st.dictionaries(st.sampled_from(KEYWORDS), odd, max_size=4)
 
 
 @given(one=odd_schemas, other=odd_schemas, value=odd)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_schema_is_too_odd_for_any_question(one: Any, other: Any, value: Any) -> None:
     assert isinstance(fields(one), dict)
     assert isinstance(type_text(one, one), str)

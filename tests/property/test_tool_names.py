@@ -7,6 +7,7 @@ from benchmarks.names import read
 from jazz_select.routing.names.resolution import NameIndex, resolve
 from jazz_select.routing.names.vocabulary import ACTING, LOOKING, OPPOSITE, are_opposites
 from jazz_select.routing.names.words import words
+from tests.depth import examples
 from tests.unit.routing.listed import listed
 
 TOOLS, CASES = read()
@@ -24,7 +25,7 @@ names = st.lists(pieces | st.text(max_size=6), max_size=7).flatmap(
 
 
 @given(name=names | st.text() | st.none() | st.integers() | st.floats() | st.binary())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_no_name_raises_and_no_guess_destroys(name: object) -> None:
     found = INDEX.resolve(name)
     assert (found.tool is None) == (found.stage is None) == bool(found.error())
@@ -78,7 +79,7 @@ def slipped(draw: st.DrawFn, word: str) -> str:
     noun=st.sampled_from(NOUNS),
     data=st.data(),
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_no_slip_makes_a_word_its_opposite(
     pair: tuple[str, str], *, turned: bool, noun: str, data: st.DataObject
 ) -> None:
@@ -92,7 +93,7 @@ def test_no_slip_makes_a_word_its_opposite(
     verbs=st.lists(st.sampled_from(sorted(ACTING | LOOKING)), min_size=2, max_size=2, unique=True),
     noun=st.sampled_from(NOUNS),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_one_verb_is_never_taken_for_another(verbs: list[str], noun: str) -> None:
     asked, there = verbs
     assume(not {asked, there} & {*words(noun)})

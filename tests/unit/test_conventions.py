@@ -67,6 +67,7 @@ def test_a_module_of_the_library_is_worth_opening() -> None:
 PUBLIC = {
     "agent",
     "cli",
+    "client",
     "evaluation",
     "outcomes",
     "routing",

@@ -31,7 +31,7 @@ def test_imports_only_point_down_and_siblings_never_meet() -> None:
 VENDORS = {
     "anthropic": {"chat"},
     "fastembed": {"memory"},
-    "httpx": {"chat", "memory"},
+    "httpx": {"chat", "client", "memory"},
     "onnxruntime": {"memory"},
     "openai": {"chat"},
     "opentelemetry": {"otel"},

@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 from jazz_select.selector.retrieval import Request as Query
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.service.access import catalogue_of
-from jazz_select.service.api.answers import answer, as_dict, metrics_of
+from jazz_select.service.api.answers import answer, metrics_of
 from jazz_select.service.api.asked import FeedbackBody, OneOfMany, RecallBody, SelectBody, SelectManyBody, asked
 
 
@@ -31,7 +31,7 @@ async def select(request: Request) -> Response:
         body.request, body.candidates, body.episode_summaries, context=body.context, only=body.only
     )
     metrics_of(request).selected(catalogue.agent_id, (result,))
-    return answer(as_dict(result))
+    return answer(result.to_dict())
 
 
 async def select_many(request: Request) -> Response:
@@ -42,7 +42,7 @@ async def select_many(request: Request) -> Response:
         [_one(each) for each in body.requests], context=body.context, ask=body.ask
     )
     metrics_of(request).selected(catalogue.agent_id, results)
-    return answer({"results": [as_dict(each) for each in results]})
+    return answer({"results": [each.to_dict() for each in results]})
 
 
 async def recall(request: Request) -> Response:
@@ -58,7 +58,7 @@ async def recall(request: Request) -> Response:
         "exclude": body.exclude,
     }
     found = await catalogue.recalls.recall(query.text, catalogue.agent_id, **options)
-    return answer({"candidates": list(found), "in_scope": found.in_scope})
+    return answer(found.to_dict())
 
 
 async def feedback(request: Request) -> Response:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import fields, is_dataclass
 from typing import Any, Final, Literal
 
 from starlette.requests import Request
@@ -12,10 +11,10 @@ from starlette.routing import BaseRoute, Route
 
 from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.conversation import Conversation
-from jazz_select.agent.turn import TurnResult
+from jazz_select.agent.events import event_data, event_name
 from jazz_select.json_values import json_bytes
 from jazz_select.service.access import catalogue_of
-from jazz_select.service.api.answers import answer, as_dict, metrics_of
+from jazz_select.service.api.answers import answer, metrics_of
 from jazz_select.service.api.asked import TurnBody, asked
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import Refused, problem_of
@@ -40,14 +39,9 @@ def turning_routes(options: ServeOptions) -> list[BaseRoute]:
             return StreamingResponse(_told(request, catalogue, given), media_type=_EVENTS, headers=_HEADERS)
         result = await catalogue.live.agent.turn(**given)
         metrics_of(request).answered(catalogue.agent_id, result)
-        return answer(turn_dict(result, catalogue))
+        return answer(result.to_dict(secret=catalogue.secret))
 
     return [Route("/v1/turn", turn, methods=["POST"])]
-
-
-def turn_dict(result: TurnResult, catalogue: RunningCatalogue) -> dict[str, Any]:
-    """A turn as it travels: the conversation in it is signed, so that nobody goes on with another one than this."""
-    return {**as_dict(result), "conversation": result.conversation.to_json(secret=catalogue.secret)}
 
 
 def _arguments(body: TurnBody, catalogue: RunningCatalogue, options: ServeOptions) -> dict[str, Any]:
@@ -84,12 +78,10 @@ async def _told(request: Request, catalogue: RunningCatalogue, given: dict[str, 
             async for event in told:
                 if event is None:
                     yield b": still here\n\n"
-                elif isinstance(event, Finished):
-                    result: TurnResult = event.answer
-                    metrics_of(request).answered(catalogue.agent_id, result)
-                    yield _frame("finished", turn_dict(result, catalogue))
-                else:
-                    yield _frame(_name(event), _told_of(event))
+                    continue
+                if isinstance(event, Finished):
+                    metrics_of(request).answered(catalogue.agent_id, event.answer)
+                yield _frame(event_name(event), event_data(event, secret=catalogue.secret))
     except Exception as error:  # noqa: BLE001 - whatever it is, the client is to hear of it
         yield b"event: problem\ndata: " + bytes(problem_of(error, request.scope).body) + b"\n\n"
 
@@ -118,16 +110,3 @@ async def _alive(events: AsyncGenerator[Event]) -> AsyncGenerator[Event | None]:
 
 def _frame(name: str, data: Any) -> bytes:
     return b"event: " + name.encode() + b"\ndata: " + json_bytes(data) + b"\n\n"
-
-
-def _name(event: object) -> str:
-    """`ToolCalled` is told as `tool_called`."""
-    return "".join(f"_{each.lower()}" if each.isupper() else each for each in type(event).__name__).lstrip("_")
-
-
-def _told_of(value: Any) -> dict[str, Any]:
-    return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-
-
-def _plain(value: Any) -> Any:
-    return _told_of(value) if is_dataclass(value) and not isinstance(value, type) else value

@@ -89,8 +89,9 @@ class _Jumps(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             return super().select(None)
-        while not (found := super().select(0)) and timeout > 0 and self._is_at_work():
-            if found := super().select(0.001):
+        while not (found := super().select(0)) and timeout > 0:
+            at_work = self._is_at_work()
+            if (found := super().select(0.001 if at_work else 0)) or not at_work:  # what the last of them left
                 break
         if not found:
             self._loop.now_s += max(timeout, 0.0)

@@ -1,7 +1,6 @@
 """A model that never answers: whoever asks it goes on within a limit. The clock jumps, so nobody waits for it."""
 
 import asyncio
-import selectors
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from jazz_select.errors import ModelError, ModelTimeoutError, ModelUnavailableEr
 from jazz_select.routing import ToolAsker
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, Reply
+from tests.unit.agent import hanging
 from tests.unit.routing.shop import tools
 
 # From 3.12 on a loop gives its threads 300 s to end, which pass at once on a clock that jumps.
@@ -25,36 +25,9 @@ WANTED = {"order_id": Wanted({"type": "string"}, {})}
 FOUND = '{"order_id": "A1"}'
 
 
-class JumpingLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock jumps to what is due next, where nothing else is to be done."""
-
-    def __init__(self) -> None:
-        self.jumped_s = 0.0
-        super().__init__(_Jumps(self))
-
-    def time(self) -> float:
-        return super().time() + self.jumped_s
-
-
-class _Jumps(selectors.DefaultSelector):
-    """Adds up the time for which it should have waited."""
-
-    def __init__(self, loop: JumpingLoop) -> None:
-        super().__init__()
-        self._loop = loop
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self._loop.jumped_s += timeout or 0.0
-        return super().select(0 if timeout is not None else None)
-
-
 def timed(work: Coroutine[Any, Any, T]) -> tuple[T, float]:
     """What comes of it, and how many seconds it would have taken."""
-    loop = JumpingLoop()
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        began = loop.time()
-        result = runner.run(work)
-        return result, loop.time() - began
+    return hanging.timed(hanging.Hang(), lambda: work)
 
 
 async def hangs(messages: Sequence[Message]) -> str:

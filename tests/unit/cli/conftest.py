@@ -15,6 +15,7 @@ from jazz_select.cli import app
 from jazz_select.settings import Settings
 from tests.unit.chat.protocols import CHAT
 from tests.unit.cli.shop import REFUND, TRACK, write_flows
+from tests.vectors import EMBEDDER
 
 
 @dataclass(frozen=True)
@@ -56,19 +57,25 @@ def _plain(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUn
     monkeypatch.setattr(sys, "path", [*sys.path])  # commands add the working directory
 
 
+@pytest.fixture(scope="module")
+def configured() -> dict[str, str]:
+    """What the environment says besides: an embedder that opens quickly, but where a module is about defaults."""
+    return {"JAZZ_EMBEDDER": EMBEDDER}
+
+
 @pytest.fixture
-def jazz(tmp_path: Path) -> Jazz:
+def jazz(tmp_path: Path, configured: dict[str, str]) -> Jazz:
     """Nothing is synced yet."""
     write_flows(tmp_path / "flows", REFUND, TRACK)
-    return Jazz(tmp_path)
+    return Jazz(tmp_path, configured)
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Jazz:
+def shared(tmp_path_factory: pytest.TempPathFactory, configured: dict[str, str]) -> Jazz:
     """Synced, for tests that only read."""
     folder = tmp_path_factory.mktemp("shop")
     write_flows(folder / "flows", REFUND, TRACK)
-    jazz = Jazz(folder)
+    jazz = Jazz(folder, configured)
     jazz("sync")
     return jazz
 

@@ -9,6 +9,13 @@ from jazz_select import ProceduralMemory
 from tests.unit.cli.conftest import Jazz
 from tests.unit.cli.shop import TRACK, write_flows
 
+
+@pytest.fixture(scope="module")
+def configured() -> dict[str, str]:
+    """Nothing: hints name what was set."""
+    return {}
+
+
 CASES = [
     pytest.param(["sync", "--flows", "/no/such/place"], {}, "no such file or folder", id="missing flows"),
     pytest.param(["sync", "--flows", "no_such_package.flows"], {}, "no_such_package", id="missing package"),

@@ -18,6 +18,12 @@ from tests.unit.cli.conftest import Jazz
 PROGRAM = [str(Path(sys.executable).with_name("jazz-select"))]
 
 
+@pytest.fixture(scope="module")
+def configured() -> dict[str, str]:
+    """Nothing: the program runs with its defaults."""
+    return {}
+
+
 def test_the_version() -> None:
     done = subprocess.run([*PROGRAM, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"jazz-select {jazz_select.__version__}\n"

@@ -95,6 +95,7 @@ def test_the_values_of_a_context(text: str, value: object) -> None:
 
 
 def test_flows_that_changed_since_the_last_sync_are_counted(jazz: Jazz) -> None:
+    jazz = Jazz(jazz.folder)  # what the environment says is a part of the command that is told
     jazz("sync")
     assert "last sync" not in jazz("select", "where is my parcel").output
     write_flows(jazz.flows, TRACK.replace("Say where", "Tell where"), INVOICE)
@@ -193,7 +194,7 @@ def test_the_model_that_is_configured_chooses(shared: Jazz, provider: Provider) 
     assert chosen(selection) == ["track_order", "refund_order"]
     assert (selection["decision"]["tier"], selection["decision"]["reason"]) == ("guided", "llm")
     assert selection["decision"]["raw_reply"] == '["track_order", "refund_order"]'
-    assert selection["decision"]["usage"] == {"input_tokens": 11, "output_tokens": 3}
+    assert selection["decision"]["usage"] == {"input_tokens": 11, "output_tokens": 3, "cached_tokens": 0}
     words = " ".join(shared("select", "money back", JAZZ_LLM=MODEL_STRING).stdout.split())
     assert "chosen track_order, refund_order why the model chose" in words
     assert "11 tokens in, 3 out" in words

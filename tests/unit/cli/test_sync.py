@@ -10,6 +10,7 @@ import pytest
 from jazz_select.cli import wire
 from tests.unit.cli.conftest import Jazz
 from tests.unit.cli.shop import INVOICE, REFUND, TRACK, write_flows
+from tests.vectors import EMBEDDER
 
 NAMES = ("close_account", "refund_order", "track_order")
 
@@ -165,7 +166,7 @@ def _at_a_terminal(jazz: Jazz, answer: str, arguments: Sequence[str]) -> int:
     import pty  # not on Windows
 
     ours, theirs = pty.openpty()
-    where = ["--index", str(jazz.index), "--flows", str(jazz.flows)]
+    where = ["--index", str(jazz.index), "--flows", str(jazz.flows), "--embedder", EMBEDDER]
     command = [sys.executable, "-c", "from jazz_select.cli import app; app()", *arguments, *where]
     process = subprocess.Popen(command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)

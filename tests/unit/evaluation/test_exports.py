@@ -105,7 +105,9 @@ async def test_the_package_evaluates_the_data_set_and_reads_the_file(tmp_path: P
     assert all(case.assertions["right_flows"].value for case in report.cases)
     assert [case.scores["found"].value for case in report.cases] == [1.0, 1.0, 1.0]
     write_pydantic_evals(CASES, tmp_path / "evals.yaml", name="shop")
-    read = evals.Dataset.from_file(tmp_path / "evals.yaml", custom_evaluator_types=[flow_evaluator()])
+    read = evals.Dataset[dict[str, Any], list[str], dict[str, Any]].from_file(
+        tmp_path / "evals.yaml", custom_evaluator_types=[flow_evaluator()]
+    )
     assert [each.inputs for each in read.cases] == [each.inputs for each in data.cases]
     data.to_file(tmp_path / "own.yaml", custom_evaluator_types=[flow_evaluator()])
 

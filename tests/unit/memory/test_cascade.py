@@ -1,8 +1,10 @@
 """A cascade: the fast embedder answers what it is sure of, the better one the rest, over one index."""
 
+import asyncio
 from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 import yaml
@@ -22,7 +24,9 @@ from tests.unit.memory.cards import CARDS
 from tests.vectors import NEEDS_STATIC
 
 ROOT = Path(__file__).parents[3]
-ASKED: list[str] = [each["request"] for each in yaml.safe_load((ROOT / "examples" / "eval.yaml").read_text("utf-8"))]
+LABELLED = yaml.safe_load((ROOT / "examples" / "eval.yaml").read_text("utf-8"))[::2]
+"""Half of them: all of both kinds, sure and unsure, are there."""
+ASKED: list[str] = [each["request"] for each in LABELLED]
 Place = str | Path
 
 
@@ -54,6 +58,19 @@ class Pair:
 def catalogue() -> FlowRegistry:
     """The repository's own flows."""
     return load_registry(ROOT / "flows")
+
+
+@pytest.fixture(scope="module")
+def fitted(catalogue: FlowRegistry, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of them, to be copied."""
+    index = tmp_path_factory.mktemp("fitted") / "index"
+
+    async def sync() -> None:
+        async with await ProceduralMemory.open(index, embedder=Pair().both) as memory:
+            await memory.sync("a", list(catalogue.values()))
+
+    asyncio.run(sync())
+    return index
 
 
 async def answers(
@@ -137,8 +154,7 @@ async def test_what_many_requests_leave_unsure_is_read_together(catalogue: FlowR
 
 @pytest.mark.spec("006.2")
 async def test_no_more_is_lost_than_the_fit_allows(catalogue: FlowRegistry, tmp_path: Path) -> None:
-    labelled = yaml.safe_load((ROOT / "examples" / "eval.yaml").read_text("utf-8"))
-    wanted = [each["expect"][0] for each in labelled]
+    wanted = [each["expect"][0] for each in LABELLED]
     both = await answers(tmp_path / "both", Pair().both, catalogue)
     alone = await answers(tmp_path / "alone", Listening(512), catalogue)
 
@@ -219,10 +235,10 @@ async def test_what_was_fitted_is_there_when_the_index_is_opened_again(catalogue
     ],
 )
 async def test_a_damaged_note_is_as_good_as_none(
-    damage: dict[str, object], catalogue: FlowRegistry, tmp_path: Path
+    damage: dict[str, object], fitted: Path, catalogue: FlowRegistry, tmp_path: Path
 ) -> None:
+    copytree(fitted, tmp_path / "index")
     async with await ProceduralMemory.open(tmp_path / "index", embedder=Pair().both) as memory:
-        await memory.sync("a", list(catalogue.values()))
         store = memory._store  # pyright: ignore[reportPrivateUsage]
         note = await store.read_note("a")
         assert note

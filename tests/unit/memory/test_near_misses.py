@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -35,19 +36,20 @@ def drawn(count: int, seed: int) -> list[FlowCard]:
 async def told(cards: Sequence[FlowCard], cases: Sequence[tuple[str, str]] = ()) -> list[dict[str, float | str]]:
     """What each signal says of every request to this catalogue, and the first flow."""
     rows: list[dict[str, float | str]] = []
-    async with await ProceduralMemory.open(":memory:", embedder=EMBEDDER) as memory:
-        await memory.sync("a", cards, cases=[(text, CARDS[flow].id) for text, flow in cases])
-        for found in await memory.recall_many([text for text, _ in ASKED], "a", top_k=10):
-            scores = [*(each["score"] for each in found), 0.0]
-            rows.append(
-                {
-                    "in scope": found.in_scope or 0.0,
-                    "cosine": max(each["scores"].get("dense", 0.0) for each in found),
-                    "lead": scores[0] - scores[1],
-                    "confidence": found[0]["confidence"],
-                    "first": found[0]["flow_name"],
-                }
-            )
+    with TemporaryDirectory() as folder:  # the engine on disk reads twice as fast as the one in memory
+        async with await ProceduralMemory.open(folder, embedder=EMBEDDER) as memory:
+            await memory.sync("a", cards, cases=[(text, CARDS[flow].id) for text, flow in cases])
+            for found in await memory.recall_many([text for text, _ in ASKED], "a", top_k=10):
+                scores = [*(each["score"] for each in found), 0.0]
+                rows.append(
+                    {
+                        "in scope": found.in_scope or 0.0,
+                        "cosine": max(each["scores"].get("dense", 0.0) for each in found),
+                        "lead": scores[0] - scores[1],
+                        "confidence": found[0]["confidence"],
+                        "first": found[0]["flow_name"],
+                    }
+                )
     return rows
 
 

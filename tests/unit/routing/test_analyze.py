@@ -12,6 +12,7 @@ from jazz_select.routing.decisions.analyzer import ChainAnalyzer
 from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, compatibility_score, outputs
 from jazz_select.routing.tools.tool import Tool, Toolbox
+from tests.depth import examples
 from tests.unit.routing.shop import INTEGER, STRING, obj, tools
 
 
@@ -58,7 +59,7 @@ catalogues = st.lists(st.tuples(objects, objects), min_size=1, max_size=8)
 
 
 @given(catalogue=catalogues)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_the_index_is_equal_to_brute_force(catalogue: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
     made = [tool(f"t{n}", takes, gives) for n, (takes, gives) in enumerate(catalogue)]
     table = CompatibilityIndex(made).graph()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from jazz_select.routing.schemas.assignability import NEVER, PERHAPS, SURELY, assignable
+from tests.depth import examples
 
 S, INT, N, B = ({"type": each} for each in ("string", "integer", "number", "boolean"))
 BASE = {"type": "object", "properties": {"a": INT}, "required": ["a"]}
@@ -127,7 +128,7 @@ def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 
 @given(there=schemas, wanted=schemas, data=st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_it_agrees_with_validation(there: dict[str, Any], wanted: dict[str, Any], data: st.DataObject) -> None:
     value = data.draw(values(there))
     fits = Draft202012Validator(wanted).is_valid(value)  # pyright: ignore[reportUnknownMemberType] - its stubs are partial

@@ -1,0 +1,67 @@
+"""The events of a turn as they travel: a name and JSON values, and back.
+
+`ToolCalled` is told as `tool_called`, with its fields; `Finished` as `finished`, with its `TurnResult` as the data.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, cast, get_args
+
+from jazz_select.agent.chain.transcript import Event, Finished
+from jazz_select.agent.turn_result import TurnResult
+from jazz_select.errors import ConfigError
+from jazz_select.flow.base import BaseFlow
+from jazz_select.json_values import Secret
+from jazz_select.travel import as_data, object_of, unreadable, value_of
+
+_WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
+_KINDS: Final[Mapping[str, type[Event]]] = {_WORD.sub("_", kind.__name__).lower(): kind for kind in get_args(Event)}
+_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
+FINISHED: Final = _NAMES[Finished]
+"""What the last event of a turn is called."""
+
+
+def event_name(event: Event) -> str:
+    """What it is called where it travels."""
+    return _NAMES[type(event)]
+
+
+def event_data(event: Event, *, secret: Secret | None = None) -> dict[str, Any]:
+    """What it says, as plain JSON values; of the last event the result, with its conversation signed with the secret.
+
+    Raises:
+        ConfigError: A secret is empty, or none; or it is the last event of something else than a turn.
+    """
+    if not isinstance(event, Finished):
+        return cast("dict[str, Any]", as_data(event))
+    if not isinstance(event.answer, TurnResult):
+        msg = f"the events of an agent's turn travel, and this is the end of something else: {event.answer!r:.80}"
+        raise ConfigError(msg)
+    return event.answer.to_dict(secret=secret)
+
+
+def event_of(
+    name: str, data: object, *, registry: Mapping[str, BaseFlow] | None = None, secret: Secret | None = None
+) -> Event | None:
+    """The event of this name and these data; None where a newer version knows an event that this one does not.
+
+    Args:
+        name: Its `event_name`.
+        data: Its `event_data`.
+        registry: Where live flows are, as of `TurnResult.from_dict`.
+        secret: What the conversation is signed with; likewise.
+
+    Raises:
+        ConfigError: The data are none of such an event.
+        SnapshotError: The conversation is not signed with this secret.
+    """
+    kind = _KINDS.get(name)
+    if kind is None:
+        return None
+    known = object_of(data, kind.__name__)
+    if kind is Finished:
+        return Finished(answer=TurnResult.from_dict(known, registry=registry, secret=secret))
+    found: Event = value_of(kind, known)
+    if type(found) is not kind:
+        raise unreadable(kind.__name__, "it is of another kind")
+    return found
