@@ -48,7 +48,8 @@ class Looked:
         """What axe finds that is serious or worse."""
         from axe_playwright_python.sync_playwright import Axe
 
-        found = cast("dict[str, Any]", Axe().run(self.page).response)
+        axe: Any = Axe()
+        found: dict[str, Any] = axe.run(self.page).response
         return [
             f"{each['impact']} {each['id']}: {node['html'][:160]} {node['failureSummary'][:300]}"
             for each in found["violations"]
