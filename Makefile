@@ -72,7 +72,7 @@ conformance: $(VENV)/.test.done ## Run the conformance suite of MCP against the 
 	@$(BIN)/python -m tests.mcp_conformance --folder "$(VENV)/mcp-conformance"
 
 .PHONY: browser
-browser: $(VENV)/.test.done $(VENV)/.browser.done ## Look at every page of the panel in Chromium: light, dark, on a phone, by keyboard, with hostile texts (BROWSER_ARGS="--pictures FOLDER")
+browser: $(VENV)/.browser.done ## Look at every page of the panel in Chromium: light, dark, on a phone, by keyboard, with hostile texts (BROWSER_ARGS="--pictures FOLDER")
 	@$(BIN)/python -m tests.browser $(BROWSER_ARGS)
 
 .PHONY: index
