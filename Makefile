@@ -11,6 +11,8 @@ JOBS ?= auto
 DISKS ?= 50
 INDEX_ARGS ?=
 SERVING_ARGS ?=
+PANEL_ARGS ?=
+BROWSER_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -31,6 +33,12 @@ help: ## Show this list
 .PHONY: demo
 demo: $(VENV)/.minilm.done ## Index flows/ and route a dozen requests (no key, no Docker, no model download)
 	@$(BIN)/jazz-select demo
+
+.PHONY: panel
+panel: $(VENV)/.serve.done $(VENV)/.minilm.done ## Serve the shop of flows/ with its tools, and look at it in a browser (no key, no model; PANEL_ARGS="--llm openai:gpt-5-mini")
+	@mkdir -p .jazz && { [ -e .jazz/learned.yaml ] || echo "format: 1" > .jazz/learned.yaml; }
+	@echo "Reading and indexing the flows; the address follows. Ctrl-C ends it."
+	@$(BIN)/jazz-select serve --flows flows --cases examples/eval.yaml --learned .jazz/learned.yaml --log .jazz/outcomes.db --no-access-log $(PANEL_ARGS)
 
 .PHONY: judge
 judge: $(VENV)/.minilm.done ## Judge both example catalogues: check, eval, diff of two versions, learn from corrections, drift
@@ -63,6 +71,10 @@ disk: $(VENV)/.test.done ## Fill small disks with an index (DISKS=50), and see t
 .PHONY: conformance
 conformance: $(VENV)/.test.done ## Run the conformance suite of MCP against the server over HTTP (where there is npm)
 	@$(BIN)/python -m tests.mcp_conformance --folder "$(VENV)/mcp-conformance"
+
+.PHONY: browser
+browser: $(VENV)/.browser.done ## Look at every page of the panel in Chromium: light, dark, on a phone, by keyboard, with hostile texts (BROWSER_ARGS="--pictures FOLDER")
+	@$(BIN)/python -m tests.browser $(BROWSER_ARGS)
 
 .PHONY: index
 index: $(VENV)/.test.done ## Kill syncs, damage each file of an index, ask for many tenants at once, and see that no flow is lost, doubled or leaked (INDEX_ARGS="--kills 20")

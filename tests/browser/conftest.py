@@ -13,20 +13,26 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
+NEED_A_BROWSER = {"test_pages.py", "test_ways.py", "test_hostile.py"}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("browser")
     group.addoption("--browser", action="store_true", help="run what needs Chromium")
     group.addoption("--pictures", type=Path, default=None, help="a folder for pictures of every page")
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _asked_for(pytestconfig: pytest.Config) -> None:
-    if not pytestconfig.getoption("--browser", default=False):
-        pytest.skip("the panel was not looked at in a browser: `make browser` installs what that needs, and does it")
+def is_asked_for(config: pytest.Config) -> bool:
+    return bool(config.getoption("--browser", default=False))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    # `test_left_out.py` says so, in one line for all.
+    return True if not is_asked_for(config) and collection_path.name in NEED_A_BROWSER else None
 
 
 @pytest.fixture(scope="module")
-def browser(_asked_for: None) -> "Iterator[Browser]":
+def browser() -> "Iterator[Browser]":
     # In a module of its own: while this one is open, no event loop can be run in this thread.
     from playwright.sync_api import sync_playwright
 
@@ -45,18 +51,18 @@ def pictures(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def shop_service(_asked_for: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def shop_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with served(tmp_path_factory.mktemp("shop"), embedder="minilm") as service:
         yield service
 
 
 @pytest.fixture(scope="module")
-def locked_service(_asked_for: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def locked_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with served(tmp_path_factory.mktemp("locked"), keys=[KEY]) as service:
         yield service
 
 
 @pytest.fixture(scope="module")
-def hostile_service(_asked_for: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def hostile_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with served(tmp_path_factory.mktemp("hostile"), hostile, model=HOSTILE, cases=()) as service:
         yield service

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 PATIENCE_S: Final = 60.0
-LOOKS: Final = {"light": (1280, "light"), "dark": (1280, "dark"), "phone": (390, "light"), "phone-dark": (390, "dark")}
+LOOKS: Final = {"light": (1280, "light"), "dark": (1280, "dark"), "phone": (390, "light")}
 """How it is looked at: width in pixels, and the colours that the system asks for."""
 EXPECTED: Final = ("Failed to load resource: the server responded with a status of 4",)
 """What a browser says by itself of an answer that a page then tells of."""
@@ -48,7 +48,8 @@ class Looked:
         """What axe finds that is serious or worse."""
         from axe_playwright_python.sync_playwright import Axe
 
-        found = cast("dict[str, Any]", Axe().run(self.page).response)
+        axe: Any = Axe()
+        found: dict[str, Any] = axe.run(self.page).response
         return [
             f"{each['impact']} {each['id']}: {node['html'][:160]} {node['failureSummary'][:300]}"
             for each in found["violations"]

@@ -45,7 +45,7 @@ def test_a_page_is_there_and_nothing_is_wrong_with_it(
     hash_, text = PAGES[name]
     with looking(browser, shop_service, look) as looked:
         page = looked.open(hash_)
-        page.get_by_text(text).first.wait_for()
+        page.locator("main").get_by_text(text).first.wait_for()
         page.screenshot(path=pictures / f"{name}-{look}.png", full_page=True)
         assert looked.overflow() <= 0
         assert looked.faults() == []

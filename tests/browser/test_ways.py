@@ -107,8 +107,9 @@ def test_a_conversation_waits_for_a_button_before_it_destroys_something(
 
 def test_a_run_is_made_kept_and_compared(browser: "Browser", shop_service: Service, pictures: Path) -> None:
     with looking(browser, shop_service) as looked:
+        page = looked.page
         for _ in range(2):
-            page = looked.open("#/runs")
+            looked.open("#/runs")
             page.get_by_role("button", name="Measure").click()
             page.get_by_role("heading", name="Misses", exact=True).wait_for(timeout=120_000)
         page.screenshot(path=pictures / "run-light.png", full_page=True)

@@ -50,7 +50,7 @@ async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionB
         msg = "request: it is blank; write what a user would say"
         raise ConfigError(msg)
     if body.make == "case":
-        told = await asyncio.to_thread(_as_case, registry, files, body, right)
+        told = await asyncio.to_thread(add_case, registry, files, body, right)
     else:
         told = await asyncio.to_thread(_as_example, catalogue, files, body, right)
         if told["is_new"]:
@@ -100,9 +100,14 @@ def _told(case: Case) -> dict[str, Any]:
 # --- cases -----------------------------------------------------------------------
 
 
-def _as_case(
+def add_case(
     registry: Mapping[str, BaseFlow], files: PanelFiles, body: CorrectionBody, right: Sequence[str]
 ) -> dict[str, Any]:
+    """Append a case to the file where they are collected, and say what was written. Blocking.
+
+    Raises:
+        ConfigError: It is an example of one of these flows or contradicts a case, or the file cannot be added to.
+    """
     file = files.collected
     if file.suffix.lower() not in _WRITES:
         msg = f"cases are added to {', '.join(_WRITES)}, and {file} is none of these: name another file"
@@ -153,7 +158,11 @@ def _checked(draft: Path, before: str, text: str, file: Path) -> None:
         count = len(entries_of(file).entries) if _has_entries(before, file) else 0
         before = before if before.endswith("\n") else f"{before}\n"
     draft.write_text(f"{before}{text}\n", encoding="utf-8")
-    if len(entries_of(draft).entries) != count + 1:
+    try:
+        grown = len(entries_of(draft).entries) == count + 1
+    except ConfigError:
+        grown = False
+    if not grown:
         msg = f"nothing can be added at the end of {file}: it is no list with an entry a line"
         raise ConfigError(msg)
 

@@ -26,7 +26,7 @@ from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import describe_error
 
 _LARGEST: Final = 32 << 20
-_MOST_LISTED, _MOST_COMMITS = 100, 15
+_MOST_LISTED, _MOST_COMMITS, _MOST_DAYS = 100, 15, 3_660
 _SUMMARIES: Final = ("requests", "flows", "recall_at_1", "recall_at_3", "mrr", "model", "summary", "passed")
 
 
@@ -223,6 +223,11 @@ async def drifted(catalogue: RunningCatalogue, days: float) -> dict[str, Any] | 
         since = None if last is None else last - 2 * days * DAY_S
         return list(log.read(agent_id=catalogue.agent_id, since=since))
 
-    encoder = catalogue.memory.encoder
-    found = await drift(await asyncio.to_thread(entries), catalogue.live.registry, days=days, embedder=encoder.embedder)
-    return found.to_dict()
+    if not 0 < days < _MOST_DAYS:  # also where it is no number at all
+        msg = "days is a number of days above 0, such as 7"
+        raise ConfigError(msg)
+    found = await asyncio.to_thread(entries)
+    if not found:
+        return None
+    embedder = catalogue.memory.encoder.embedder
+    return (await drift(found, catalogue.live.registry, days=days, embedder=embedder)).to_dict()

@@ -1,0 +1,243 @@
+"""What the panel keeps: runs, cases and examples; written whole or not at all, and told when they cannot be."""
+
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation.cases import load_cases
+from jazz_select.service.panel.files import PanelFiles, files_of, is_file_name, replaced
+from tests.browser.serving import MARKUP, Service, served
+from tests.unit.service.panel.test_answers import data
+
+pytestmark = pytest.mark.spec("008.4")
+BLUE = "Could I have the lamp in blue instead?"
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Generator[Service]:
+    with served(tmp_path) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Generator[Service]:
+    """One that nothing is written by."""
+    with served(tmp_path_factory.mktemp("untouched")) as service:
+        yield service
+
+
+def correct(service: Service, request: str, *right: str, status: int = 201, **more: Any) -> Any:
+    return data(service, "corrections", {"request": request, "right": right, **more}, status=status)
+
+
+def finished(service: Service, run: str) -> Any:
+    end = time.monotonic() + 60
+    while "under_way" in (told := data(service, f"runs/{run}")):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return told
+
+
+# --- runs --------------------------------------------------------------------------------
+
+
+def test_a_run_is_made_beside_what_is_answered_and_kept_as_a_file(service: Service) -> None:
+    (cases,) = data(service, "runs")["cases"]
+    run = data(service, "runs", {"kind": "eval", "cases": cases}, status=202)["id"]
+    assert "is being made" in data(service, "runs", {"kind": "eval", "cases": cases}, status=400)["detail"]
+    assert data(service, "try", {"request": BLUE})["candidates"]
+    told = finished(service, run)["run"]
+    assert told["requests"] == 120
+    assert 0.3 < told["recall_at_1"] < 1
+    assert orjson.loads((service.files.runs / f"{run}.json").read_bytes())["cases"] == cases
+    (listed,) = data(service, "runs")["runs"]
+    assert (listed["id"], listed["recall_at_1"]) == (run, told["recall_at_1"])
+
+
+def test_results_of_the_command_line_are_shown_and_other_files_are_not(service: Service) -> None:
+    folder = service.files.runs
+    folder.mkdir()
+    diff: dict[str, Any] = {
+        "changes": [],
+        "before": {},
+        "after": {},
+        "base": "HEAD",
+        "head": ".",
+        "summary": "",
+        "passed": True,
+    }
+    (folder / "diff.json").write_bytes(orjson.dumps(diff))
+    (folder / "broken.json").write_text("{", "utf-8")
+    (folder / "other.json").write_text('{"measures": 7}', "utf-8")
+    (folder / "list.json").write_text("[]", "utf-8")
+    (service.files.runs.parent / "secret.json").write_text('{"measures": {}, "misses": [], "by_flow": []}', "utf-8")
+    assert [each["id"] for each in data(service, "runs")["runs"]] == ["diff"]
+    assert data(service, "runs/diff")["run"]["kind"] == "diff"
+    data(service, "runs/other", status=400)
+    for name in ("nobody", "..%2Fsecret", "%2E%2E%2Fsecret", ".hidden", "a" * 200):
+        data(service, f"runs/{name}", status=404)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"kind": "eval", "cases": "../outcomes.db"},
+        {"kind": "eval", "cases": "/etc/passwd"},
+        {"kind": "eval"},
+        {"kind": "other"},
+    ],
+    ids=repr,
+)
+def test_a_run_of_what_the_panel_does_not_know_is_refused(untouched: Service, body: dict[str, str]) -> None:
+    assert data(untouched, "runs", body, status=400)["detail"]
+
+
+def test_a_version_that_was_not_listed_is_not_compared(service: Service) -> None:
+    run = data(service, "runs", {"kind": "diff", "base": "--output=x"}, status=202)["id"]
+    assert "no commit" in finished(service, run)["failed"]
+
+
+def test_drift_is_told_of_a_log_and_of_none(service: Service) -> None:
+    assert data(service, "drift") == {"has_log": True, "drift": None}
+    correct(service, BLUE, "exchange_item")
+    assert data(service, "drift?days=1")["drift"]["now"]["requests"] == 1
+    for days in ("x", "0", "-1", "nan", "1e9"):
+        assert data(service, f"drift?days={days}", status=400)["detail"]
+
+
+# --- cases ---------------------------------------------------------------------------------
+
+
+def test_a_case_is_appended_once_and_told_to_the_log(service: Service) -> None:
+    told = correct(service, BLUE, "exchange_item", note="colours")
+    assert told["is_new"]
+    assert yaml.safe_load(told["text"]) == [{"request": BLUE, "expect": ["exchange_item"], "why": "colours"}]
+    assert not correct(service, f"  {BLUE.upper()} ", "exchange_item")["is_new"]
+    correct(service, "Is it raining on Mars?")
+    cases = load_cases(service.files.collected, service.catalogue.live.registry)
+    assert [case.expect for case in cases] == [("exchange_item",), ()]
+    log = service.catalogue.log
+    assert log is not None
+    entries = {each.request: each for each in log.read()}
+    assert entries[BLUE].right == ("exchange_item",)
+    assert entries[BLUE].source == "user"
+    shown = data(service, "corrections")
+    assert shown["collected"]["count"] == 2
+    assert shown["log"]["entries"][0]["request"] == "Is it raining on Mars?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MARKUP,
+        "- {request: x, expect: none}",
+        'a "quoted" text: with # marks',
+        "two\nlines\r\n--- and more",
+        "{{ }} [] & * ! | > % @ `",
+        "emoji 🎷 and \u2028 a line \u0085",
+        "no",
+        "1e3",
+        "~",
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("suffix", [".yaml", ".jsonl"])
+def test_whatever_was_asked_comes_out_of_the_file_as_it_went_in(tmp_path: Path, text: str, suffix: str) -> None:
+    from jazz_select.service.panel.bodies import CorrectionBody
+    from jazz_select.service.panel.corrections import add_case
+
+    files = PanelFiles(collected=tmp_path / f"cases{suffix}")
+    for request in ("first", text, "last"):
+        assert add_case({}, files, CorrectionBody(request=request), ())["is_new"]
+    assert [case.request for case in load_cases(files.collected, None)] == ["first", text.strip(), "last"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "right", "why"),
+    [
+        (BLUE, ("no_such_flow",), "there is no flow"),
+        ("  ", (), "blank"),
+        ("changed my mind after it arrived", ("refund_order",), "is an example of refund_order"),
+        ("whats the status of my stuff", ("cancel_order",), "expects track_order"),
+    ],
+    ids=["no such flow", "blank", "an example", "another label"],
+)
+def test_a_case_that_would_do_harm_is_refused(
+    untouched: Service, request_: str, right: tuple[str, ...], why: str
+) -> None:
+    assert why in correct(untouched, request_, *right, status=400)["detail"]
+    assert not untouched.files.collected.exists()
+
+
+def test_a_file_that_nothing_can_be_added_to_stays_as_it_is(service: Service) -> None:
+    written = "[{request: one, expect: none}]\n"
+    service.files.collected.write_text(written, "utf-8")
+    assert "nothing can be added" in correct(service, BLUE, status=400)["detail"]
+    assert service.files.collected.read_text("utf-8") == written
+    assert list(service.files.collected.parent.glob(".*.cases.yaml")) == []
+
+
+# --- examples --------------------------------------------------------------------------------
+
+
+def test_an_example_is_live_at_once(service: Service) -> None:
+    request = "The zither wants tuning"
+    before = data(service, "try", {"request": request})
+    told = correct(service, request, "product_advice", make="example")
+    assert (told["version"], told["generation"]) == (1, 2)
+    after = data(service, "try", {"request": request})
+    assert after["candidates"][0]["name"] == "product_advice" != before["candidates"][0]["name"]
+    assert data(service, "corrections")["learned"]["examples"] == {"product_advice": [request]}
+    assert correct(service, "Zithers on sale?", "product_advice", make="example")["version"] == 2
+    assert data(service, "corrections")["learned"]["count"] == 2
+
+
+@pytest.mark.parametrize(
+    ("request_", "right", "why"),
+    [
+        (BLUE, (), "choose one flow"),
+        (BLUE, ("exchange_item", "refund_order"), "choose one flow"),
+        ("x " * 400, ("exchange_item",), "at most 500"),
+        ("12 34", ("exchange_item",), "words"),
+        ("changed my mind after it arrived", ("track_order",), "example of refund_order"),
+        ("whats the status of my stuff", ("track_order",), "a case of"),
+    ],
+    ids=["none", "several", "long", "no words", "another's", "a case"],
+)
+def test_an_example_that_would_do_harm_is_refused(
+    untouched: Service, request_: str, right: tuple[str, ...], why: str
+) -> None:
+    before = untouched.learned.read_text("utf-8")
+    assert why in correct(untouched, request_, *right, make="example", status=400)["detail"]
+    assert untouched.learned.read_text("utf-8") == before
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "folder" / "file.txt"
+    replaced(file, lambda draft: draft.write_text("one", "utf-8"))
+
+    def torn(draft: Path) -> None:
+        draft.write_text("tw", "utf-8")
+        msg = "no"
+        raise ConfigError(msg)
+
+    with pytest.raises(ConfigError, match="no"):
+        replaced(file, torn)
+    assert [each.read_text("utf-8") for each in file.parent.iterdir()] == ["one"]
+
+
+def test_agents_have_files_of_their_own() -> None:
+    names = ["shop", "clinic", "../shop", "sh/op", "", "shop\x00", "a" * 300]
+    homes = [files_of(name, alone_here=False) for name in names]
+    assert len({each.runs for each in homes}) == len({each.collected for each in homes}) == len(names)
+    assert all(".." not in each.runs.parts and each.runs.parts[:2] == (".jazz", "runs") for each in homes)
+    assert [is_file_name(name) for name in names] == [True, True, False, False, False, False, False]
