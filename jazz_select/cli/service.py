@@ -5,7 +5,7 @@ import logging
 import socket
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jazz_select.service.options import ServeOptions
     from jazz_select.settings import Settings
 
-_NEEDS: Final = ("starlette", "uvicorn", "prometheus_client")
+_NEEDS: Final = ("starlette", "uvicorn", "prometheus_client", "watchfiles")
 _LOGGERS: Final = ("jazz_select", "uvicorn.error")
 
 
@@ -45,6 +45,7 @@ class Wanted:
     panel: bool = True
     mcp: bool = True
     reload: bool = True
+    reload_every: float | None = None
     access_log: bool = True
 
     def options(self) -> "ServeOptions":
@@ -113,9 +114,13 @@ async def _serve(
     from jazz_select.service.app import make_app
     from jazz_select.service.http.life import Life
     from jazz_select.service.opened import opened
+    from jazz_select.service.reload.watching import reloading
     from jazz_select.service.server import serve
 
-    async with opened(settings, sources, said=hint) as served:
+    async with AsyncExitStack() as stack:
+        served = await stack.enter_async_context(opened(settings, sources, said=hint))
+        if wanted.reload:
+            await stack.enter_async_context(reloading(served.values(), every_s=wanted.reload_every))
         life = Life()
         app = make_app(served, options, life=life)
         await serve(app, listening, options=options, life=life, ready=lambda: _say(listening, wanted))
