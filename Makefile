@@ -59,6 +59,10 @@ converse: $(VENV)/.test.done ## Play all conversations and judge them: recorded 
 disk: $(VENV)/.test.done ## Fill small disks with an index (DISKS=50), and see that the process lives and the index opens again (Linux; mounts in a namespace of its own)
 	@$(BIN)/python -m tests.disk --trials $(DISKS)
 
+.PHONY: conformance
+conformance: $(VENV)/.test.done ## Run the conformance suite of MCP against the server over HTTP (where there is npm)
+	@$(BIN)/python -m tests.mcp_conformance --folder "$(VENV)/mcp-conformance"
+
 .PHONY: index
 index: $(VENV)/.test.done ## Kill syncs, damage each file of an index, ask for many tenants at once, and see that no flow is lost, doubled or leaked (INDEX_ARGS="--kills 20")
 	@$(BIN)/python -m tests.index $(INDEX_ARGS)

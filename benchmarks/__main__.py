@@ -11,6 +11,7 @@ from benchmarks import (
     episodes,
     faults,
     followups,
+    gateway,
     intents,
     judging_speed,
     languages,
@@ -61,6 +62,7 @@ def main(
     offered.main(data, seeds=seeds, unclean=unclean)
     learning.main(data, seeds=seeds, unclean=unclean)
     wire.main(data, unclean=unclean)
+    gateway.main(data, unclean=unclean)
     judging_speed.main(data, unclean=unclean)
     faults.main(data, seeds=seeds, unclean=unclean)
     if not unclean:

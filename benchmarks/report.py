@@ -13,6 +13,7 @@ import typer
 from benchmarks import (
     report_bounds,
     report_faults,
+    report_gateway,
     report_learning,
     report_names,
     report_offered,
@@ -211,6 +212,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "languages-provenance": ("languages", provenance),
     "offered": ("offered", report_offered.offered_table),
     "offered-provenance": ("offered", provenance),
+    "gateway": ("gateway", report_gateway.gateway_table),
+    "gateway-provenance": ("gateway", provenance),
     "learning": ("learning", report_learning.learning_table),
     "learning-provenance": ("learning", provenance),
     "log": ("outcomes", report_learning.log_table),

@@ -30,6 +30,7 @@ JazzSelectError
 │   ├── DuplicateToolError      two tools of one name
 │   ├── ToolArgumentsError      a call's arguments are not what its function takes; it was not called
 │   ├── ToolAnswerError         a server said that the tool failed
+│   ├── ToolServerError         the server of a tool is not connected; nothing was called
 │   ├── ToolUnheardError        a call began and what became of it is not known
 │   └── DecisionCallbackError   the choice between tools failed, and there is nothing to fall back to
 ├── AgentError                  something about an agent's turn
@@ -86,11 +87,7 @@ class MissingExtraError(ConfigError):
 
 
 class UnconnectedToolsError(ConfigError):
-    """Flows name tools that are not there.
-
-    Attributes:
-        lacking: The tools that each flow names and lacks, by the flow's name: all of them.
-    """
+    """Flows name tools that are not there; `lacking` has all of them, by the flow's name."""
 
     def __init__(self, lacking: Mapping[str, Sequence[str]], *, connected: Iterable[str] = ()) -> None:
         self.lacking = {flow: tuple(names) for flow, names in lacking.items()}
@@ -216,13 +213,7 @@ class UnknownFlowError(StoreError):
 
 
 class SyncDeletesError(StoreError):
-    """A sync would delete most of what an agent has; nothing was written.
-
-    Attributes:
-        agent_id: Whose flows.
-        deleted: The names of those that would be deleted, all of them.
-        total: How many flows the agent has.
-    """
+    """A sync would delete most of the `total` flows of `agent_id`: all those named `deleted`. Nothing was written."""
 
     def __init__(self, agent_id: str, *, deleted: Sequence[str], total: int) -> None:
         self.agent_id = agent_id
@@ -483,6 +474,14 @@ class ToolAnswerError(ToolError):
     def __init__(self, tool: str, answer: str) -> None:
         self.answer = answer
         super().__init__(tool, f"its server answered: {answer}")
+
+
+class ToolServerError(ToolError):
+    """The MCP server of a tool is not connected, so that nothing was called; `problem` says what is done about it."""
+
+    def __init__(self, tool: str, server: str, problem: str) -> None:
+        self.server = server
+        super().__init__(tool, f"its MCP server {server} {problem}")
 
 
 class ToolUnheardError(ToolError):

@@ -1,12 +1,17 @@
 """Settings from the environment (`JAZZ_*`), frozen. The only reader of the environment in this library."""
 
+import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from jazz_select.errors import ConfigError
 from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class Settings(BaseSettings):
@@ -54,3 +59,21 @@ class Settings(BaseSettings):
     """What it signs conversations with, where several processes are to go on with each other's."""
     serve_state: Path | None = None
     """Folder of what it keeps beside the index: that secret where none is given, and the claims of calls."""
+
+
+def expanded(text: str) -> str:
+    """`text` with each `${NAME}` as it is in the environment, and each `${NAME:-other}` so, or else `other`.
+
+    Raises:
+        ConfigError: One that has no other is not set.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        other: str | None = found[2]
+        given = os.environ.get(found[1], other)  # noqa: TID251 - here, and nowhere else
+        if given is None:
+            msg = f"the environment has no variable {found[1]}: set it, or write ${{{found[1]}:-…}} with a default"
+            raise ConfigError(msg)
+        return given
+
+    return _VARIABLE.sub(value, text)

@@ -127,6 +127,11 @@ def estimate_tokens(text: str) -> int:
     return len(_TOKEN.findall(text))
 
 
+def counted(count: int, what: str) -> str:
+    """So many of them, in words: "1 flow", "2 flows"."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def beginning(text: str, limit: int) -> str:
     """`text`, or its first `limit` characters and a mark."""
     return text if len(text) <= limit else f"{text[:limit]}…"

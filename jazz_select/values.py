@@ -4,7 +4,7 @@ One vocabulary for every decision: `Candidate`s are narrowed, then a `Decision`
 with a `Tier` and a `Reason` is made.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import lru_cache
@@ -13,6 +13,7 @@ from sys import float_info
 from typing import Any, ClassVar, Literal, TypeGuard, cast
 from uuid import NAMESPACE_DNS, uuid5
 
+from jazz_select.notebook import Shown, facts_html, page_html, rows_html
 from jazz_select.travel import as_data, json_text, list_of, object_of, read_json, value_of
 
 Role = Literal["system", "user", "assistant"]
@@ -208,6 +209,7 @@ class RecallResult(list[dict[str, Any]]):
         stage: The embedder of a cascade whose answer this is; empty where there is one embedder alone.
         why: Why it was that one; empty likewise.
         beyond: The names of those that come next in order, where `sized` left them out.
+        read: The candidates as values, where the dicts were made of such: what is unchanged need not be read again.
     """
 
     def __init__(
@@ -229,6 +231,7 @@ class RecallResult(list[dict[str, Any]]):
         self.stage = ""
         self.why = ""
         self.beyond: tuple[str, ...] = ()
+        self.read: tuple[Candidate, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values; `indexed`, which may be as long as the catalogue, is left out."""
@@ -262,6 +265,12 @@ class RecallResult(list[dict[str, Any]]):
             ConfigError: It is none.
         """
         return cls.from_dict(read_json(text, cls.__name__))
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        facts = [("candidates", self.sized or len(self)), ("in scope", self.in_scope), ("notes", "; ".join(self.notes))]
+        found = [Candidate.from_metadata(each) for each in self]
+        return page_html(facts_html("recall", facts), candidates_html(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,6 +368,49 @@ class Decision:
             ConfigError: It is none.
         """
         return value_of(cls, object_of(data, cls.__name__), sparse=True)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        return page_html(self.facts_html(), candidates_html(self.candidates, self.chosen_ids))
+
+    def facts_html(self, chosen: str = "") -> Shown:
+        """How it came out and what it took, as HTML, with what was chosen, where that is known by name."""
+        took, usage = self.latency, self.usage
+        facts = [
+            ("chosen", chosen),
+            ("decided", f"{self.tier}, {self.reason}"),
+            ("P(in scope)", self.in_scope),
+            ("candidates", self.sized),
+            ("recalled by", self.recalled_by),
+            ("model", self.model),
+            ("reply", self.raw_reply),
+            ("error", self.error),
+            ("tokens", f"{usage.input_tokens} in, {usage.output_tokens} out" if usage else ""),
+            (
+                "took",
+                f"{took.total_s * 1e3:.1f} ms: recall {took.recall_s * 1e3:.1f}, choice {took.choose_s * 1e3:.1f}",
+            ),
+            *(("note", note) for note in self.notes),
+        ]
+        return facts_html("", facts)
+
+
+def candidates_html(candidates: Sequence[Candidate], chosen_ids: Collection[str] = ()) -> Shown:
+    """Candidates, best first, with their ranks and scores, as HTML."""
+    names = ("", "", "flow", "description", "score", "confidence", "ranks")
+    rows = [
+        (
+            place,
+            "✓" if each.flow_id in chosen_ids else "",
+            each.flow_name or each.flow_id,
+            each.description,
+            each.score,
+            each.confidence,
+            ", ".join(f"{arm} {rank}" for arm, rank in each.ranks.items()),
+        )
+        for place, each in enumerate(candidates, start=1)
+    ]
+    return rows_html(names, rows)
 
 
 _OF_A_DECISION = (

@@ -21,7 +21,7 @@ from jazz_select.agent.graph.state import ActionDecision as ActionDecision
 from jazz_select.agent.graph.state import TurnState as TurnState
 from jazz_select.agent.graph.state import changed as changed
 from jazz_select.agent.turn import TurnInput as TurnInput
-from jazz_select.agent.turn import TurnResult as TurnResult
+from jazz_select.agent.turn_result import TurnResult as TurnResult
 from jazz_select.errors import ChainError as ChainError
 from jazz_select.errors import FormatError as FormatError
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast, get_args
 
 from jazz_select.agent.chain.transcript import Event, Finished
-from jazz_select.agent.turn import TurnResult
+from jazz_select.agent.turn_result import TurnResult
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret

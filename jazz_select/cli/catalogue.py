@@ -13,6 +13,7 @@ from jazz_select.cli.session import count_flows, look_here, nothing_synced, open
 from jazz_select.cli.terminal import emit, hint, stdout, styled
 from jazz_select.routing.decisions.analyzer import ChainAnalyzer
 from jazz_select.routing.tools.loading import load_tools
+from jazz_select.text import counted
 
 if TYPE_CHECKING:
     from jazz_select.settings import Settings
@@ -46,7 +47,8 @@ def _show(flows: Sequence[Mapping[str, Any]], settings: "Settings") -> None:
         )
     console.print(table)
     console.print(
-        styled(f"{len(flows)} flows: agent {settings.agent_id}, index {place(settings)}", "dim"), soft_wrap=True
+        styled(f"{counted(len(flows), 'flow')}: agent {settings.agent_id}, index {place(settings)}", "dim"),
+        soft_wrap=True,
     )
 
 
@@ -69,8 +71,8 @@ def run_graph(source: str | None, *, min_compatibility: float, as_json: bool) ->
         emit(graph)
     else:
         sys.stdout.write(analyzer.mermaid(min_compatibility=min_compatibility))
-    counts = f"{len(graph.tools)} tools, {len(graph.edges)} of {len(graph.tools) * (len(graph.tools) - 1)} pairs fit"
-    hint(counts)
+    pairs = len(graph.tools) * (len(graph.tools) - 1)
+    hint(f"{counted(len(graph.tools), 'tool')}, {len(graph.edges)} of {counted(pairs, 'pair')} fit")
     if graph.unreachable:
         hint(f"no other tool gives what these want: {', '.join(graph.unreachable[:20])}")
     for names in graph.collisions:

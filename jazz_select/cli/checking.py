@@ -9,7 +9,7 @@ import orjson
 from rich.console import Console
 from rich.text import Text
 
-from jazz_select.cli.session import look_here, require_folder
+from jazz_select.cli.session import learned_file, look_here, require_folder
 from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import emit, printable, stderr, stdout, styled, waiting, write_file
 from jazz_select.errors import ConfigError
@@ -17,6 +17,7 @@ from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import KINDS, Evidence, Finding, Findings, Severity
 from jazz_select.evaluation.checks.sarif import sarif
 from jazz_select.evaluation.rules import FILE, known_only, rules, texts
+from jazz_select.text import counted
 
 if TYPE_CHECKING:
     from jazz_select.settings import Settings
@@ -46,8 +47,7 @@ def run(  # noqa: PLR0913 - one per option
         ConfigError: A rule or an option cannot work, or the SARIF file cannot be written.
         FlowLoadError: There are no flows.
     """
-    said = rules(SECTION)
-    known_only(said, _NAMES, section=SECTION)
+    said = team_rules()
     level = _level(
         fail_on or said.get("fail-on", Severity.ERROR.value), by="--fail-on" if fail_on else f"{FILE}: fail-on"
     )
@@ -59,10 +59,11 @@ def run(  # noqa: PLR0913 - one per option
             settings.flows,
             tools=tools,
             cases=cases,
-            embedder=_embedder(settings, said),
+            embedder=embedder_of(settings, said),
             language=settings.language,
             only=_codes(only),
             ignore=(*texts(said, "ignore", section=SECTION), *_codes(ignore)),
+            learned=learned_file(settings),
         )
     if sarif_file is not None:
         report = orjson.dumps(sarif(findings), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -74,7 +75,18 @@ def run(  # noqa: PLR0913 - one per option
     return int(level is not None and bool(findings.at_least(level)))
 
 
-def _embedder(settings: "Settings", said: Mapping[str, Any]) -> str:
+def team_rules() -> Mapping[str, Any]:
+    """What the project's file says of judging a catalogue.
+
+    Raises:
+        ConfigError: It cannot be read, or says what is not known.
+    """
+    said = rules(SECTION)
+    known_only(said, _NAMES, section=SECTION)
+    return said
+
+
+def embedder_of(settings: "Settings", said: Mapping[str, Any]) -> str:
     """An option or the environment wins over the project's file, which wins over the default.
 
     Raises:
@@ -145,14 +157,14 @@ def _evidence(each: Evidence) -> Text:
 
 
 def _summary(findings: Findings, source: str) -> Text:
-    counts = [f"{count} {name}{'' if count == 1 else 's'}" for name, count in findings.counts.items() if count]
+    counts = [counted(count, name) for name, count in findings.counts.items() if count]
     told = ", ".join(counts) or "nothing wrong"
     accepted = f", {len(findings.accepted)} accepted" if findings.accepted else ""
-    beside = f" and {findings.cases} cases" if findings.cases else ""
+    beside = f" and {counted(findings.cases, 'case')}" if findings.cases else ""
     by = f", embedder {findings.embedder}" if findings.embedder else ""
     worst = findings.found[0].severity if findings.found else None
     head = styled(f"{told}{accepted}", _STYLES[worst] if worst else "bold green")
-    rest = f"in {findings.flows} flows{beside} of {source} ({milliseconds(findings.took_s)}{by})"
+    rest = f"in {counted(findings.flows, 'flow')}{beside} of {source} ({milliseconds(findings.took_s)}{by})"
     if findings.accepted:
         rest += f"; what is accepted stands in {FILE} and in --ignore"
     return head + " " + styled(rest, "dim")

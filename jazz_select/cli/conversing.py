@@ -75,7 +75,7 @@ async def _played(settings: "Settings", wanted: Wanted, *, quiet: bool) -> "Conv
     if wanted.agent:
         cases = _chosen(load_conversations(wanted.source), wanted.only)
         return await _all(cases, _factory(wanted.agent), settings, wanted)
-    registry = catalogue(settings)
+    registry = catalogue(settings, learned=True)
     tools = _tools_of(settings.flows, wanted.tools, quiet=quiet)
     cases = _chosen(load_conversations(wanted.source, registry, tools=tools()), wanted.only)
     async with _made_of(settings, registry, tools, wanted.tools or settings.flows) as make_agent:

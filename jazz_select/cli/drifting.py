@@ -33,7 +33,7 @@ def run(settings: "Settings", log: Path, *, days: float, fail_on_alarm: bool, as
 
 
 async def _drift(settings: "Settings", log: Path, days: float) -> Drift:
-    registry = catalogue(settings)
+    registry = catalogue(settings, learned=True)
     kept = OutcomeLog.existing(log)
     last = max((each.at for each in kept.read(agent_id=settings.agent_id)), default=None)
     since = None if last is None else last - 2 * days * DAY_S

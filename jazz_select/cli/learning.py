@@ -20,6 +20,7 @@ from jazz_select.evaluation.lessons.overlay import Overlay, changed_overlay, loa
 from jazz_select.evaluation.lessons.trial import Trial, compared
 from jazz_select.evaluation.route import Policy
 from jazz_select.outcomes.log import OutcomeLog
+from jazz_select.text import counted
 
 if TYPE_CHECKING:
     from jazz_select.settings import Settings
@@ -191,7 +192,8 @@ def _headline(learned: Learned) -> str:
     if learned.version is None:
         return f"nothing was learned: {learned.nothing}"
     flows = len({each.flow for each in learned.added})
-    return f"{len(learned.added)} examples learned for {flows} flows, from {learned.corrections} corrections"
+    what = f"{counted(len(learned.added), 'example')} learned for {counted(flows, 'flow')}"
+    return f"{what}, from {counted(learned.corrections, 'correction')}"
 
 
 def _show_trial(trial: Trial, console: Console) -> None:

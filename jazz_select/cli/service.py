@@ -4,12 +4,12 @@ import ipaddress
 import logging
 import socket
 import sys
-from collections.abc import Generator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import typer
 
@@ -18,11 +18,18 @@ from jazz_select.cli.terminal import hint, printable
 from jazz_select.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
+    from jazz_select.service.agents import ServedAgents
+    from jazz_select.service.app import Part
     from jazz_select.service.opened import AgentSource
     from jazz_select.service.options import ServeOptions
+    from jazz_select.service.running import RunningCatalogue
     from jazz_select.settings import Settings
 
+<<<<<<< HEAD
 _NEEDS: Final = ("starlette", "uvicorn", "prometheus_client", "watchfiles")
+=======
+_NEEDS: Final = ("mcp", "starlette", "uvicorn", "prometheus_client")
+>>>>>>> main
 _LOGGERS: Final = ("jazz_select", "uvicorn.error")
 
 
@@ -32,6 +39,7 @@ class Wanted:
 
     tools: str | None = None
     log: Path | None = None
+    cases: tuple[Path, ...] = ()
     host: str = "127.0.0.1"
     port: int = 8420
     uds: Path | None = None
@@ -43,7 +51,9 @@ class Wanted:
     stop_s: float = 10.0
     drain_s: float = 0.0
     panel: bool = True
-    mcp: bool = True
+    mcp: Literal["http", "stdio", "none"] = "http"
+    mcp_servers: Path | None = None
+    mcp_listed: Literal["none", "found", "all"] = "none"
     reload: bool = True
     reload_every: float | None = None
     access_log: bool = True
@@ -63,7 +73,7 @@ class Wanted:
             stop_s=self.stop_s,
             drain_s=self.drain_s,
             panel=self.panel,
-            mcp=self.mcp,
+            mcp=self.mcp == "http",
         )
 
 
@@ -91,6 +101,10 @@ def run(settings: "Settings", wanted: Wanted) -> None:
     look_here()
     options = wanted.options()
     sources = _sources(settings, wanted)
+    if wanted.mcp == "stdio":
+        with _logging(access=False):
+            run_loop(lambda: _serve_stdio(settings, sources, wanted))
+        return
     if not any(each.keys for each in sources):
         _check_reach(wanted)
     listening = bound(wanted.host, wanted.port) if wanted.uds is None else bound_file(wanted.uds)
@@ -114,16 +128,84 @@ async def _serve(
     from jazz_select.service.app import make_app
     from jazz_select.service.http.life import Life
     from jazz_select.service.opened import opened
-    from jazz_select.service.reload.watching import reloading
     from jazz_select.service.server import serve
 
-    async with AsyncExitStack() as stack:
-        served = await stack.enter_async_context(opened(settings, sources, said=hint))
-        if wanted.reload:
-            await stack.enter_async_context(reloading(served.values(), every_s=wanted.reload_every))
+    async with (
+        opened(settings, sources, said=hint) as served,
+        _mcp(served, sources, wanted) as parts,
+        _reloading(served, wanted),
+    ):
         life = Life()
-        app = make_app(served, options, life=life)
+        app = make_app(served, options, life=life, parts=[*parts, *_panel(served, settings, wanted)])
         await serve(app, listening, options=options, life=life, ready=lambda: _say(listening, wanted))
+
+
+@asynccontextmanager
+async def _reloading(served: "ServedAgents", wanted: Wanted) -> "AsyncGenerator[None]":
+    """Changed files are live at once, where that is wanted."""
+    if not wanted.reload:
+        yield
+        return
+    from jazz_select.service.reload.watching import reloading
+
+    async with reloading(served.values(), every_s=wanted.reload_every):
+        yield
+
+
+def _panel(served: "ServedAgents", settings: "Settings", wanted: Wanted) -> "list[Part]":
+    """What is shown in a browser, where that is wanted."""
+    from jazz_select.service.app import Part
+    from jazz_select.service.panel.files import PanelFiles
+    from jazz_select.service.panel.routes import panel_routes
+
+    files = {settings.agent_id: PanelFiles(cases=wanted.cases)} if wanted.cases else {}
+    return [Part(panel_routes(served, files))] if wanted.panel else []
+
+
+@asynccontextmanager
+async def _mcp(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wanted) -> "AsyncGenerator[list[Part]]":
+    """What answers over MCP, where that is wanted."""
+    from jazz_select.service.access import catalogue_of
+    from jazz_select.service.app import Part
+
+    if wanted.mcp != "http":
+        yield []
+        return
+    from jazz_select.service.mcp.app import McpApp
+    from jazz_select.service.mcp.gateway.gateway import open_gateways
+    from jazz_select.service.mcp.server import AgentServer
+
+    async with open_gateways(_servers(sources)) as gateways:
+
+        def server_of(running: "RunningCatalogue") -> AgentServer:
+            return AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed)
+
+        app = McpApp(served, catalogue_of, server_of)
+        yield [Part(routes=app.routes(), lifespan=app.lifespan)]
+
+
+async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", wanted: Wanted) -> None:
+    """Answer one client on standard in- and output, until it leaves.
+
+    Raises:
+        ConfigError: Several agents are to be served, and nobody could tell which of them it talks to.
+    """
+    from jazz_select.service.mcp.app import serve_stdio
+    from jazz_select.service.mcp.gateway.gateway import open_gateways
+    from jazz_select.service.mcp.server import AgentServer
+    from jazz_select.service.opened import opened
+
+    if len(sources) != 1:
+        msg = "--mcp stdio serves one agent to one client: leave --agents out, and name its flows with --flows"
+        raise ConfigError(msg)
+    async with opened(settings, sources, said=hint) as served, open_gateways(_servers(sources)) as gateways:
+        (running,) = served.values()
+        async with _reloading(served, wanted):
+            await serve_stdio(AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed))
+
+
+def _servers(sources: "list[AgentSource]") -> "Mapping[str, Path]":
+    return {each.settings.agent_id: each.mcp_servers for each in sources if each.mcp_servers is not None}
 
 
 def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
@@ -141,9 +223,24 @@ def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
     if wanted.agents is None:
         if "flows" not in settings.model_fields_set:
             require_folder(settings.flows, advice="name your flows with --flows or JAZZ_FLOWS")
+<<<<<<< HEAD
         return [AgentSource(settings=settings, tools=wanted.tools, log=wanted.log, keys=tuple(keys))]
-    if wanted.tools is not None or wanted.log is not None or keys or settings.learned is not None:
+    if wanted.tools is not None or wanted.log is not None or wanted.cases or keys or settings.learned is not None:
         msg = "with --agents each agent has its tools, log, learned and keys in that file: leave the options out"
+=======
+        only = AgentSource(
+            settings=settings,
+            tools=wanted.tools,
+            log=wanted.log,
+            keys=tuple(keys),
+            mcp_servers=wanted.mcp_servers,
+        )
+        return [only]
+    given = (wanted.tools, wanted.log, wanted.mcp_servers, settings.learned, keys or None)
+    if any(each is not None for each in given):
+        what = "its tools, log, learned, mcp_servers and keys"
+        msg = f"with --agents each agent has {what} in that file: leave the options out"
+>>>>>>> w-mcp
         raise ConfigError(msg)
     return load_agents(wanted.agents, settings)
 
@@ -175,7 +272,7 @@ def _say(listening: socket.socket, wanted: Wanted) -> None:
         shown = f"[{host}]" if ":" in host else host
         root = f"http://{shown}:{port}"
         typer.echo(root)
-        parts = [("panel", "/panel/", wanted.panel), ("MCP", "/mcp", wanted.mcp), ("API", "/docs", True)]
+        parts = [("panel", "/panel/", wanted.panel), ("MCP", "/mcp", wanted.mcp == "http"), ("API", "/docs", True)]
         typer.echo("  ".join(f"{name} {root}{path}" for name, path, there in parts if there))
     sys.stdout.flush()
 

@@ -1,7 +1,7 @@
 """The command `serve`: one process for many. It imports what it needs when it runs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,7 +21,7 @@ from jazz_select.cli.options import (
 
 serving = typer.Typer()
 """Joins the other commands; a group without a name adds no level."""
-_WHERE, _WHO, _LIMITS, _PARTS = "Where it listens", "Who is served", "Limits", "What is served"
+_WHERE, _WHO, _LIMITS, _PARTS, _MCP = "Where it listens", "Who is served", "Limits", "What is served", "MCP"
 
 
 @serving.command()
@@ -39,6 +39,10 @@ def serve(  # noqa: PLR0913 - one per option
     log: Annotated[
         Path | None,
         typer.Option("--log", metavar="FILE", help="Keep each selection, and what was right, in a log of outcomes."),
+    ] = None,
+    cases: Annotated[
+        list[Path] | None,
+        typer.Option("--cases", metavar="FILE", help="Labelled requests that the panel judges by; repeatable."),
     ] = None,
     index: IndexOption = None,
     url: UrlOption = None,
@@ -118,7 +122,32 @@ def serve(  # noqa: PLR0913 - one per option
     panel: Annotated[
         bool, typer.Option("--panel/--no-panel", help="The panel, at /panel/.", rich_help_panel=_PARTS)
     ] = True,
-    mcp: Annotated[bool, typer.Option("--mcp/--no-mcp", help="MCP, at /mcp.", rich_help_panel=_PARTS)] = True,
+    mcp: Annotated[
+        Literal["http", "stdio", "none"],
+        typer.Option(
+            "--mcp",
+            help="MCP: at /mcp beside the rest; on standard in- and output, and nothing else; or not at all.",
+            rich_help_panel=_MCP,
+        ),
+    ] = "http",
+    no_mcp: Annotated[bool, typer.Option("--no-mcp", help="As --mcp none.", rich_help_panel=_MCP)] = False,
+    mcp_servers: Annotated[
+        Path | None,
+        typer.Option(
+            "--mcp-servers",
+            metavar="FILE",
+            help='Be a gateway for these servers: {"mcpServers": {"NAME": {"command": …} or {"url": …}}}.',
+            rich_help_panel=_MCP,
+        ),
+    ] = None,
+    mcp_listed: Annotated[
+        Literal["none", "found", "all"],
+        typer.Option(
+            "--mcp-listed",
+            help="Which tools are listed beside the four: none, those that a search has found, or all.",
+            rich_help_panel=_MCP,
+        ),
+    ] = "none",
     reload: Annotated[
         bool, typer.Option("--reload/--no-reload", help="Changed files are live at once.", rich_help_panel=_PARTS)
     ] = True,
@@ -163,6 +192,7 @@ def serve(  # noqa: PLR0913 - one per option
     wanted = Wanted(
         tools=tools,
         log=log,
+        cases=tuple(cases or ()),
         host=host,
         port=port,
         uds=uds,
@@ -174,7 +204,9 @@ def serve(  # noqa: PLR0913 - one per option
         stop_s=stop_s,
         drain_s=drain_s,
         panel=panel,
-        mcp=mcp,
+        mcp="none" if no_mcp else mcp,
+        mcp_servers=mcp_servers,
+        mcp_listed=mcp_listed,
         reload=reload,
         reload_every=reload_every,
         access_log=access_log,

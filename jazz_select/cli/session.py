@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jazz_select.build import load_registry, open_memory, with_learned
 from jazz_select.cli.options import encodable
-from jazz_select.cli.terminal import waiting
+from jazz_select.cli.terminal import hint, waiting
 from jazz_select.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,16 +18,33 @@ if TYPE_CHECKING:
     from jazz_select.settings import Settings
 
 
-def catalogue(settings: "Settings") -> "FlowRegistry":
+def catalogue(settings: "Settings", *, learned: bool = False) -> "FlowRegistry":
     """The flows that the settings name; where nobody named any, those of the folder that is their default.
 
+    Args:
+        settings: They name the flows, and what was learned.
+        learned: Whether they come as a sync would index them: with the live version of what was learned, where
+            anything was.
+
     Raises:
-        ConfigError: Nobody did, and there is no such folder.
+        ConfigError: Nobody named flows, and there is no such folder; or what was learned cannot be read.
     """
     if "flows" not in settings.model_fields_set:
         require_folder(settings.flows, advice="name your flows with --flows or JAZZ_FLOWS")
     look_here()
-    return load_registry(settings.flows)
+    registry = load_registry(settings.flows)
+    lesson = learned_file(settings) if learned else None
+    if lesson is None:
+        return registry
+    registry, notes = with_learned(registry, lesson)
+    for note in notes:
+        hint(f"note: {note}")
+    return registry
+
+
+def learned_file(settings: "Settings") -> Path | None:
+    """What was learned, where the settings name a file of it and `learn` has made it by now."""
+    return settings.learned if settings.learned is not None and settings.learned.exists() else None
 
 
 def require_folder(name: str, *, advice: str) -> None:

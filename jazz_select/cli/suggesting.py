@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from jazz_select.cli.checking import SECTION, embedder_of, team_rules
 from jazz_select.cli.session import catalogue
 from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import emit, hint, stdout, styled, waiting, write_file
@@ -16,7 +17,9 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.checks.suggesting import suggest
 from jazz_select.evaluation.checks.suggestions import Labelled, Part, Suggestion, Suggestions
+from jazz_select.evaluation.rules import texts
 from jazz_select.outcomes import OutcomeLog, labels
+from jazz_select.text import counted
 
 if TYPE_CHECKING:
     from jazz_select.settings import Settings
@@ -44,7 +47,8 @@ def run(  # noqa: PLR0913 - one per option
     if output is not None and output.exists():
         msg = f"--output {output} is there already, perhaps with somebody's remarks; delete it, or name another file"
         raise ConfigError(msg)
-    registry = catalogue(settings)
+    said = team_rules()
+    registry = catalogue(settings, learned=True)
     held_out = [case for file in cases for case in load_cases(file, registry, flows=settings.flows)]
     logged = [each for file in labelled for each in _logged(load_cases(file, registry, flows=settings.flows))]
     if log is not None:
@@ -63,8 +67,9 @@ def run(  # noqa: PLR0913 - one per option
                 cases=held_out,
                 flows=flows,
                 most=most,
-                embedder=settings.embedder,
+                embedder=embedder_of(settings, said),
                 language=settings.language,
+                ignore=texts(said, "ignore", section=SECTION),
             )
         )
     if output is not None:
@@ -97,8 +102,8 @@ def _show(console: Console, found: Suggestions) -> None:
             _show_one(console, each)
     console.print()
     counts = {part: sum(each.part is part for each in found.suggested) for part in Part}
-    told = ", ".join(f"{count} {part.value}{'' if count == 1 else 's'}" for part, count in counts.items() if count)
-    looked = f"for {len(found.wanting)} flows ({milliseconds(found.took_s)})"
+    told = ", ".join(counted(count, part.value) for part, count in counts.items() if count)
+    looked = f"for {counted(len(found.wanting), 'flow')} ({milliseconds(found.took_s)})"
     console.print(styled(told or "nothing to suggest", "bold") + " " + styled(looked, "dim"), soft_wrap=True)
     if found.dropped:
         dropped = ", ".join(f"{count} {reason}" for reason, count in sorted(found.dropped.items()))

@@ -361,12 +361,14 @@ async def _frames(response: "httpx.Response", url: str) -> AsyncGenerator[tuple[
 
 async def _lines(response: "httpx.Response", url: str) -> AsyncGenerator[bytes]:
     """The lines of a stream: ended by LF or CR LF, which no text within JSON is."""
-    left = bytearray()
+    left: list[bytes] = []
+    size = 0
     async for piece in response.aiter_raw():
-        left += piece
-        *whole, rest = left.split(b"\n")
-        left = bytearray(rest)
-        for line in whole:
-            yield bytes(line.removesuffix(b"\r"))
-        if len(left) > LARGEST_ANSWER:
+        *ended, rest = piece.split(b"\n")
+        for end in ended:
+            yield b"".join((*left, end)).removesuffix(b"\r")
+            left, size = [], 0
+        left.append(rest)
+        size += len(rest)
+        if size > LARGEST_ANSWER:
             raise ServiceReplyError(url, f"one event is longer than {LARGEST_ANSWER} bytes")

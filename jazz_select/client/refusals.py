@@ -77,7 +77,7 @@ def refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> R
 
 def problem_error(url: str, problem: object) -> JazzSelectError:
     """The error of problem details that came as the last event of a stream."""
-    known = cast("Mapping[str, Any]", problem) if isinstance(problem, Mapping) else {}
+    known = cast("dict[str, Any]", problem if isinstance(problem, dict) else {})
     status = known.get("status")
     return refusal(url, status if isinstance(status, int) else 500, {}, orjson.dumps(problem)).error
 

@@ -5,7 +5,7 @@ given here.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from jazz_select.agent.conversation import Conversation
 from jazz_select.errors import ConfigError
@@ -22,6 +22,10 @@ def sent_json(given: Mapping[str, Any] | None, name: str) -> dict[str, Any] | No
     """
     if given is None:
         return None
+    wrong = next((key for key in cast("Mapping[object, object]", given) if not isinstance(key, str)), None)
+    if wrong is not None:
+        msg = f"{name} is a mapping of names to values, and {wrong!r:.80} is no name"
+        raise ConfigError(msg)
     return {key: _json(value, f"{name}[{key!r:.80}]") for key, value in given.items() if value is not None}
 
 

@@ -10,7 +10,8 @@ from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
 from jazz_select.agent.checks import Facts, checked_facts, told_facts
 from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.events import event_of
-from jazz_select.agent.turn import TurnResult, checked_input
+from jazz_select.agent.turn import checked_input
+from jazz_select.agent.turn_result import TurnResult
 from jazz_select.client.connection import Connection
 from jazz_select.client.sent import sent_history, sent_json
 from jazz_select.errors import ConfigError, ServiceReplyError, SnapshotError

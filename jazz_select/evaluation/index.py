@@ -8,12 +8,16 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import jazz_select
 from jazz_select.errors import IndexLockedError, IndexUnusableError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.memory.procedural import ProceduralMemory
+from jazz_select.flow.definition import digest_of
 from jazz_select.ports import Embedder
+
+if TYPE_CHECKING:
+    from jazz_select.memory.procedural import ProceduralMemory
 
 AGENT = "judged"
 """Whose flows they are in such an index."""
@@ -24,12 +28,6 @@ _KEPT = 8
 _log = logging.getLogger(__name__)
 
 
-def digest_of(registry: Mapping[str, BaseFlow]) -> str:
-    """Of all that a catalogue says, whatever the order of flows and files: equal where nothing that counts changed."""
-    told = sorted(f"{flow.id} {flow.compute_checksum()} {list(flow.aliases)!r}" for flow in registry.values())
-    return hashlib.sha256("\n".join(told).encode(errors="surrogatepass")).hexdigest()
-
-
 @asynccontextmanager
 async def indexed(
     registry: Mapping[str, BaseFlow],
@@ -37,7 +35,7 @@ async def indexed(
     embedder: str | Embedder = "auto",
     language: str = "english",
     cache: Path | None = None,
-) -> AsyncGenerator[ProceduralMemory]:
+) -> AsyncGenerator["ProceduralMemory"]:
     """A memory of these flows, under the agent id `AGENT`, synced and fitted as a deployment's would be.
 
     Args:
@@ -68,7 +66,7 @@ async def indexed(
 def _folder(cache: Path, registry: Mapping[str, BaseFlow], embedder: str | Embedder, language: str) -> Path:
     """Where this catalogue's index is, with room made for it."""
     name = embedder if isinstance(embedder, str) else embedder.identity
-    key = f"{jazz_select.__version__} {name} {language} {digest_of(registry)}"
+    key = f"{jazz_select.__version__} {name} {language} {digest_of(registry.values())}"
     folder = cache / "indexes" / hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
     if not folder.exists() and folder.parent.is_dir():
         others = sorted(folder.parent.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
@@ -77,7 +75,7 @@ def _folder(cache: Path, registry: Mapping[str, BaseFlow], embedder: str | Embed
     return folder
 
 
-async def _kept(folder: Path, embedder: str | Embedder, language: str) -> ProceduralMemory | None:
+async def _kept(folder: Path, embedder: str | Embedder, language: str) -> "ProceduralMemory | None":
     """The one in the cache; None where it cannot be had, which is no reason not to judge."""
     try:
         await asyncio.to_thread(_made, folder)
@@ -95,5 +93,7 @@ def _made(folder: Path) -> None:
     folder.touch()
 
 
-async def _opened(folder: Path, embedder: str | Embedder, language: str) -> ProceduralMemory:
+async def _opened(folder: Path, embedder: str | Embedder, language: str) -> "ProceduralMemory":
+    from jazz_select.memory.procedural import ProceduralMemory  # not before it is needed: numpy takes long to load
+
     return await ProceduralMemory.open(folder, embedder=embedder, language=language)

@@ -15,7 +15,6 @@ import orjson
 
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain
-from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.selector.choice import Known, Settling
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request, SelectRequest
@@ -24,10 +23,13 @@ from jazz_select.values import COVERAGE, Message, Reason, RecallResult, Reply
 
 if TYPE_CHECKING:
     from jazz_select.evaluation.cases import Case
+    from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.settings import Settings
 
 DEPTH = 10
 """How far down a ranking is known."""
+_AT_ONCE = 256
+"""Requests that are selected for in one go: what is found for all of them is in memory until they are done."""
 
 
 class Outcome(StrEnum):
@@ -152,7 +154,7 @@ class Route:
 
 async def routes(
     registry: Mapping[str, BaseFlow],
-    memory: ProceduralMemory,
+    memory: "ProceduralMemory",
     agent_id: str,
     asked: Sequence[Asked],
     policy: Policy | None = None,
@@ -177,7 +179,8 @@ async def routes(
     for place, each in enumerate(asked):
         groups[orjson.dumps(plain(each.context), option=orjson.OPT_SORT_KEYS)].append(place)
     found: dict[int, Route] = {}
-    for places in groups.values():
+    some = (each[start : start + _AT_ONCE] for each in groups.values() for start in range(0, len(each), _AT_ONCE))
+    for places in some:
         requests = [SelectRequest(asked[each].request, episode_summaries=asked[each].episodes) for each in places]
         watched.rankings.clear()
         began = perf_counter()
@@ -231,7 +234,7 @@ class _Watched:
     weighs_context = True
     sizes_sets = True
 
-    def __init__(self, memory: ProceduralMemory) -> None:
+    def __init__(self, memory: "ProceduralMemory") -> None:
         self._memory = memory
         self.rankings: list[tuple[str, ...]] = []
 

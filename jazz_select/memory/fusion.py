@@ -7,7 +7,8 @@ from math import isfinite
 
 from jazz_select.ports import Key, Legs
 
-_TINY = 1e-9
+TINY = 1e-9
+"""The least that scores of words are divided by."""
 _log = logging.getLogger(__name__)
 
 
@@ -65,7 +66,7 @@ def soft_scores(legs: Legs, scales: Mapping[str, ArmScale], rrf_k: int) -> dict[
             fused[key] = dense_weight / (k + (best - score) / dense_width) + unsaid
         unseen = dense_weight / (k + (best - min(legs.dense.values())) / dense_width)
     if legs.bm25:
-        best = max(*legs.bm25.values(), _TINY)
+        best = max(*legs.bm25.values(), TINY)
         for key, score in legs.bm25.items():
             said = bm25_weight / (k + (1.0 - score / best) / bm25_width)
             fused[key] = fused[key] - unsaid + said if key in fused else unseen + said
@@ -95,13 +96,15 @@ def ranked(scores: Mapping[Key, float], legs: Legs, count: int) -> list[Fused]:
     bm25 = {key: rank for rank, key in enumerate(legs.bm25, start=1)}
     # Stable, and the dense arm's flows come first in `scores`. Of so few, to sort all is faster than to pick.
     best = sorted(scores, key=scores.__getitem__, reverse=True)[:count]
-    arms = (("dense", dense, legs.dense), ("bm25", bm25, legs.bm25))
-    return [
-        Fused(
-            key=key,
-            score=scores[key],
-            ranks={arm: places[key] for arm, places, _ in arms if key in places},
-            scores={arm: leg[key] for arm, _, leg in arms if key in leg},
-        )
-        for key in best
-    ]
+    found: list[Fused] = []
+    for key in best:  # ten thousands of them where many are asked, so written out
+        near, said = dense.get(key), bm25.get(key)
+        if near is None:
+            ranks = {} if said is None else {"bm25": said}
+            own = {} if said is None else {"bm25": legs.bm25[key]}
+        elif said is None:
+            ranks, own = {"dense": near}, {"dense": legs.dense[key]}
+        else:
+            ranks, own = {"dense": near, "bm25": said}, {"dense": legs.dense[key], "bm25": legs.bm25[key]}
+        found.append(Fused(key=key, score=scores[key], ranks=ranks, scores=own))
+    return found

@@ -148,6 +148,11 @@ class ProceduralMemory:
         return self._encoder.embedder.identity
 
     @property
+    def encoder(self) -> Encoder:
+        """What reads texts for it: whoever compares texts as recall does takes it from here."""
+        return self._encoder
+
+    @property
     def layout(self) -> str:
         """Embedder and lexical settings, in words."""
         return str(self._encoder.layout)

@@ -12,10 +12,11 @@ from jazz_select.memory.asked import EncodedRequest, RecallScope
 from jazz_select.memory.denials import MEANT_WEIGHT
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, folded_alias
 from jazz_select.memory.engines.points import Sound
-from jazz_select.memory.fit.model import MOST_SIZED, REFERENCE_K, Evidence, RecallModel
+from jazz_select.memory.fit.model import MOST_SIZED, Evidence, Reading, RecallModel
 from jazz_select.memory.followups import HollowTexts, clarity
-from jazz_select.memory.fusion import Fused, merged, mixed, ranked, soft_scores, with_numbers
+from jazz_select.memory.fusion import Fused, merged, mixed, ranked, with_numbers
 from jazz_select.memory.long_requests import AT_ONCE, LONG, Said, SentenceReader
+from jazz_select.memory.together import FEW, readings
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.values import UNSIZED, Candidate, RecallResult
 
@@ -55,24 +56,22 @@ async def fused_candidates(  # noqa: PLR0913 - what was looked up, and where
     store: FlowStore,
     model: RecallModel,
     queries: Sequence[HybridQuery],
-    found: Sequence[Legs],
+    found: Sequence[Reading],
     *,
     asked: EncodedRequest,
     scope: RecallScope,
     sound: Sound,
 ) -> FusedCandidates:
     """What the store found for each of `asked.texts`, fused, and read by the model; `sound` is that of the store."""
-    query, whole = queries[0], found[0]
-    each_scored = [soft_scores(legs, model.scales, scope.rrf_k) for legs in found]
+    query, whole, evidence = queries[0], found[0].legs, found[0].evidence
+    each_scored = [each.scores for each in found]
     scores = _said(each_scored, asked)
-    evidence = _evidence(model, query, whole, each_scored[0], scope.rrf_k)
     if asked.widened:
         nearest = max(whole.dense.values(), default=0.0)
         clear = clarity(nearest=nearest, hollow=asked.hollow, content_words=asked.content_words)
         scores = mixed(scores, each_scored[-1], clear)
         if clear < EVEN:
-            query, whole = queries[-1], found[-1]
-            evidence = _evidence(model, query, whole, each_scored[-1], scope.rrf_k)
+            query, whole, evidence = queries[-1], found[-1].legs, found[-1].evidence
     named = _named(store, model, query, asked.request)
     best = partial(_best, scores, whole, named)
     fused, read = await _readable(store, query.agent_id, best, whole.payloads, scope.top_k, sound)
@@ -90,10 +89,14 @@ async def fused_candidates(  # noqa: PLR0913 - what was looked up, and where
         return found_all
     if named is not None:
         return found_all.first(1, "the request is the name of a flow, word for word")
-    parts = [(whole, evidence)]
-    for clause, legs in list(zip(queries, found, strict=True))[1 : 1 + len(asked.clauses)]:
-        parts.append((legs, _evidence(model, clause, legs, soft_scores(legs, model.scales, REFERENCE_K), REFERENCE_K)))
+    parts = [(whole, evidence), *((each.legs, each.evidence) for each in found[1 : 1 + len(asked.clauses)])]
     return found_all.first(*_sized(model, parts, scope.coverage))
+
+
+def _readings(model: RecallModel, rrf_k: int, found: Sequence[Legs], terms: Sequence[int]) -> list[Reading]:
+    if len(found) >= FEW:
+        return readings(model, rrf_k, found, terms)
+    return [Reading.of(model, rrf_k, legs, count) for legs, count in zip(found, terms, strict=True)]
 
 
 def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> Mapping[Key, float]:
@@ -155,12 +158,6 @@ async def _readable(
         if len(kept) >= top_k or len(best) < wanted or not new:
             return kept[:top_k], read
         wanted += top_k - len(kept)
-
-
-def _evidence(model: RecallModel, query: HybridQuery, legs: Legs, scores: Mapping[Key, float], rrf_k: int) -> Evidence:
-    """What these legs say, whose scores were fused with `rrf_k`."""
-    at_reference = scores if rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
-    return Evidence(legs, at_reference, len(query.sparse.indices) if query.sparse else 0, model.usual)
 
 
 def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: str) -> Key | None:
@@ -231,6 +228,9 @@ def _by_priority(
     candidates: Sequence[Candidate], payloads: Mapping[Key, Mapping[str, Any]], named: Key | None
 ) -> list[Candidate]:
     """Equal scores by the author's priority; the order is otherwise kept."""
+    stated = [payload.get("priority", ()) for payload in payloads.values()]
+    if all(each == stated[0] for each in stated):
+        return list(candidates)  # which are in order
     priority = {payload["flow_id"]: tuple(payload.get("priority", ())) for payload in payloads.values()}
     first = payloads[named]["flow_id"] if named is not None and named in payloads else None
 
@@ -301,7 +301,9 @@ class Retriever:
         else:
             asked, queries, degraded = self._read(said, scope, model, stage, strict=strict)
         flat = [query for group in queries if any(each.arms for each in group) for query in group]
-        legs = map(with_numbers, await self._store.search(flat) if flat else ())
+        legs = [with_numbers(each) for each in (await self._store.search(flat) if flat else ())]
+        terms = [len(each.sparse.indices) if each.sparse else 0 for each in flat]
+        read = iter(_readings(model, scope.rrf_k, legs, terms))
         results: list[RecallResult] = []
         for each, group in zip(asked, queries, strict=True):
             notes = (*each.notes, *degraded)
@@ -312,7 +314,7 @@ class Retriever:
                 self._store,
                 model,
                 group,
-                [next(legs) for _ in group],
+                [next(read) for _ in group],
                 asked=each,
                 scope=scope,
                 sound=self._sound,
@@ -328,7 +330,7 @@ class Retriever:
                 caveat=model.caveat,
                 sized=found.sized,
             )
-            result.beyond = found.beyond
+            result.beyond, result.read = found.beyond, found.candidates
             results.append(result)
         return results
 

@@ -17,8 +17,8 @@ Fault = Literal[
     "name", "arguments", "reference", "tool", "timeout", "output", "dependency", "denied", "asked", "claim", "repeated"
 ]
 StepStatus = Literal["ok", "failed", "open"]
-Door = Literal["executor", "plan", "chain"]
-"""Who calls: a flow's steps, a plan, or the chain of a model."""
+Door = Literal["executor", "plan", "chain", "mcp"]
+"""Who calls: a flow's steps, a plan, the chain of a model, or a client over MCP."""
 
 
 def _new_id() -> str:

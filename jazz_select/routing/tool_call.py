@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, cast
 from uuid import uuid4
 
-from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolUnheardError
+from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolServerError, ToolUnheardError
 from jazz_select.json_values import output_json, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Answer, Approve, Ask, Deny, Verdict
@@ -420,6 +420,8 @@ def _raised(call: ToolCall, error: BaseException) -> CallOutcome:
         problem = f"{call.tool}: {error.problem}"
         return _failed(call, "tool" if began else "arguments", problem, cause=error, unknown=began)
     said = error.answer if isinstance(error, ToolAnswerError) else describe_error(error)
+    if isinstance(error, ToolServerError):
+        said = error.problem
     return replace(_failed(call, "tool", f"{call.tool} failed: {said}", cause=error), called=True)
 
 

@@ -1,6 +1,6 @@
 """What a selector writes into a log of outcomes, and what it is told of a selection afterwards."""
 
-import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -8,15 +8,17 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, FlowError
 from jazz_select.flow.base import BaseFlow, FlowRegistry
+from jazz_select.flow.definition import digest_of
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request
 from jazz_select.text import as_text
 from jazz_select.threads import in_thread
 
-_LONGEST = 80
+_log = logging.getLogger(__name__)
+_LONGEST, _DIGITS = 80, 16
 
 
 class Outcomes:
@@ -108,6 +110,10 @@ class Outcomes:
         if not isinstance(registry, FlowRegistry):
             return ""
         if self._known[0] != registry.version:
-            told = sorted(repr((flow.name, flow.description, *flow.examples)) for flow in registry.values())
-            self._known = (registry.version, hashlib.sha256("".join(told).encode(errors="replace")).hexdigest()[:16])
+            try:
+                digest = digest_of(registry.values())[:_DIGITS]
+            except FlowError as error:  # of a composite whose parts are not there: no reason not to keep an entry
+                _log.warning("error=<%s> | what the catalogue says is not noted in the log", error)
+                digest = ""
+            self._known = (registry.version, digest)
         return self._known[1]

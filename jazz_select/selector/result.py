@@ -8,10 +8,11 @@ from typing import Any, cast
 
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.travelling import flow_data, flow_of, live_flows
+from jazz_select.notebook import page_html
 from jazz_select.telemetry import Span
 from jazz_select.threads import called_within
 from jazz_select.travel import as_data, json_text, list_of, object_of, read_json, text_of, unreadable
-from jazz_select.values import Candidate, Decision, Reason, Tier, flow_id
+from jazz_select.values import Candidate, Decision, Reason, Tier, candidates_html, flow_id
 
 _WHY = {
     Reason.SINGLE: "the only candidate",
@@ -140,6 +141,12 @@ class FlowSelectionResult:
             ConfigError: It is none.
         """
         return cls.from_dict(read_json(text, cls.__name__), registry=registry)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        decision = self.decision
+        chosen = decision.facts_html(", ".join(self.names) or "no flow")
+        return page_html(chosen, candidates_html(decision.candidates, decision.chosen_ids))
 
     def __reduce__(self) -> tuple[Any, ...]:
         homes = [(type(flow).__module__, type(flow).__qualname__) for flow in self.chosen_flows]

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import Any
 
 from jazz_select.errors import EmbeddingError, StoreError
@@ -113,8 +113,9 @@ def usable_candidates(
     """The candidates among `found` that can be chosen: once each, with an id or a name, and not `closed`."""
     kept: dict[str, tuple[Mapping[str, Any], Candidate]] = {}
     unusable = 0
-    for metadata in found:
-        candidate = _candidate(metadata)
+    read: Sequence[Candidate] = getattr(found, "read", ())
+    for metadata, known in zip(found, chain(read, repeat(None))):  # noqa: B905 - the second has no end
+        candidate = known if known is not None and known.as_metadata() == metadata else _candidate(metadata)
         if candidate is None:
             unusable += 1
         elif candidate.flow_id not in closed:

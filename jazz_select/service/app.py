@@ -76,7 +76,7 @@ def make_app(
         Route("/", _front(panel=wanted.panel), methods=["GET"]),
     ]
     middleware = [
-        Middleware(Watched, metrics=ServiceMetrics(served, life)),
+        Middleware(Watched, metrics=ServiceMetrics(served, life), send_timeout_s=wanted.send_timeout_s),
         Middleware(Door, served=served),
         Middleware(Limits, options=wanted, life=life, agents=len(served)),
         Middleware(Bodies, most=wanted.max_body, timeout_s=wanted.body_timeout_s),

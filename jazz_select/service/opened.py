@@ -38,12 +38,14 @@ class AgentSource:
         tools: Where its tools are; beside the flows where None, if there are any.
         log: Its log of outcomes, if any.
         keys: SHA-256 of each key that opens it, in hexadecimal.
+        mcp_servers: The file of the MCP servers whose tools its clients can call over MCP, if any.
     """
 
     settings: Settings
     tools: str | None = None
     log: Path | None = None
     keys: tuple[str, ...] = ()
+    mcp_servers: Path | None = None
 
     @property
     def places(self) -> tuple[str | Path, ...]:

@@ -23,6 +23,7 @@ class ServeOptions:
         burst: How many may come at once before `rate` counts; None for as many as in two seconds.
         body_timeout_s: Seconds in which a body has to be there; a slower one is refused with 408.
         head_timeout_s: Seconds in which a request's head has to be there; then the connection is closed.
+        send_timeout_s: Seconds in which a piece of a stream has to be read; then the connection is cut.
         stop_s: Seconds that requests in flight have to end when the service stops.
         drain_s: Seconds before that in which it still answers, and `/readyz` says that it will not for long.
         max_turn_s: Seconds that a client may ask for with a turn's `timeout_s`.
@@ -37,6 +38,7 @@ class ServeOptions:
     burst: int | None = None
     body_timeout_s: float = 10.0
     head_timeout_s: float = 10.0
+    send_timeout_s: float = 30.0
     stop_s: float = 10.0
     drain_s: float = 0.0
     max_turn_s: float = 300.0

@@ -99,7 +99,7 @@ async def serve(
     life: Life,
     ready: Callable[[], object] = lambda: None,
 ) -> None:
-    """Answer what comes until a signal says stop, then finish what is in flight.
+    """Answer what comes until a signal, or its life, says stop; then finish what is in flight.
 
     Args:
         app: What answers.
@@ -176,11 +176,11 @@ class _Server(uvicorn.Server):
         if loop is None:
             super().handle_exit(sig, frame)
             return
-        loop.call_soon_threadsafe(self._life.stop)
         if self._drain_s and sig != signal.SIGINT:
-            loop.call_soon_threadsafe(loop.call_later, self._drain_s, self._exit)
+            loop.call_soon_threadsafe(self._life.stop)
+            loop.call_soon_threadsafe(loop.call_later, self._drain_s, self._life.end)
         else:
-            self.should_exit = True
+            loop.call_soon_threadsafe(self._life.end)
 
-    def _exit(self) -> None:
-        self.should_exit = True
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or self._life.is_over

@@ -31,6 +31,7 @@ class _Agent(BaseModel):
     llm: str | None = None
     key_file: Path | list[Path] = []
     key_sha256: str | list[str] = []
+    mcp_servers: Path | None = None
     skip_llm_above: float | None = Field(default=None, ge=0, le=1)
     abstain_below: float | None = Field(default=None, ge=0, le=1)
 
@@ -118,6 +119,7 @@ def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSou
         tools=None if told.tools is None else _seen_from(here, told.tools),
         log=None if told.log is None else here / told.log,
         keys=(*digests, *(key_of_file(here / each) for each in files)),
+        mcp_servers=None if told.mcp_servers is None else here / told.mcp_servers,
     )
 
 

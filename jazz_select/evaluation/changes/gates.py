@@ -1,7 +1,7 @@
 """Gates: how much a change may move before it is stopped; `[tool.jazz-select.gates]` in pyproject.toml."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
@@ -87,10 +87,6 @@ class Gates:
     def any(self) -> bool:
         """Whether one of them may stop something."""
         return self != Gates()
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types, those that are set."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def failures(self, found: Compared) -> tuple[GateFailure, ...]:
         """Those that this change does not pass, in the order of their names here."""

@@ -6,7 +6,6 @@ same. A file that cannot be read is as good as none. What was used longest ago g
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,8 +16,9 @@ from typing import Any, cast
 import orjson
 
 import jazz_select
-from jazz_select.evaluation.changes.snapshots import dumps, policy_to_dict, route_from_dict, route_to_dict
+from jazz_select.evaluation.changes.snapshots import dumps, route_from_dict, route_to_dict
 from jazz_select.evaluation.route import Policy, Route
+from jazz_select.evaluation.whole_files import write_whole
 
 _KEPT = 24
 """Files of each kind."""
@@ -93,7 +93,7 @@ class RouteBook:
         """Of catalogues that are judged like this."""
         self._folder = folder
         self._made_by = f"{_FORMAT} {jazz_select.__version__}"
-        setting = {"policy": policy_to_dict(policy), "embedder": embedder_stamp(embedder), "language": language}
+        setting = {"policy": policy.options(), "embedder": embedder_stamp(embedder), "language": language}
         self._setting = dumps(setting).hex()
 
     def flows(self, source: str) -> Mapping[str, Any] | None:
@@ -150,15 +150,7 @@ class RouteBook:
         if file is None:
             return
         with suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            handle, aside = tempfile.mkstemp(prefix=".new-", dir=file.parent)
-            try:
-                with os.fdopen(handle, "wb") as opened:
-                    opened.write(dumps(told))
-                Path(aside).replace(file)
-            except BaseException:
-                Path(aside).unlink(missing_ok=True)
-                raise
+            write_whole(file, dumps(told), private=True)
             self._make_room(file.parent)
 
     @staticmethod

@@ -6,6 +6,7 @@ A frame is eight bytes of length and so many bytes: pickled on the way in, JSON 
 """
 
 import asyncio
+import gc
 import hashlib
 import json
 import os
@@ -24,14 +25,16 @@ from jazz_select.evaluation.route import Asked, Policy
 from jazz_select.flow.base import Flow, FlowRegistry
 from jazz_select.flow.imports import NOT_THERE
 from jazz_select.flow.loading import load_flows
-from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.text import describe_error
 
 if TYPE_CHECKING:
     from jazz_select.evaluation.lessons.overlay import Version
+    from jazz_select.memory.procedural import ProceduralMemory
 
 LENGTH = 8
 """Bytes before a message that say how long it is."""
+_SELDOM = 50_000
+"""Objects made, and not let go of, between two looks for those that hold each other."""
 _PASSED_OVER = frozenset({"__pycache__", ".git", ".jazz"})
 
 
@@ -148,6 +151,7 @@ async def _as_written(job: Job, answer: Any, next_wanted: Any) -> None:
 
         made = taught(registry, job.learned)
         registry, notes = made.registry, made.notes
+    _collect_seldom()
     digest = catalogue_digest(registry, sources_digest(job.root, job.flows))
     answer({"flows": told_by(registry), "digest": digest, "notes": notes})
     wanted: Wanted | None = next_wanted()
@@ -158,6 +162,12 @@ async def _as_written(job: Job, answer: Any, next_wanted: Any) -> None:
         return
     async with indexed(registry, embedder=job.embedder, language=job.language, cache=job.cache) as memory:
         answer(await _routes(job, registry, memory, AGENT, wanted))
+
+
+def _collect_seldom() -> None:
+    """What is there now stays until the end, and routes hold no cycles: to look through it all takes a fifth of it."""
+    gc.freeze()
+    gc.set_threshold(_SELDOM, 50, 50)
 
 
 def _is_name(flows: str) -> bool:
@@ -178,6 +188,8 @@ def _check_homes(job: Job, registry: FlowRegistry) -> None:
 
 
 async def _deployed(job: Job, index: Path, answer: Any, next_wanted: Any) -> None:
+    from jazz_select.memory.procedural import ProceduralMemory  # as in `evaluation.index`
+
     async with await ProceduralMemory.open(index, embedder=job.embedder, language=job.language) as memory:
         registry = FlowRegistry(min_examples=0)
         for told in await memory.list_flows(job.agent_id):
@@ -200,7 +212,7 @@ async def _deployed(job: Job, index: Path, answer: Any, next_wanted: Any) -> Non
 
 
 async def _routes(
-    job: Job, registry: FlowRegistry, memory: ProceduralMemory, agent_id: str, wanted: Wanted
+    job: Job, registry: FlowRegistry, memory: "ProceduralMemory", agent_id: str, wanted: Wanted
 ) -> dict[str, Any]:
     found = await routed(registry, memory, agent_id, wanted.asked, job.policy)
     tokens = await prompt_tokens(registry, wanted.counted, found)

@@ -47,7 +47,6 @@ class SideRun:
     Attributes:
         flows: What each flow says, by its name; known after `open`.
         digest: What its routes are kept under; empty where they are not kept.
-        cached: How many routes were there before it was asked.
     """
 
     def __init__(self, side: Side, book: RouteBook, job: Job) -> None:
@@ -55,7 +54,6 @@ class SideRun:
         self.side = side
         self.flows: Mapping[str, Mapping[str, Any]] = {}
         self.digest = ""
-        self.cached = 0
         self._notes: tuple[str, ...] = ()
         self._book = book
         self._job = job
@@ -95,7 +93,6 @@ class SideRun:
         known = self._book.routes(self.digest)
         unknown = [each for each in questions if each.key not in known.routes]
         uncounted = [each for each in counted if each.key not in known.tokens and self.side.index is None]
-        self.cached = len(questions) - len(unknown)
         notes = self._notes
         if self.side.index is not None and counted:
             notes += (_UNCOUNTED,)

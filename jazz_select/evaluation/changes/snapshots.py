@@ -2,22 +2,25 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from jazz_select.evaluation.changes.asking import Question, key_of
-from jazz_select.evaluation.index import AGENT, digest_of, indexed
+from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, routes
 from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.definition import digest_of
 from jazz_select.json_values import plain
-from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.ports import Embedder
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import estimate_tokens
 from jazz_select.values import Candidate, Message, RecallResult, Reply
+
+if TYPE_CHECKING:
+    from jazz_select.memory.procedural import ProceduralMemory
 
 _GUARD = "guarded"
 """The field that says whether a flow asks `available`; code is no data, so that is all that can be said of it."""
@@ -56,7 +59,7 @@ def told_by(registry: Mapping[str, BaseFlow]) -> dict[str, dict[str, Any]]:
 
 def catalogue_digest(registry: Mapping[str, BaseFlow], sources: str = "") -> str:
     """Of all that decides where requests lead: what flows say and, where any has a guard, the code in `sources`."""
-    said = digest_of(registry)
+    said = digest_of(registry.values())
     if not any(flow.has_guard for flow in registry.values()):
         return said
     return hashlib.sha256(f"{said} guards {sources}".encode(errors="surrogatepass")).hexdigest()
@@ -97,7 +100,7 @@ async def snapshot(  # noqa: PLR0913 - options with a name
 
 async def routed(
     registry: Mapping[str, BaseFlow],
-    memory: ProceduralMemory,
+    memory: "ProceduralMemory",
     agent_id: str,
     asked: Sequence[Asked],
     policy: Policy | None,
@@ -181,12 +184,9 @@ def route_from_dict(told: Mapping[str, Any]) -> Route:
         outcome=Outcome(told["outcome"]),
         notes=tuple(map(str, told["notes"])),
         took_s=float(told["took_s"]),
+        sized=bool(told["sized"]),
+        runs=bool(told["runs"]),
     )
-
-
-def policy_to_dict(policy: Policy) -> dict[str, Any]:
-    """As plain JSON types."""
-    return asdict(policy)
 
 
 def dumps(value: object) -> bytes:

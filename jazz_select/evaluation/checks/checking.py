@@ -39,6 +39,7 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
     min_examples: int = 5,
     only: Collection[str] = (),
     ignore: Iterable[str] = (),
+    learned: Path | None = None,
 ) -> Findings:
     """Find all that is wrong with a catalogue; no index is needed, and nothing is written.
 
@@ -55,10 +56,11 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
         only: The kinds that are looked for, by code; all of `KINDS` where empty.
         ignore: What is accepted: a code, or a code with the flows, `near-twins:exchange_item,refund_order`. What is
             accepted and not there is found as `unused-ignore`, unless it names flows of another catalogue alone.
+        learned: What was learned from corrections, as `learn` writes it: the flows are judged with the live version.
 
     Raises:
         FlowLoadError: There is no such source.
-        ConfigError: A code is not known, or there is no such embedder or language.
+        ConfigError: A code is not known, there is no such embedder or language, or what was learned cannot be read.
         EmbeddingError: The embedder failed.
     """
     began = perf_counter()
@@ -66,6 +68,7 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
     wanted = frozenset(map(_code, only)) or frozenset(KINDS)
     places = Places()
     registry, faults = _surveyed(source, min_examples)
+    registry, untaught = (registry, ()) if learned is None else _with_learned(registry, learned)
     flows = list(registry.values())
     if not flows and not faults:
         raise FlowLoadError(str(source), "there are no flows in it; define one, or point to another place")
@@ -76,7 +79,7 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
     found += wording(flows, min_examples=min_examples, places=places)
     broken = {fault.flow for fault in faults if isinstance(fault, FlowValidationError)}
     found += leaks(placed, flows, broken, places)
-    notes = [] if tools is not None else _untold(flows)
+    notes = [*untaught, *([] if tools is not None else _untold(flows))]
     encoder = Encoder(open_embedder(embedder), Lexical(language)) if wanted & BY_MEANING else None
     if encoder is not None:
         asked = ask([flow for flow in flows if has_definition(flow)], encoder)
@@ -104,6 +107,13 @@ def _surveyed(
         surveyed = survey(source, min_examples=min_examples)
         return surveyed.registry, surveyed.faults
     return source, ()
+
+
+def _with_learned(registry: Mapping[str, BaseFlow], learned: Path) -> tuple[Mapping[str, BaseFlow], tuple[str, ...]]:
+    from jazz_select.evaluation.lessons.overlay import load_overlay, taught
+
+    made = taught(registry, load_overlay(learned, must_exist=True).version("live"))
+    return made.registry, made.notes
 
 
 def _toolbox(tools: "ToolsLike | str | Path | None") -> tuple["Mapping[str, Tool] | None", list[Finding]]:

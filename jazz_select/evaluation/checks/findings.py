@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from jazz_select.evaluation.tables import dataframe, html_table
-from jazz_select.text import as_text
+from jazz_select.text import as_text, counted
 
 
 class Severity(StrEnum):
@@ -215,8 +215,8 @@ class Findings:
 
     def __str__(self) -> str:
         """One line: how many there are of each severity."""
-        told = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for name, count in self.counts.items() if count)
-        return f"{told or 'nothing'} in {self.flows} flows"
+        told = ", ".join(counted(count, name) for name, count in self.counts.items() if count)
+        return f"{told or 'nothing'} in {counted(self.flows, 'flow')}"
 
     def _repr_html_(self) -> str:
         rows = [(each.severity.value, each.code, each.place, each.what, each.remedy) for each in self.found]

@@ -48,6 +48,7 @@ async def suggest(  # noqa: PLR0913 - what suggestions are made from
     most: int = 5,
     embedder: str | Embedder = "auto",
     language: str = "english",
+    ignore: Iterable[str] = (),
     timeout_s: float = _TIMEOUT_S,
 ) -> Suggestions:
     """Suggest what a catalogue lacks. The flows stay as they are.
@@ -61,6 +62,7 @@ async def suggest(  # noqa: PLR0913 - what suggestions are made from
         most: How many examples, and how many negatives, are suggested for each flow.
         embedder: As for `ProceduralMemory.open`.
         language: Likewise.
+        ignore: Findings that are accepted, as for `check`: nothing is suggested against them.
         timeout_s: How long a model has for each text, in seconds.
 
     Raises:
@@ -74,7 +76,7 @@ async def suggest(  # noqa: PLR0913 - what suggestions are made from
     catalogue = {flow.name: flow for flow in registry.values()}
     opened = await asyncio.to_thread(open_embedder, embedder)
     bar = registry.min_examples if isinstance(registry, FlowRegistry) else 0
-    judged = partial(check, registry, embedder=opened, language=language, min_examples=bar)
+    judged = partial(check, registry, embedder=opened, language=language, min_examples=bar, ignore=ignore)
     findings = (await asyncio.to_thread(judged, only=(*_THIN, *_COLLIDING))).found
     wanting = _wanting(catalogue, findings, flows)
     whole = [flow for flow in catalogue.values() if has_definition(flow)]

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from jazz_select.evaluation.checks.findings import Evidence
-from jazz_select.evaluation.tables import html_table
+from jazz_select.evaluation.tables import dataframe, html_table
 from jazz_select.text import as_text, in_one_line
 
 _HEAD = """\
@@ -121,6 +121,15 @@ class Suggestions:
             "notes": [as_text(note) for note in self.notes],
             "took_s": self.took_s,
         }
+
+    def to_dataframe(self) -> Any:
+        """One row a suggestion, as a pandas DataFrame.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        rows = [each.to_dict() for each in self.suggested]
+        return dataframe(rows, ["flow", "part", "text", "source", "why", "other", "evidence"])
 
     def to_yaml(self) -> str:
         """A file for review, flow by flow. It is no file of flows, and `load_flows` refuses it."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
+from jazz_select.evaluation.checks.sameness import Sames
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.lessons.corrections import Correction, Refused, gathered, is_kept_apart
 from jazz_select.evaluation.lessons.gate import Judged, Verdict, gate_cases, spared, verdict
@@ -26,6 +27,7 @@ from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.outcomes.entries import Logged
 from jazz_select.ports import Embedder
+from jazz_select.text import counted
 
 KEPT_APART: Final = 0.1
 """The share of corrections that is judged by and not learned from."""
@@ -88,7 +90,8 @@ class Learned:
         if self.version is None:
             return f"nothing was learned: {self.nothing}"
         flows = len({each.flow for each in self.added})
-        what = f"{len(self.added)} examples for {flows} flows, from {self.corrections} corrections"
+        what = f"{counted(len(self.added), 'example')} for {counted(flows, 'flow')}"
+        what += f", from {counted(self.corrections, 'correction')}"
         return f"{what}; {told(self.gain)}" if self.gain else what
 
     def numbered(self, number: int) -> "Learned":
@@ -278,15 +281,16 @@ class _Lesson:
     ) -> tuple[list[Correction], list[Correction], list[Correction]]:
         """Those that are new; of these, those that are judged by, and those that may be learned."""
         known = {spelled(text) for flow in registry.values() for text in flow.examples}
-        known |= {spelled(case.request) for case in cases}
+        labelled = Sames((case.request for case in cases), numbers=False)
         earlier = () if self._version is None else self._version.cases
         judging = {spelled(case.request) for case in earlier}
+        judged_by = Sames((case.request for case in earlier), numbers=False)
         fresh, held, usable = list[Correction](), list[Correction](), list[Correction]()
         for each in corrections:
             text = spelled(each.request)
-            if text in known:
+            if text in known or labelled.of(each.request):  # what is judged by is not learned, however it is written
                 continue
-            apart = each.is_held or text in judging or is_kept_apart(each.request, KEPT_APART)
+            apart = each.is_held or judged_by.of(each.request) or is_kept_apart(each.request, KEPT_APART)
             (held if apart else usable).append(each)
             if text not in judging:
                 fresh.append(each)

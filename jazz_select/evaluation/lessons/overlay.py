@@ -4,7 +4,6 @@ Nothing of it is ever written into an author's code. A version is whole: it hold
 another one, so that any of them can be made the live one again. The file is YAML, for people to read and to correct.
 """
 
-import os
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jazz_select.errors import ConfigError, FlowError
 from jazz_select.evaluation.cases import Case, read_entries
+from jazz_select.evaluation.whole_files import write_whole
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.encoder import printable
 
@@ -156,13 +156,9 @@ class Overlay(_Frozen):
             msg = f"{texts} learned texts are more than one file holds: learn fewer a flow (--most), or split the agent"
             raise ConfigError(msg)
         text = _HEAD + yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=110)
-        draft = file.with_name(f".{file.name}.{os.getpid()}")
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(file)
+            write_whole(file, text.encode())
         except OSError as error:
-            draft.unlink(missing_ok=True)
             msg = f"cannot write what was learned to {file}: {error.strerror or error}"
             raise ConfigError(msg) from error
 
@@ -276,6 +272,7 @@ def taught(registry: Mapping[str, BaseFlow], version: Version | None) -> Taught:
                 raise
             notes.append(f"what was learned for flow {flow.name!r} cannot be used, and is left out")
             made.register(copy(flow))
+    made.min_examples = registry.min_examples if isinstance(registry, FlowRegistry) else 0
     there = {flow.name for flow in made.values()}
     gone = sorted(name for name in learned if name not in there)
     notes += [f"{len(learned[name])} learned examples are for {name!r}, and there is no such flow" for name in gone]

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
@@ -13,10 +14,12 @@ from jazz_select.evaluation.measures.judged import Chosen, Judged
 from jazz_select.evaluation.measures.scores import DEPTHS, Evaluation
 from jazz_select.evaluation.route import DEPTH, Asked, Policy, routes
 from jazz_select.flow.base import BaseFlow
-from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.ports import Embedder
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
+
+if TYPE_CHECKING:
+    from jazz_select.memory.procedural import ProceduralMemory
 
 _AT_ONCE = 8
 """Requests that a model is asked about at the same time."""
@@ -29,7 +32,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     policy: Policy | None = None,
     model: ModelLike | None = None,
     selector: FlowSelector | None = None,
-    memory: ProceduralMemory | None = None,
+    memory: "ProceduralMemory | None" = None,
     agent_id: str | None = None,
     embedder: str | Embedder = "auto",
     language: str = "english",
@@ -117,13 +120,13 @@ def _check(
 
 @asynccontextmanager
 async def _memory_of(
-    memory: ProceduralMemory | None,
+    memory: "ProceduralMemory | None",
     registry: Mapping[str, BaseFlow],
     *,
     embedder: str | Embedder,
     language: str,
     cache: Path | None,
-) -> AsyncGenerator[ProceduralMemory]:
+) -> AsyncGenerator["ProceduralMemory"]:
     if memory is not None:
         yield memory
         return

@@ -13,6 +13,7 @@ from jazz_select.evaluation.measures.judged import Group, Judged, Measure, group
 from jazz_select.evaluation.measures.sweep import Sweep, sweep
 from jazz_select.evaluation.route import DEPTH, Outcome, Policy
 from jazz_select.evaluation.tables import dataframe, html_table
+from jazz_select.text import counted
 
 DEPTHS = (1, 3, 5)
 """The places within which right flows are looked for, unless others are named."""
@@ -344,7 +345,11 @@ class Evaluation:
             for name, each in self.measures.items()
             if name in _TOLD and each.value is not None
         ]
-        return ", ".join((f"{len(self.judged)} cases, {self.flows} flows", *told))
+        return ", ".join((self._counts, *told))
+
+    @property
+    def _counts(self) -> str:
+        return f"{counted(len(self.judged), 'case')}, {counted(self.flows, 'flow')}"
 
     def _repr_html_(self) -> str:
         """For a notebook."""
@@ -354,7 +359,7 @@ class Evaluation:
         pairs = [(each.expected or NONE, each.first or NONE, each.count, each.requests) for each in self.confusions]
         return "".join(
             (
-                html_table(["", "cases", *names], groups, f"{len(self.judged)} cases, {self.flows} flows"),
+                html_table(["", "cases", *names], groups, self._counts),
                 html_table(["flow", "cases", "R@1", "coverage", "takes"], flows, "by flow, worst first"),
                 html_table(["expected", "first", "cases", "requests"], pairs, "confusions"),
                 html_table(["thresholds"], [(str(self.sweep),)]),

@@ -25,7 +25,7 @@ from jazz_select.text import beginning, describe_error, one_line
 from jazz_select.values import Message, Reply
 
 if TYPE_CHECKING:
-    from jazz_select.agent.turn import TurnResult
+    from jazz_select.agent.turn_result import TurnResult
     from jazz_select.chat.models import ModelLike
     from jazz_select.ports import ChatModel
 

@@ -116,7 +116,7 @@ def to_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryReque
     """One request per arm that has something to ask."""
     mine = _filter(query) if filtered or query.exclude else None
     if query.dense is not None:
-        nearest = qe.Query.Nearest(list(query.dense), using=SECOND if query.of_second else DENSE)
+        nearest = qe.Query.Nearest(_listed(query.dense), using=SECOND if query.of_second else DENSE)
         yield qe.QueryRequest(limit=query.depth, query=nearest, filter=mine)
     if query.sparse is not None:
         nearest = qe.Query.Nearest(_to_sparse(query.sparse), using=SPARSE)
@@ -137,6 +137,10 @@ def _filter(query: HybridQuery) -> qe.Filter:
 
 def _belongs_to(agent_id: str) -> qe.FieldCondition:
     return qe.FieldCondition(key=AGENT, match=qe.MatchValue(agent_id))
+
+
+def _listed(numbers: Sequence[float]) -> list[float]:
+    return cast("list[float]", numbers) if type(numbers) is list else list(numbers)
 
 
 def _to_sparse(vector: SparseVector) -> qe.SparseVector:

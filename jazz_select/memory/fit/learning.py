@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, cast
@@ -17,7 +18,8 @@ from jazz_select.memory.fit.model import (
     RecallModel,
 )
 from jazz_select.memory.fit.sureness import FIT_DEPTH, fit_sureness
-from jazz_select.memory.fusion import ArmScale, soft_scores
+from jazz_select.memory.fusion import ArmScale
+from jazz_select.memory.together import LegTable
 from jazz_select.ports import Legs, Vectors
 from jazz_select.values import FlowCard
 
@@ -33,6 +35,8 @@ _RIVALS, _TRUST = 20, 60.0
 _SHARPNESS, _STEPS, _MOMENTUM, _STRIDE = 20.0, 8, 0.9, 16.0
 """How much a difference in cosine counts, and the way down: more steps learn the examples by heart."""
 _WEIGHTS = (0.1, 0.15, 0.2, 0.25, 0.33, 0.5, 0.7, 1.0, 1.5, 2.0)
+_AT_ONCE = 2
+"""Transforms that are fitted at the same time."""
 _PRIOR = 60
 """As many requests as the default weight of BM25 is worth against what a catalogue's own examples say."""
 
@@ -132,11 +136,14 @@ def _transforms(catalogue: LeaveOneOut) -> list[Vectors | None]:
     """That of each fold, which has not seen it, and that of all."""
     lessons = catalogue.lessons(MAX_ASKED, _RIVALS)
     worth = lessons.own_worth if lessons else 1.0
-    folds = [
-        _sharpened(_transform(catalogue.residuals(without_fold=fold), worth), lessons and lessons.without(fold))
-        for fold in range(FOLDS)
-    ]
-    return [*folds, _sharpened(_transform(catalogue.residuals(), worth), lessons)]
+
+    def fitted(fold: int | None) -> Vectors | None:
+        taught = lessons if lessons is None or fold is None else lessons.without(fold)
+        return _sharpened(_transform(catalogue.residuals(without_fold=fold), worth), taught)
+
+    # Nearly all of it is done by BLAS, without the interpreter's lock; which thread does it changes nothing.
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="jazz-select-fit") as pool:
+        return list(pool.map(fitted, (*range(FOLDS), None)))
 
 
 def _transform(residuals: Vectors, own_worth: float) -> Vectors | None:
@@ -209,21 +216,12 @@ def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[Legs], asked: Seque
     A small catalogue says little, so the default weight counts as `_PRIOR` requests (geometric mean of the two).
     """
     tried = [{**scales, "bm25": ArmScale(width=scales["bm25"].width, weight=weight)} for weight in _WEIGHTS]
-    ranks = [_reciprocal_ranks(leg, tried, one.flow) for leg, one in zip(legs, asked, strict=True)]
-    quality = {weight: float(np.mean(of_all)) for weight, *of_all in zip(_WEIGHTS, *ranks, strict=True)}
+    found = LegTable.of(legs)
+    quality = {
+        weight: float(np.mean(found.reciprocal_ranks(own, REFERENCE_K, [one.flow for one in asked])))
+        for weight, own in zip(_WEIGHTS, tried, strict=True)
+    }
     best = max(_WEIGHTS, key=quality.__getitem__)
     share = len(asked) / (len(asked) + _PRIOR)
     weight = float(best**share * DEFAULT_SCALES["bm25"].weight ** (1 - share))
     return {"dense": scales["dense"], "bm25": ArmScale(width=scales["bm25"].width, weight=weight)}
-
-
-def _reciprocal_ranks(legs: Legs, tried: Sequence[Mapping[str, ArmScale]], flow: int) -> list[float]:
-    """Of this flow, under each of the scales."""
-    if flow not in legs.dense and flow not in legs.bm25:
-        return [0.0] * len(tried)
-    return [_reciprocal_rank(soft_scores(legs, scales, REFERENCE_K), flow) for scales in tried]
-
-
-def _reciprocal_rank(scores: Mapping[int, float], flow: int) -> float:
-    mine = scores[flow]
-    return 1.0 / (1 + sum(score > mine for score in scores.values()))

@@ -4,22 +4,24 @@ import logging
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate, islice, pairwise
-from math import ceil, exp, fsum, log, log1p, sqrt
+from math import ceil, exp, log, log1p, sqrt
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from jazz_select.memory.encoder import TermCounts
-from jazz_select.memory.fusion import ArmScale
+from jazz_select.memory.fusion import ArmScale, soft_scores
 from jazz_select.ports import Key, Legs, Vectors
 
 REFERENCE_K = 10
 """Evidence is weighed with this constant whatever `rrf_k` a caller orders by, so that its meaning never changes."""
 
 _log = logging.getLogger(__name__)
-_SCALE = 100.0
+SCALE = 100.0
+"""What fused scores are multiplied by, which are small."""
 Matrix = npt.NDArray[np.float64]
 _TINY = 1e-9
 _LONGEST_COSINE = 1.1
@@ -72,21 +74,50 @@ class Evidence:
         self._terms = max(terms, 1)
         self._fused = fused
         self._usual = usual
-        self._floor = min(legs.dense.values(), default=0.0)
-        at, mean = usual.keyed.get, usual.mean
-        nearness = {key: cosine - at(key, mean) for key, cosine in legs.dense.items()}
-        self._best = {
-            "fused": _two_best(self._fused),
-            "dense": _first_two(legs.dense),
-            "near": _two_best(nearness),
-            "bm25": _first_two(legs.bm25),
-        }
-        self._top_bm25 = max(self._best["bm25"][0], 1e-9)
+        self._at = fused.__getitem__
         self._chances: dict[Key, float] = {}
+        self._order: Sequence[Key] | None = None
 
-    def best(self, count: int) -> list[Key]:
+    @classmethod
+    def known(
+        cls,
+        legs: Legs,
+        fused: Mapping[Key, float],
+        terms: int,
+        usual: Usual,
+        *,
+        order: Sequence[Key],
+        chances: dict[Key, float],
+    ) -> "Evidence":
+        """As it would be read, with what `memory.together` has found of it: the order of all, and chances of some."""
+        made = cls(legs, fused, terms, usual)
+        made._order, made._chances = order, chances
+        return made
+
+    @cached_property
+    def _floor(self) -> float:
+        return min(self._legs.dense.values(), default=0.0)
+
+    @cached_property
+    def _best(self) -> dict[str, tuple[float, float]]:
+        at, mean = self._usual.keyed.get, self._usual.mean
+        nearness = {key: cosine - at(key, mean) for key, cosine in self._legs.dense.items()}
+        return {
+            "fused": _two_best(self._fused),
+            "dense": _first_two(self._legs.dense),
+            "near": _two_best(nearness),
+            "bm25": _first_two(self._legs.bm25),
+        }
+
+    @property
+    def _top_bm25(self) -> float:
+        return max(next(iter(self._legs.bm25.values()), 0.0), _TINY)
+
+    def best(self, count: int) -> Sequence[Key]:
         """The `count` best of the fusion; of equal ones those that the dense arm found before others."""
-        return sorted(self._fused, key=self._fused.__getitem__, reverse=True)[:count]
+        if self._order is None:
+            self._order = sorted(self._fused, key=self._at, reverse=True)
+        return self._order[:count]
 
     def chance(self, confidence: "Logistic", key: Key) -> float:
         """P(this flow is right), by one and the same model at each call."""
@@ -105,7 +136,7 @@ class Evidence:
         words = self._legs.bm25.get(key, 0.0)
         near = dense - self._usual.at(key)
         return (
-            _SCALE * _lead(self._fused.get(key, 0.0), self._best["fused"]),
+            SCALE * _lead(self._fused.get(key, 0.0), self._best["fused"]),
             dense,
             _lead(dense, self._best["dense"]),
             _lead(words, self._best["bm25"]) / self._top_bm25,
@@ -121,8 +152,8 @@ class Evidence:
         matches; whether the arms agree; how many words are matched at best; and the best cosine as far as it is low,
         which tells requests of this domain from all others and does not tell the former apart.
         """
-        best, words = self._best["dense"][0], self._best["bm25"][0]
-        top = max(self._fused, key=self._fused.__getitem__, default=None)
+        best, words = next(iter(self._legs.dense.values()), 0.0), next(iter(self._legs.bm25.values()), 0.0)
+        top = next(iter(self._order), None) if self._order is not None else max(self._fused, key=self._at, default=None)
         nearest = next(iter(self._legs.dense), None)
         return (
             best,
@@ -159,8 +190,22 @@ class Logistic:
 
     def __call__(self, features: Sequence[float]) -> float:
         """The probability, in [0, 1]."""
-        total = self.bias + fsum(weight * value for weight, value in zip(self.weights, features, strict=True))
-        return 1.0 / (1.0 + exp(-max(-700.0, min(700.0, total))))
+        total = self.bias
+        for weight, value in zip(self.weights, features, strict=True):
+            total += weight * value  # in this order, as `of_all` adds them
+        return chance(total)
+
+    def of_all(self, features: Sequence[Matrix]) -> Matrix:
+        """The logits of many at once, one matrix a feature: `chance` of each is what asking alone gives, to the bit."""
+        total = np.full(features[0].shape, self.bias)
+        for weight, values in zip(self.weights, features, strict=True):
+            total += weight * values
+        return total
+
+
+def chance(logit: float) -> float:
+    """The probability of these log odds, in [0, 1]."""
+    return 1.0 / (1.0 + exp(-max(-700.0, min(700.0, logit))))
 
 
 MOST_SIZED = 10
@@ -376,3 +421,25 @@ def _usual(numbers: list[Any]) -> Usual:
 def _cosine(number: Any) -> float:
     _must(abs(_finite(number)) <= _LONGEST_COSINE, "a cosine")
     return float(number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What was found for one text.
+
+    Attributes:
+        legs: As the store gave it.
+        scores: Fused with the constant that was asked for.
+        evidence: The same, fused with the one that the model knows.
+    """
+
+    legs: Legs
+    scores: Mapping[Key, float]
+    evidence: Evidence
+
+    @classmethod
+    def of(cls, model: RecallModel, rrf_k: int, legs: Legs, terms: int) -> "Reading":
+        """What these legs say, of a text of so many lexical terms."""
+        scores = soft_scores(legs, model.scales, rrf_k)
+        fused = scores if rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
+        return cls(legs=legs, scores=scores, evidence=Evidence(legs, fused, terms, model.usual))

@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.travelling import flow_data
 from jazz_select.selector.result import prompt_of
 from jazz_select.service.access import catalogue_of
 from jazz_select.service.agents import ServedAgents
@@ -17,6 +18,7 @@ from jazz_select.service.http.life import Life
 from jazz_select.service.http.metrics import CONTENT_TYPE
 from jazz_select.service.problems import Refused
 from jazz_select.service.running import Generation, RunningCatalogue
+from jazz_select.travel import as_data
 from jazz_select.values import flow_id
 
 
@@ -68,15 +70,9 @@ async def flow(request: Request) -> Response:
         more = f"; did you mean {', '.join(near)}?" if near else ""
         detail = f"there is no flow {name[:200]!r}{more}"
         raise Refused(404, detail, code="UnknownFlowError", rest="none")
-    more_of_it: dict[str, Any] = {
-        "examples": list(found.examples),
-        "aliases": list(found.aliases),
-        "optional_tools": list(found.optional_tools),
-        "manual": found.manual,
-        "parts": [part.name for part in found.subflows],
-        "prompt": await prompt_of(found),
-    }
-    return answer({**_in_short(found), **more_of_it})
+    told = flow_data(found)
+    name = told.pop("name")
+    return answer(as_data({"flow_id": found.id, "flow_name": name, "prompt": await prompt_of(found), **told}))
 
 
 async def reload(request: Request) -> Response:

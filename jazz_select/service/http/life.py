@@ -9,13 +9,14 @@ class Life:
 
     Attributes:
         is_stopping: Whether it will stop soon, and takes no new streams.
+        is_over: Whether it stops now: nothing new is taken, and what is in flight is finished.
         in_flight: Requests that are worked on.
         by_agent: How many of them are for each agent.
         streams: What is held open until somebody hangs up.
     """
 
     def __init__(self) -> None:
-        self.is_stopping = False
+        self.is_stopping = self.is_over = False
         self.in_flight = 0
         self.by_agent: dict[str, int] = {}
         self.streams: set[asyncio.Task[Any]] = set()
@@ -37,3 +38,8 @@ class Life:
         self.is_stopping = True
         for stream in list(self.streams):
             stream.cancel()
+
+    def end(self) -> None:
+        """Stop now."""
+        self.stop()
+        self.is_over = True

@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from jazz_select.agent.turn import TurnResult
+from jazz_select.agent.turn_result import TurnResult
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.http.life import Life

@@ -8,6 +8,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from jazz_select.service.problems import problem
 
+TRANSPORT: Final = "transport"
+"""Where a request's state has its connection."""
 LARGEST_HEAD: Final = 64 << 10
 """Bytes, of all lines and headers before a body."""
 
@@ -15,6 +17,7 @@ LARGEST_HEAD: Final = 64 << 10
 class _Protocol(asyncio.Protocol):
     """What both protocols of uvicorn's have."""
 
+    app_state: dict[str, Any]
     cycle: Any
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
@@ -30,6 +33,7 @@ class _Patient(_Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for a head."""
         super().connection_made(transport)
+        self.app_state = {**self.app_state, TRANSPORT: transport}
         self._wait()
 
     def data_received(self, data: bytes) -> None:
@@ -48,6 +52,13 @@ class _Patient(_Protocol):
         """Nobody is waited for any more."""
         self._forget()
         super().connection_lost(exc)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Nobody has asked for a while: what is still not read by then never is."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Say that it is no request, as all that goes wrong here is said."""

@@ -1,5 +1,6 @@
 """Each request has an id, is counted, has its line in the log, and ends with an answer."""
 
+import asyncio
 import logging
 import re
 from time import perf_counter
@@ -7,9 +8,11 @@ from typing import Final
 from uuid import uuid4
 
 import orjson
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.service.http.metrics import ServiceMetrics
+from jazz_select.service.http.protocol import TRANSPORT
 from jazz_select.service.problems import problem_of
 
 access_log: Final = logging.getLogger("jazz_select.access")
@@ -24,9 +27,9 @@ _LEFT: Final = 499
 class Watched:
     """Outermost: whatever happens behind it, the request is answered, logged and counted."""
 
-    def __init__(self, app: ASGIApp, metrics: ServiceMetrics) -> None:
-        """Stand before an app."""
-        self._app, self._metrics = app, metrics
+    def __init__(self, app: ASGIApp, metrics: ServiceMetrics, send_timeout_s: float) -> None:
+        """Stand before an app; a client that reads no piece of a stream for so many seconds is cut off."""
+        self._app, self._metrics, self._send_timeout_s = app, metrics, send_timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and watch what becomes of it."""
@@ -47,16 +50,30 @@ class Watched:
                 message["headers"] = [*message.get("headers", ()), (_HEADER, request_id)]
             elif message["type"] == "http.response.body":
                 size += len(message.get("body", b""))
+                if message.get("more_body"):
+                    await self._sent(scope, send, message)
+                    return
             await send(message)
 
         try:
             await self._app(scope, receive, told)
+        except ClientDisconnect:
+            pass  # nobody is there to be answered
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
             response = problem_of(error, scope)
             if not status:
                 await response(scope, receive, told)
         finally:
             self._note(scope, status or _LEFT, size, perf_counter() - began)
+
+    async def _sent(self, scope: Scope, send: Send, message: Message) -> None:
+        try:
+            async with asyncio.timeout(self._send_timeout_s):
+                await send(message)
+        except TimeoutError:
+            if (connection := scope["state"].get(TRANSPORT)) is not None:
+                connection.abort()
+            raise ClientDisconnect from None
 
     def _note(self, scope: Scope, status: int, size: int, seconds: float) -> None:
         state = scope["state"]

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from jazz_select.errors import ConfigError
+from jazz_select.evaluation.lessons.overlay import Overlay, Version, now
 from jazz_select.evaluation.rules import rules
 from tests.unit.cli.conftest import Jazz
 
@@ -133,3 +134,21 @@ def test_what_people_wrote_does_nothing_to_a_terminal(shop: Jazz) -> None:
     assert "[blink]x[/]" in shown
     assert "[red]y" in shown
     assert "\x1b" not in shown
+
+
+def test_one_flow_is_one_flow(shop: Jazz) -> None:
+    said = (
+        "{name: only, description: It is alone., condition: They ask for it., desired_effects: [done], examples: [a]}"
+    )
+    (shop.folder / "one.yaml").write_text(said, encoding="utf-8")
+    result = shop("check", "one.yaml", "--only", "invalid-flow", "--fail-on", "never")
+    assert "in 1 flow of one.yaml" in " ".join(result.stdout.split())
+
+
+@pytest.mark.spec("007.1")
+def test_what_was_learned_is_checked_with_the_rest(shop: Jazz) -> None:
+    lesson = Version(number=1, at=now(), examples={"refund_order": {"where is my parcel": ""}, "gone": {"x": ""}})
+    Overlay(live=1, versions=(lesson,)).save(shop.folder / "learned.yaml")
+    told = shop("check", "--json", "--fail-on", "never", JAZZ_LEARNED="learned.yaml")
+    assert any("there is no such flow" in each for each in orjson.loads(told.stdout)["notes"])
+    assert "no such flow" not in shop("check", "--json", "--fail-on", "never", JAZZ_LEARNED="other.yaml").stdout

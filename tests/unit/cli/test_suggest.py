@@ -78,3 +78,15 @@ def test_a_model_writes_where_one_is_named(shop: Jazz, provider: Provider) -> No
 )
 def test_what_cannot_work_is_misuse(shop: Jazz, options: list[str], said: str) -> None:
     assert said in " ".join(shop("suggest", *options, code=2).stderr.split())
+
+
+@pytest.mark.spec("007.4")
+def test_a_teams_rules_count(shop: Jazz) -> None:
+    project = shop.folder / "pyproject.toml"
+    told = orjson.loads(shop("suggest", "--json", JAZZ_EMBEDDER=None).stdout)["wanting"]
+    assert told
+    kinds = ["thin-examples", "unreachable-flow", "near-twins", "same-condition", "vague-condition"]
+    project.write_text(f"[tool.jazz-select.check]\nignore = {kinds}\n", encoding="utf-8")
+    assert orjson.loads(shop("suggest", "--json", JAZZ_EMBEDDER=None).stdout)["wanting"] == {}
+    project.write_text('[tool.jazz-select.check]\nembedder = "none"\n', encoding="utf-8")
+    assert "no such embedder" in shop("suggest", code=2, JAZZ_EMBEDDER=None).stderr

@@ -75,6 +75,6 @@ def test_a_comment_calls_nobody(text: str) -> None:
 
 async def test_what_was_found_is_printed_in_a_line(registry: FlowRegistry) -> None:
     found = check(registry, embedder=HashEmbedder())
-    assert str(found) == "nothing in 1 flows"
+    assert str(found) == "nothing in 1 flow"
     measured = await evaluate([Case(request="refund it", expect=("refund",))], registry, embedder=HashEmbedder())
     assert str(measured) == "1 cases, 1 flows, R@1 100.0%, R@3 100.0%, coverage 100.0%, exact 100.0%"

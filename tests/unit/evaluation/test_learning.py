@@ -248,3 +248,14 @@ async def test_a_request_that_is_right_before_and_after_is_neither_mended_nor_br
 async def test_options_that_make_no_sense_are_refused(small_shop: FlowRegistry, most: int, refits: int) -> None:
     with pytest.raises(ConfigError, match="at least"):
         await learn(small_shop, [], embedder=HashEmbedder(), most=most, refits=refits)
+
+
+async def test_a_case_is_not_learned_in_other_words(small_shop: FlowRegistry, entry: Entry) -> None:
+    """But for politeness, numbers and a slip of the pen it is the request that is judged by."""
+    cases = [Case(request="reimburse the kettle number 7", expect=("refund",))]
+    said_so = ["Please reimburse the kettle, number 12!", "reimburse the kettel number 7", "reimburse the lamp"]
+    learned = await learn(
+        small_shop, [entry(text, ("refund",)) for text in said_so], gate_cases=cases, embedder=HashEmbedder()
+    )
+    held = () if learned.version is None else learned.version.cases
+    assert {each.text for each in learned.added} | {each.request for each in held} <= {"reimburse the lamp"}

@@ -2,11 +2,16 @@
 
 from pathlib import Path
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.evaluation import Asked, Outcome, Policy, indexed, routes
+from jazz_select.evaluation.changes.snapshots import dumps, route_from_dict, route_to_dict
 from jazz_select.evaluation.index import AGENT
+from jazz_select.evaluation.route import Route
 from jazz_select.testing import HashEmbedder, ScriptedModel
 from jazz_select.values import Reason
 from tests.unit.evaluation.small_shop import REQUESTS, add
@@ -114,3 +119,28 @@ async def test_guards_see_the_context_of_their_own_request(registry: FlowRegistr
         known, unknown = await routes(guarded, memory, AGENT, asked)
     assert known.first == "invoice"
     assert "invoice" not in unknown.ranking
+
+
+NAMES = st.text(max_size=8)
+ROUTES = st.builds(
+    Route,
+    request=NAMES,
+    ranking=st.lists(NAMES, max_size=4).map(tuple),
+    offered=st.integers(0, 4),
+    confidences=st.lists(st.none() | st.floats(0, 1), max_size=4).map(tuple),
+    in_scope=st.none() | st.floats(0, 1),
+    outcome=st.sampled_from(Outcome),
+    notes=st.lists(NAMES, max_size=2).map(tuple),
+    took_s=st.floats(0, 9),
+    sized=st.booleans(),
+    runs=st.booleans(),
+)
+
+
+@given(route=ROUTES)
+def test_a_route_that_was_kept_is_the_same_route(route: Route) -> None:
+    again = route_from_dict(orjson.loads(dumps(route_to_dict(route))))
+    assert again == route
+    assert again.took_s == route.took_s
+    for settling in (Policy().settling, Policy(skip_llm_above=0.5, abstain_below=0.5).settling):
+        assert again.outcome_under(settling) is route.outcome_under(settling)

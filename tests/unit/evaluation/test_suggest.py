@@ -1,5 +1,7 @@
 """`suggest`: from a log, from a model that may write anything, and from the catalogue's own words."""
 
+from importlib.util import find_spec
+
 import orjson
 import pytest
 import yaml
@@ -219,3 +221,23 @@ async def test_without_a_model_a_condition_excludes_the_neighbour_by_its_own_wor
     (drawn,) = found.of("music", Part.CONDITION)
     assert drawn.source is Basis.CATALOGUE
     assert drawn.text.startswith(f"The user asks about music. Not this but {drawn.other} where: they mean ")
+
+
+@pytest.mark.spec("007.4")
+async def test_what_a_team_accepts_is_no_reason_to_suggest_anything() -> None:
+    registry = twins()
+    told = await suggest(registry, embedder=HashEmbedder())
+    accepted = await suggest(registry, embedder=HashEmbedder(), ignore=["thin-examples", "same-condition:again,refund"])
+    assert any("no more than" in why or "condition" in why for why in told.wanting["again"])
+    assert len(accepted.wanting.get("again", ())) < len(told.wanting["again"])
+
+
+async def test_suggestions_as_a_table(registry: FlowRegistry) -> None:
+    found = await suggest(registry, LOG, embedder=HashEmbedder())
+    if find_spec("pandas") is None:
+        with pytest.raises(ConfigError, match="pandas"):
+            found.to_dataframe()
+        return
+    table = found.to_dataframe()
+    assert list(table.columns) == ["flow", "part", "text", "source", "why", "other", "evidence"]
+    assert table.to_dict("records") == found.to_dict()["suggestions"]

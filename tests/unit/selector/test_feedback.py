@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from jazz_select import Flow, FlowRegistry, FlowSelector
+from jazz_select import Flow, FlowRegistry, FlowSelector, SequentialFlow
 from jazz_select.errors import ConfigError, OutcomeLogError
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.selector.retrieval import SelectRequest
@@ -147,3 +147,26 @@ async def test_a_catalogue_that_changes_is_told_apart(
     await selector.aclose()
     one, two, three = (each.catalogue for each in OutcomeLog.existing(path).read())
     assert one == two != three
+
+
+@pytest.mark.parametrize("field", ["condition", "desired_effects", "aliases"])
+async def test_whatever_a_flow_says_otherwise_is_another_catalogue(
+    selector: FlowSelector, registry: FlowRegistry, path: Path, field: str
+) -> None:
+    await selector.select("one")
+    said = {"condition": "They ask where it is.", "desired_effects": ["they know"], "aliases": ["where_is_it"]}[field]
+    Flow(name="track_order", **{field: said}, registry=registry, replace=True)  # pyright: ignore[reportArgumentType]
+    await selector.select("two")
+    await selector.aclose()
+    one, two = (each.catalogue for each in OutcomeLog.existing(path).read())
+    assert "" not in {one, two}
+    assert one != two
+
+
+async def test_a_composite_without_its_parts_keeps_no_selection_out_of_the_log(
+    selector: FlowSelector, registry: FlowRegistry, path: Path
+) -> None:
+    SequentialFlow(name="whole", flows=["nowhere"], registry=registry)
+    await selector.select("one")
+    await selector.aclose()
+    assert [each.request for each in OutcomeLog.existing(path).read()] == ["one"]

@@ -1,0 +1,62 @@
+"""Values as a notebook shows them: small tables of HTML, every text in them escaped.
+
+What is shown was said by users, models and tools. None of it is markup, a link or a style here; a text that is long is
+cut, so that a page stays one.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Final
+
+from jazz_select.text import as_text, beginning, in_one_line
+
+_LONGEST: Final = 300
+_MOST_ROWS: Final = 100
+_TABLE: Final = "border-collapse:collapse;margin:.4em 0"
+_CELL: Final = "text-align:left;vertical-align:top;padding:.15em .8em .15em 0;white-space:pre-wrap"
+_QUIET: Final = f"{_CELL};opacity:.65;font-weight:normal"
+
+
+class Shown(str):
+    """HTML that was made here, of escaped texts."""
+
+    __slots__ = ()
+
+
+def text_html(value: object) -> Shown:
+    """A value as escaped text, in one line, and not all of it where it is long."""
+    if isinstance(value, Shown):
+        return value
+    shown = f"{value:.4g}" if isinstance(value, float) else "" if value is None else as_text(value)
+    return Shown(escape(in_one_line(beginning(shown, _LONGEST))))
+
+
+def facts_html(title: str, facts: Iterable[tuple[str, object]]) -> Shown:
+    """What is known of one thing, a fact a line; what is empty is left out."""
+    rows = "".join(
+        f'<tr><th scope="row" style="{_QUIET}">{text_html(name)}</th><td style="{_CELL}">{text_html(value)}</td></tr>'
+        for name, value in facts
+        if value not in (None, "", (), [])
+    )
+    head = f'<caption style="{_CELL};font-weight:bold">{text_html(title)}</caption>' if title else ""
+    return Shown(f'<table style="{_TABLE}">{head}<tbody>{rows}</tbody></table>')
+
+
+def rows_html(names: Sequence[str], rows: Sequence[Sequence[object]]) -> Shown:
+    """Things of one kind, one a line, with what there are more of them than are shown."""
+    if not rows:
+        return Shown("")
+    head = "".join(f'<th scope="col" style="{_QUIET}">{text_html(name)}</th>' for name in names)
+    body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows[:_MOST_ROWS])
+    more = len(rows) - _MOST_ROWS
+    foot = f'<tfoot><tr><td style="{_QUIET}">and {more} more</td></tr></tfoot>' if more > 0 else ""
+    return Shown(f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>')
+
+
+def _cell(value: object) -> str:
+    return f'<td style="{_CELL}">{text_html(value)}</td>'
+
+
+def page_html(*parts: Shown) -> str:
+    """Several of them, one below the other."""
+    return f"<div>{''.join(parts)}</div>"

@@ -1,0 +1,165 @@
+"""Asking whoever sits at the client before something is destroyed: by elicitation, in either age of the protocol.
+
+Before 2026-07-28 a server sends a request of its own in the middle of a call. Since then it answers that input is
+required, and the client calls again with what the person said and with a state, which is sealed by the SDK for the
+very same call.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import orjson
+from mcp import types
+from mcp.server.context import ServerRequestContext
+
+from jazz_select.json_values import storable_text
+from jazz_select.routing.approval import Allow, Answer, ApprovalPolicy, Approve, Ask, Deny, Verdict, needs_yes
+from jazz_select.routing.records import ToolCall
+from jazz_select.routing.tool_call import fingerprint, verdict_of
+from jazz_select.service.mcp.foreign import plain_text
+from jazz_select.text import beginning, cut, in_one_line, json_line, name_shown
+
+ANSWER: Final = "approval"
+"""What the question is called among the inputs that a call requires."""
+_FIELD: Final = "run_it"
+_SECONDS: Final = 600.0
+"""How long a person may think."""
+_MOST_SHOWN: Final = 2_000
+_LONGEST_REASON: Final = 300
+_MOST_ANSWERED: Final = 10_000
+_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        _FIELD: {
+            "type": "boolean",
+            "title": "Run it",
+            "description": "Yes: the call is made, once, with these arguments.",
+        }
+    },
+    "required": [_FIELD],
+}
+Context = ServerRequestContext[Any, Any]
+
+
+class Answered:
+    """Calls that somebody has answered for: each answer counts once, however often a client sends it."""
+
+    def __init__(self) -> None:
+        self._calls: OrderedDict[str, None] = OrderedDict()
+
+    def is_first(self, call_id: str) -> bool:
+        """Whether this answer was not used yet; from now on it was."""
+        if call_id in self._calls:
+            return False
+        self._calls[call_id] = None
+        while len(self._calls) > _MOST_ANSWERED:
+            self._calls.popitem(last=False)
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Who decides about calls: the hook, else the policy; and where that asks, the person at the client.
+
+    Attributes:
+        policy: Which calls need a yes where there is no hook.
+        hook: The caller's own, asked for every call.
+        answered: The answers that were used.
+    """
+
+    policy: ApprovalPolicy = "destructive"
+    hook: Approve | None = None
+    answered: Answered = field(default_factory=Answered)
+
+    def approver(
+        self, context: Context, params: types.CallToolRequestParams, server: str
+    ) -> Callable[[ToolCall], Awaitable[Verdict]]:
+        """Who decides about the call of this request.
+
+        Args:
+            context: The request.
+            params: What it says, an answer to an earlier question among it.
+            server: Whose tool it is; empty where it is one of the agent's own.
+        """
+
+        async def decide(call: ToolCall) -> Verdict:
+            verdict = await self._verdict(call)
+            if not isinstance(verdict, Ask):
+                return verdict
+            if params.request_state is not None:
+                return self._said(call, params.request_state, params.input_responses)
+            if not can_ask(context):
+                why = verdict.reason or _why(call)
+                return Deny(f"{why}, and this client cannot ask anybody (it has no elicitation): let a person run it")
+            if not context.session.can_send_request:
+                return verdict  # the answer to this request says what is to be asked
+            return await _asked(context, question(call, server, verdict.reason))
+
+        return decide
+
+    async def _verdict(self, call: ToolCall) -> Verdict:
+        if self.hook is not None:
+            return await verdict_of(self.hook, call)
+        return Ask() if needs_yes(self.policy, destructive=call.destructive) else Allow()
+
+    def _said(self, call: ToolCall, state: str, responses: types.InputResponses | None) -> Verdict:
+        """What was answered to the question that this state is of: no answer, and one to something else, is no yes."""
+        try:
+            call_id, asked_for = cast("list[object]", orjson.loads(state))
+        except (orjson.JSONDecodeError, TypeError, ValueError):
+            return Deny("what the client sent back of the question cannot be read; call again without requestState")
+        if asked_for != fingerprint(call.tool, call.arguments):
+            return Deny("the answer is for another call; call again without requestState")
+        said = (responses or {}).get(ANSWER)
+        if not isinstance(said, types.ElicitResult):
+            return Ask("the question was not answered")
+        if not self.answered.is_first(str(call_id)):
+            return Deny("this answer was used already; call again without requestState")
+        return _answer(said)
+
+
+def can_ask(context: Context) -> bool:
+    """Whether the client shows forms to a person."""
+    capabilities = context.session.client_capabilities
+    asks = None if capabilities is None else capabilities.elicitation
+    return asks is not None and (asks.form is not None or asks.url is None)
+
+
+def question(call: ToolCall, server: str, reason: str) -> str:
+    """What a person is asked, in our words; names, arguments and reasons are quoted."""
+    whose = f" of the MCP server {json_line(server)}" if server else ""
+    why = f" ({beginning(in_one_line(plain_text(reason)), _LONGEST_REASON)})" if reason else ""
+    shown = cut(plain_text(in_one_line(storable_text(dict(call.arguments)))), _MOST_SHOWN)
+    does = "It may destroy something" if call.destructive else "Every call is asked for"
+    return f"Run {name_shown(call.tool)}{whose}? {does}{why}. Arguments: {shown}"
+
+
+def input_required(call: ToolCall, server: str, reason: str) -> types.InputRequiredResult:
+    """The answer that has the client ask, and call again with what it was told."""
+    text = question(call, server, reason)
+    asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=text, requested_schema=_SCHEMA))
+    kept = orjson.dumps([call.id, fingerprint(call.tool, call.arguments)]).decode()
+    return types.InputRequiredResult(input_requests={ANSWER: asked}, request_state=kept)
+
+
+async def _asked(context: Context, text: str) -> Verdict:
+    try:
+        async with asyncio.timeout(_SECONDS):
+            said = await context.session.elicit_form(text, _SCHEMA, related_request_id=context.request_id)
+    except TimeoutError:
+        return Deny(f"nobody answered within {_SECONDS:g} s")
+    return _answer(said)
+
+
+def _answer(said: types.ElicitResult) -> Answer:
+    """Yes where somebody accepted and said so; nothing else is one."""
+    if said.action == "accept" and said.content is not None and said.content.get(_FIELD) is True:
+        return Allow()
+    return Deny("the person at the client said no" if said.action != "cancel" else "the question was dismissed")
+
+
+def _why(call: ToolCall) -> str:
+    return "it may destroy something" if call.destructive else "every call has to be approved"

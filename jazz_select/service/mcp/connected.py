@@ -1,0 +1,161 @@
+"""What can be called over MCP: an agent's own tools and those behind a gateway, found by what they do or by name."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from jazz_select.errors import JazzSelectError
+from jazz_select.routing.names.resolution import NameIndex, Resolution
+from jazz_select.routing.names.words import stems
+from jazz_select.routing.tools.retrieval import ToolRecall, sync_tools
+from jazz_select.routing.tools.tool import Tool
+from jazz_select.service.mcp.gateway.gateway import Gateway
+from jazz_select.service.running import RunningCatalogue
+from jazz_select.text import beginning
+
+_STARTING_S: Final = 5.0
+"""How long requests wait for servers that have only just been started, all of them together."""
+_SETTLED_S: Final = 0.2
+"""Seconds without a change after which what changed is indexed."""
+_LONGEST_NOTE: Final = 300
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Tools for a request, by name, and what there is to say of how they were found."""
+
+    tools: tuple[Tool, ...]
+    notes: tuple[str, ...] = ()
+
+
+class ConnectedTools:
+    """The tools of one agent, as they are now. The index is brought to them whenever they are others."""
+
+    def __init__(self, running: RunningCatalogue, gateway: Gateway | None = None) -> None:
+        """Take whose tools, and the servers of others beside them, if any."""
+        self._running, self._gateway = running, gateway
+        self._known: tuple[int, int] | None = None
+        self._tools: Mapping[str, Tool] = {}
+        self._names: NameIndex[Tool] = NameIndex(())
+        self._indexed: tuple[int, int] | None = None
+        self._indexing = asyncio.Lock()
+        self._stirred = asyncio.Event()
+        self._stirred.set()
+        self._patience_ends: float | None = None
+        if gateway is not None:
+            gateway.on_change(self._stirred.set)
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """By name: the agent's own first. Where one of a server has the name of an own one, the own one has it."""
+        self._refresh()
+        return self._tools
+
+    def resolve(self, name: object) -> Resolution[Tool]:
+        """The tool that a name stands for; near misses are only suggested where something would be destroyed."""
+        self._refresh()
+        return self._names.resolve(name)
+
+    def is_foreign(self, tool: Tool) -> bool:
+        """Whether it is of a server behind the gateway."""
+        return self._gateway is not None and self._gateway.tools.get(tool.name) is tool
+
+    async def ready(self) -> None:
+        """Wait until each server was tried once, for a while at most: afterwards none is waited for."""
+        if self._gateway is None:
+            return
+        if self._patience_ends is None:
+            self._patience_ends = monotonic() + _STARTING_S
+        await self._gateway.tried(max(self._patience_ends - monotonic(), 0.0))
+
+    async def search(self, request: str, limit: int) -> Found:
+        """The tools that are nearest to a request, no more than `limit`."""
+        await self.ready()
+        tools = self.tools
+        notes = list(self._unconnected())
+        if len(tools) <= limit:
+            return Found(tuple(sorted(tools.values(), key=lambda each: each.name)), tuple(notes))
+        try:
+            await self._index()
+            found = await ToolRecall(self._running.memory, self._running.agent_id).recall(request, tools, limit)
+        except JazzSelectError as error:
+            _log.warning("agent_id=<%s>, error=<%s> | tools could not be indexed", self._running.agent_id, error)
+            notes.append(
+                f"the index failed, so these were found by their words: {beginning(str(error), _LONGEST_NOTE)}"
+            )
+            return Found(_by_words(request, tools, limit), tuple(notes))
+        if len(found) > limit:  # recall hides nothing in doubt; here hundreds would be shown
+            notes.append("the index found nothing, so these were found by their words")
+            return Found(_by_words(request, tools, limit), tuple(notes))
+        return Found(tuple(found), (*notes, *(beginning(each, _LONGEST_NOTE) for each in found.notes)))
+
+    async def keep_indexed(self) -> None:
+        """Index what servers list anew, as it comes, until this is cancelled: a search then need not wait for it."""
+        while True:
+            await self._stirred.wait()
+            await asyncio.sleep(_SETTLED_S)
+            self._stirred.clear()
+            try:
+                await self._index()
+            except JazzSelectError as error:  # the next search tries it again, and says so
+                _log.warning("agent_id=<%s>, error=<%s> | tools could not be indexed", self._running.agent_id, error)
+
+    # --- inside --------------------------------------------------------------------
+
+    def _version(self) -> tuple[int, int]:
+        return self._running.live.number, self._gateway.version if self._gateway is not None else 0
+
+    def _refresh(self) -> None:
+        version = self._version()
+        if version == self._known:
+            return
+        own = self._running.live.tools
+        foreign: Mapping[str, Tool] = {}
+        if self._gateway is not None:
+            self._gateway.reserve(own)
+            taken = {name.casefold() for name in own}
+            foreign = {name: tool for name, tool in self._gateway.tools.items() if name.casefold() not in taken}
+        self._tools = {**own, **foreign}
+        self._names = NameIndex(self._tools.values())
+        self._known = version
+
+    async def _index(self) -> None:
+        async with self._indexing:
+            version = self._version()
+            if self._indexed == version:
+                return
+            tools = self.tools
+            if not tools:
+                return
+            report = await sync_tools(
+                self._running.memory, self._running.agent_id, list(tools.values()), allow_delete=True
+            )
+            self._indexed = version
+            _log.info(
+                "agent_id=<%s>, tools=<%d>, written=<%d> | the connected tools are indexed",
+                *(self._running.agent_id, len(tools), len(report.created) + len(report.updated)),
+            )
+
+    def _unconnected(self) -> tuple[str, ...]:
+        states = self._gateway.states if self._gateway is not None else ()
+        return tuple(
+            f"the MCP server {each.server} is not connected: "
+            + ("its tools fail until it is back" if each.tools else "its tools are not known yet")
+            for each in states
+            if each.state != "up"
+        )
+
+
+def _by_words(request: str, tools: Mapping[str, Tool], limit: int) -> tuple[Tool, ...]:
+    """The tools that share most words with a request: where the index cannot be asked."""
+    wanted = set(stems(request))
+
+    def shared(tool: Tool) -> int:
+        return len(wanted & set(stems(f"{tool.name} {beginning(tool.description, _LONGEST_NOTE)}")))
+
+    best = sorted(tools.values(), key=lambda tool: (-shared(tool), tool.name))[:limit]
+    return tuple(sorted(best, key=lambda tool: tool.name))

@@ -1,0 +1,98 @@
+"""What others wrote, as data: bounded, without what cannot be seen, and told whose words it is."""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+from unicodedata import category
+
+import orjson
+
+from jazz_select.text import at_word, cut, json_line
+
+LONGEST_DESCRIPTION: Final = 1_000
+"""Characters of a tool's description that are shown."""
+_LONGEST_PARAMETER: Final = 300
+LARGEST_SCHEMA: Final = 20_000
+"""Bytes of a schema that is shown with all that it says of its parts."""
+_DEEPEST: Final = 40
+_UNSEEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn"))
+"""Control and format characters, such as those that turn the direction of a line, and those that stand for nothing."""
+_JOINERS = frozenset("\u200c\u200d")
+"""Scripts need them between letters."""
+_SELECTORS = (*range(0xFE00, 0xFE0F), *range(0xE0100, 0xE01F0))
+"""Variants of a character: a text may be hidden in a row of them."""
+_WORDS = frozenset(("description", "title"))
+_UNSAID = frozenset(("$comment", "examples", "deprecated", "x-mcp-header"))
+_BY_NAME = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
+_AS_IT_IS = frozenset(("enum", "const", "default", "pattern", "required", "$ref", "dependentRequired"))
+
+
+def plain_text(text: str) -> str:
+    """A text in one line, without what a reader cannot see."""
+    seen = "".join(
+        " " if char in "\t\n\r\x0b\x0c\x85\u2028\u2029" else char
+        for char in text
+        if char in "\t\n\r\x0b\x0c\x85\u2028\u2029" or _is_seen(char)
+    )
+    return " ".join(seen.split())
+
+
+def _is_seen(char: str) -> bool:
+    if char.isascii():
+        return char.isprintable()
+    return (category(char) not in _UNSEEN or char in _JOINERS) and ord(char) not in _SELECTORS
+
+
+def description_of(text: str) -> str:
+    """What a tool is said to do, in one line and within bounds."""
+    return at_word(plain_text(text), LONGEST_DESCRIPTION)
+
+
+def in_its_words(server: str, text: str) -> str:
+    """A description for a list that a model reads, with whose words they are; the quotes cannot be closed by them."""
+    said = description_of(text)
+    whose = f"A tool of the MCP server {json_line(server)}"
+    return f"{whose}, which says of it: {json_line(said)}" if said else f"{whose}, which says nothing of it."
+
+
+def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema with the same meaning, in which what is said in words is bounded and can be seen.
+
+    A large one says nothing in words; one that is still too large says only what it requires.
+    """
+    shown = cast("dict[str, Any]", _part(schema, said=True, depth=0))
+    if len(orjson.dumps(shown, default=str)) > LARGEST_SCHEMA:
+        shown = cast("dict[str, Any]", _part(schema, said=False, depth=0))
+    if len(orjson.dumps(shown, default=str)) > LARGEST_SCHEMA:
+        properties = shown.get("properties")
+        names = list(cast("dict[str, Any]", properties))[:200] if isinstance(properties, dict) else []
+        left: dict[str, Any] = dict.fromkeys(names, True)
+        shown = {
+            "type": "object",
+            "properties": left,
+            "required": [name for name in cast("list[object]", shown.get("required", [])) if name in names],
+            "description": "Cut: its schema is too large to be shown.",
+        }
+    shown.setdefault("type", "object")
+    return shown
+
+
+def _part(schema: object, *, said: bool, depth: int) -> object:
+    if isinstance(schema, list):
+        return [_part(each, said=said, depth=depth + 1) for each in cast("list[object]", schema)]
+    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+        return schema if not isinstance(schema, Mapping | list) else {}
+    shown: dict[str, object] = {}
+    for key, value in cast("Mapping[str, object]", schema).items():
+        if key in _UNSAID:
+            continue
+        if key in _WORDS and isinstance(value, str):
+            if said:
+                shown[key] = cut(plain_text(value), _LONGEST_PARAMETER)
+        elif key in _AS_IT_IS:
+            shown[key] = value
+        elif key in _BY_NAME and isinstance(value, Mapping):
+            named = cast("Mapping[str, object]", value)
+            shown[key] = {name: _part(each, said=said, depth=depth + 1) for name, each in named.items()}
+        else:
+            shown[key] = _part(value, said=said, depth=depth + 1)
+    return shown

@@ -1,0 +1,195 @@
+"""Which MCP servers are connected: the file that MCP clients share, `{"mcpServers": {"name": {…}}}`."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from jazz_select.errors import ConfigError
+from jazz_select.settings import expanded
+
+LARGEST: Final = 1 << 20
+"""Bytes of such a file."""
+_MOST_SERVERS: Final = 200
+_SHORTEST_SECRET: Final = 6
+"""Characters below which hiding a value everywhere would make texts unreadable, and hide nothing."""
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+_APART = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSpec:
+    """One server: a command to be started, or an address. Its texts never show what may be secret.
+
+    Attributes:
+        name: What it is called here: letters, digits, `_` and `-`, other than any other's.
+        command: The program of a server on stdio.
+        args: Its arguments.
+        env: What it finds in its environment beside `PATH`, `HOME` and the like.
+        cwd: The folder that it runs in.
+        url: Where a server on streamable HTTP is.
+        headers: Sent with each request to it.
+        timeout_s: The most that one call may take, in seconds.
+        trusted: Whether its hints are believed that a tool is harmless.
+        destructive: Whether its tools without hints destroy something.
+        prefix: What stands before the names of its tools.
+    """
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    cwd: str | None = None
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    timeout_s: float = 300.0
+    trusted: bool = True
+    destructive: bool = True
+    prefix: str = ""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """All that may be one, longest first: each value of `env` and `headers`, and what stands in the address."""
+        address = urlsplit(self.url)
+        said = [*self.env.values(), *self.headers.values(), address.username or "", address.password or ""]
+        said += [value for _, value in parse_qsl(address.query)]
+        said += [value.rpartition(" ")[2] for value in self.headers.values()]  # "Bearer …"
+        said += [each.rpartition("=")[2] for each in self.args if "=" in each]
+        said += [after for before, after in zip(self.args, self.args[1:], strict=False) if _is_option(before)]
+        return tuple(sorted({each for each in said if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True))
+
+    def without_secrets(self, text: str) -> str:
+        """A text in which none of them stands."""
+        for secret in self.secrets:
+            text = text.replace(secret, "[hidden]")
+        return text
+
+
+def _is_option(argument: str) -> bool:
+    return argument.startswith("-") and re.search(r"key|token|secret|pass|auth", argument, re.IGNORECASE) is not None
+
+
+def load_servers(path: str | Path) -> tuple[ServerSpec, ...]:
+    """The servers of a file, in its order; one that is `disabled` is left out. `${NAME}` is read from the environment.
+
+    Raises:
+        ConfigError: It cannot be read, or one of them cannot be used; no value of the file stands in the message.
+    """
+    source = Path(path)
+    try:
+        if source.stat().st_size > LARGEST:
+            msg = f"{source} is larger than {LARGEST} bytes, which no list of MCP servers is"
+            raise ConfigError(msg)
+        value: object = orjson.loads(source.read_bytes())
+    except OSError as error:
+        msg = f"the MCP servers of {source} cannot be read: {error.strerror or type(error).__name__}"
+        raise ConfigError(msg) from error
+    except orjson.JSONDecodeError as error:
+        msg = f"{source} is no JSON (line {error.lineno}); it looks like {_EXAMPLE}"
+        raise ConfigError(msg) from None  # its own text quotes the file
+    return servers_of(value)
+
+
+_EXAMPLE: Final = '{"mcpServers": {"files": {"command": "npx", "args": ["…"]}, "web": {"url": "https://…/mcp"}}}'
+
+
+def servers_of(value: object) -> tuple[ServerSpec, ...]:
+    """The servers of such a file that was read already.
+
+    Raises:
+        ConfigError: One of them cannot be used; no value of theirs stands in the message.
+    """
+    listed: object = None
+    if isinstance(value, Mapping):
+        given = cast("Mapping[str, object]", value)
+        listed = given.get("mcpServers", given.get("servers"))  # the latter is what VS Code calls it
+    if not isinstance(listed, Mapping) or not listed:
+        msg = f"there are no MCP servers: the file looks like {_EXAMPLE}"
+        raise ConfigError(msg)
+    servers = cast("Mapping[str, object]", listed)
+    if len(servers) > _MOST_SERVERS:
+        msg = f"there are {len(servers)} MCP servers, and no more than {_MOST_SERVERS} are connected"
+        raise ConfigError(msg)
+    found = tuple(_specs(servers))
+    if not found:
+        msg = "all MCP servers of the file are disabled: enable one, or leave --mcp-servers out"
+        raise ConfigError(msg)
+    return found
+
+
+class _Written(BaseModel):
+    """A server as files have it; keys of other clients are passed over."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, hide_input_in_errors=True)
+
+    command: str = ""
+    args: list[str] = Field(default_factory=list[str], max_length=1_000)
+    env: dict[str, str] = Field(default_factory=dict[str, str])
+    cwd: str | None = None
+    url: str = ""
+    headers: dict[str, str] = Field(default_factory=dict[str, str])
+    timeout_s: float = Field(default=300.0, gt=0, le=86_400)
+    disabled: bool = False
+    trusted: bool = True
+    destructive: bool = True
+    prefix: str | None = Field(default=None, max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
+
+
+def _specs(servers: Mapping[str, object]) -> Iterator[ServerSpec]:
+    taken: set[str] = set()
+    for key, value in servers.items():
+        shown = f"the MCP server {str(key)[:80]!r}"
+        try:
+            written = _Written.model_validate(_filled(value))
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            field_name = ".".join(map(str, first["loc"])) or "its entry"
+            msg = f"{shown}: {field_name}: {first['msg']}"
+            raise ConfigError(msg) from None
+        except ConfigError as error:
+            msg = f"{shown}: {error}"
+            raise ConfigError(msg) from None
+        if bool(written.command) == bool(written.url):
+            msg = f"{shown} needs either a command to start or a url to connect to"
+            raise ConfigError(msg)
+        if written.url and urlsplit(written.url).scheme not in {"http", "https"}:
+            msg = f"{shown}: its url begins with http:// or https://"
+            raise ConfigError(msg)
+        if written.disabled:
+            continue
+        name = safe_name(key, taken)
+        taken.add(name.lower())
+        given: dict[str, Any] = written.model_dump(exclude={"disabled", "prefix", "args"})
+        prefix = f"{name}." if written.prefix is None else written.prefix
+        yield ServerSpec(name=name, args=tuple(written.args), prefix=prefix, **given)
+
+
+def safe_name(name: str, taken: set[str]) -> str:
+    """A name of safe characters that none of the others has, whatever its case."""
+    plain = _APART.sub("_", name).strip("_-")[:48] or "server"
+    plain = plain if _SAFE.fullmatch(plain) else f"s_{plain}"
+    number, found = 1, plain
+    while found.lower() in taken:
+        number += 1
+        found = f"{plain}_{number}"
+    return found
+
+
+def _filled(value: object) -> object:
+    """An entry whose texts have what they take from the environment.
+
+    Raises:
+        ConfigError: A variable is not set.
+    """
+    if isinstance(value, str):
+        return expanded(value)
+    if isinstance(value, list):
+        return [_filled(each) for each in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return {key: _filled(each) for key, each in cast("dict[str, object]", value).items()}
+    return value

@@ -1,0 +1,305 @@
+"""One MCP server behind the gateway: connected, listed, called, and connected again when it has died."""
+
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final, Literal, cast
+
+import anyio
+from mcp import Client, MCPError, types
+from mcp.types import Implementation
+
+from jazz_select.errors import JazzSelectError, ToolServerError, ToolUnheardError
+from jazz_select.routing.tools.sources import tools_from_session
+from jazz_select.routing.tools.tool import Tool
+from jazz_select.service.mcp.foreign import plain_text
+from jazz_select.service.mcp.gateway.connection import connection
+from jazz_select.service.mcp.gateway.servers_file import ServerSpec
+from jazz_select.service.mcp.relay import relayed
+from jazz_select.text import beginning, describe_error
+
+State = Literal["starting", "up", "down"]
+_CONNECT_S: Final = 60.0
+"""How long a server may take from its start to its list of tools: some are downloaded first."""
+_PROBE_S: Final = 10.0
+_STEADY_S: Final = 30.0
+"""A connection that held so long did not die of starting."""
+_LONGEST_PROBLEM: Final = 300
+_ENDED: Final = "its connection has ended"
+_LISTED_ANEW: Final = 0.05
+"""Seconds in which several notices of a changed list are taken for one."""
+_ITS_OWN_ERRORS: Final = frozenset((-32700, -32601, -32602, -32603))
+"""Codes by which a server says that it does not like a call; anything else may mean that it is gone."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """How long is waited before a server is connected again: twice as long each time, and no longer than `most_s`."""
+
+    first_s: float = 0.5
+    most_s: float = 60.0
+
+    def after(self, failures: int) -> float:
+        """Seconds after so many failures in a row; a little by chance, so that not all come back at once."""
+        return min(self.first_s * 2 ** min(max(failures - 1, 0), 20), self.most_s) * random.uniform(0.8, 1.0)  # noqa: S311
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """How a server is: what may be told of it to anybody.
+
+    Attributes:
+        server: Its name.
+        state: `starting` before the first attempt has ended; `up`; or `down`, while it is tried again and again.
+        tools: How many it lists, or did before it died.
+        problem: Why it is down.
+        retry_in_s: When it is tried again, in seconds; None where it is not waited for.
+    """
+
+    server: str
+    state: State
+    tools: int
+    problem: str = ""
+    retry_in_s: float | None = None
+
+
+class Upstream:
+    """A server, as a session that outlives its connections: `list_tools` and `call_tool`, as `tools_from_session` asks.
+
+    Attributes:
+        spec: Which one.
+        tools: What it listed last, by its own names; kept while it is down, so that nothing that was shown is gone.
+        tried: Set when the first attempt has ended, well or not.
+    """
+
+    def __init__(
+        self, spec: ServerSpec, *, changed: Callable[[], None] = lambda: None, backoff: Backoff | None = None
+    ) -> None:
+        """Take which server, and who is told that its tools may be others now."""
+        self.spec = spec
+        self.tools: tuple[Tool, ...] = ()
+        self.tried = anyio.Event()
+        self._changed, self._backoff = changed, backoff or Backoff()
+        self._client: Client | None = None
+        self._listing: Client | None = None
+        self._state: State = "starting"
+        self._problem, self._logged, self._retry_at = "", "", 0.0
+        self._stir = anyio.Event()
+        self._ended = self._doubted = self._outdated = self._has_been_up = False
+
+    @property
+    def state(self) -> ServerState:
+        """How it is."""
+        waits = self._state == "down" and self._retry_at > monotonic()
+        return ServerState(
+            server=self.spec.name,
+            state=self._state,
+            tools=len(self.tools),
+            problem=self._problem,
+            retry_in_s=self._retry_at - monotonic() if waits else None,
+        )
+
+    async def run(self) -> None:
+        """Keep it connected until this is cancelled. Nothing that goes wrong with it ends this."""
+        failures = 0
+        while True:
+            began = monotonic()
+            try:
+                await self._connected()
+                problem = _ENDED
+            except TimeoutError:
+                problem = f"it was not ready within {_CONNECT_S:g} s"
+            except JazzSelectError as error:
+                problem = str(error)
+            except FileNotFoundError:
+                problem = "its command or folder is not found: install it, or give its whole path"
+            except Exception as error:  # noqa: BLE001 - of servers and transports anything may be expected
+                problem = describe_error(_first(error))
+            was_steady = self._has_been_up and monotonic() - began >= _STEADY_S
+            failures = 1 if was_steady else failures + 1
+            delay = self._backoff.after(failures)
+            self._client, self._state, self._retry_at = None, "down", monotonic() + delay
+            self._problem, before = self._told(problem), self._logged
+            self.tried.set()
+            self._logged = self._problem
+            _log.log(
+                logging.INFO if self._problem == before else logging.WARNING,
+                "server=<%s>, problem=<%s>, retry_s=<%.1f> | an MCP server is not connected",
+                *(self.spec.name, self._problem, delay),
+            )
+            await anyio.sleep(delay)
+
+    async def _connected(self) -> None:
+        """Connect, list, and stay until the connection has ended."""
+        self._stir = anyio.Event()
+        self._ended = self._doubted = self._outdated = self._has_been_up = False
+        with anyio.CancelScope(deadline=anyio.current_time() + _CONNECT_S) as within:
+            client = Client(
+                connection(self.spec, self._has_ended),
+                message_handler=self._heard,
+                client_info=Implementation(name="jazz-select", version=_version()),
+                cache=None,
+            )
+            async with client:
+                await self._list(client)
+                within.deadline = float("inf")
+                self._client, self._state, self._has_been_up = client, "up", True
+                self._problem = self._logged = ""
+                self.tried.set()
+                _log.info("server=<%s>, tools=<%d> | an MCP server is connected", self.spec.name, len(self.tools))
+                async with anyio.create_task_group() as watching:
+                    watching.start_soon(self._listen, client)
+                    await self._until_it_ends(client)
+                    self._client = None
+                    watching.cancel_scope.cancel()
+                return
+        raise TimeoutError
+
+    async def _until_it_ends(self, client: Client) -> None:
+        while not self._ended:
+            await self._stir.wait()
+            self._stir = anyio.Event()
+            if self._ended:
+                return
+            if self._doubted:
+                self._doubted = False
+                with anyio.fail_after(_PROBE_S):
+                    await self._list(client)
+            if self._outdated:
+                await anyio.sleep(_LISTED_ANEW)
+                self._outdated = False
+                try:
+                    with anyio.fail_after(_CONNECT_S):
+                        await self._list(client)
+                except JazzSelectError as error:  # the tools of before are still there
+                    _log.warning("server=<%s>, problem=<%s> | its new list cannot be used", self.spec.name, error)
+
+    async def _list(self, client: Client) -> None:
+        self._listing = client
+        spec = self.spec
+        try:
+            found = await tools_from_session(
+                self,
+                provider=spec.name,
+                timeout_s=spec.timeout_s,
+                destructive=spec.destructive,
+                trusted=spec.trusted,
+            )
+        finally:
+            self._listing = None
+        self.tools = tuple(found)
+        self._changed()
+
+    async def _listen(self, client: Client) -> None:
+        """Hear of changes from servers that speak of them where they are asked to."""
+        said = client.server_capabilities.tools
+        if said is None or not said.list_changed or client.protocol_version < _LISTENING_SINCE:
+            return
+        try:
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._outdate()
+        except Exception as error:  # noqa: BLE001 - without it the tools are those of the connection's begin
+            _log.info("server=<%s>, error=<%s> | changes of its list are not heard of", self.spec.name, _kind(error))
+
+    async def _heard(self, message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._outdate()
+
+    def _outdate(self) -> None:
+        self._outdated = True
+        self._stir.set()
+
+    def _has_ended(self) -> None:
+        self._ended = True
+        if self._state == "up":
+            self._state, self._problem = "down", _ENDED
+        self._stir.set()
+
+    # --- as a session --------------------------------------------------------------
+
+    async def list_tools(self, *, cursor: str | None = None) -> types.ListToolsResult:
+        """A page of its tools, as it is connected now."""
+        client = self._listing or self._client
+        if client is None:
+            raise ToolServerError("?", self.spec.name, self._why_down())
+        return await client.list_tools(cursor=cursor)
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        """Call one of its tools, by its own name for it; progress goes to whoever asked for it.
+
+        Raises:
+            ToolServerError: It is not connected; nothing was called.
+            ToolUnheardError: The transport failed.
+            MCPError: It refused the call, or the connection broke.
+        """
+        client, relay = self._client, relayed.get()
+        if client is None or self._ended:
+            raise ToolServerError(name, self.spec.name, self._why_down())
+        asked = relay is not None and relay.report is not None
+        try:
+            answer = await client.call_tool(
+                name, dict(arguments), progress_callback=relay.progress if relay is not None and asked else None
+            )
+        except MCPError as error:
+            if error.error.code not in _ITS_OWN_ERRORS:
+                self._doubt()
+            told = types.ErrorData(code=error.error.code, message=self._told(error.error.message))
+            raise MCPError.from_error_data(told) from None
+        except Exception as error:  # noqa: BLE001 - whatever a transport fails with, nobody heard of the call's end
+            self._doubt()
+            raise ToolUnheardError(name, self._told(describe_error(error))) from None
+        if relay is not None and not answer.is_error:
+            relay.answer = answer
+        return self._without_secrets(answer) if answer.is_error else answer
+
+    def _without_secrets(self, answer: types.CallToolResult) -> types.CallToolResult:
+        """What it says of a failure, which may quote what it was started with."""
+        blocks = [
+            types.TextContent(text=self.spec.without_secrets(block.text))
+            if isinstance(block, types.TextContent)
+            else block
+            for block in answer.content
+        ]
+        return types.CallToolResult(content=blocks, is_error=True)
+
+    def _doubt(self) -> None:
+        """See whether it is still there."""
+        self._doubted = True
+        self._stir.set()
+
+    def _why_down(self) -> str:
+        """Why it cannot be called, and what is done about it, as a sentence goes on after its name."""
+        how = self.state
+        if how.state == "starting":
+            return "is still starting; try again in a moment"
+        soon = f"in {how.retry_in_s:.0f} s" if how.retry_in_s and how.retry_in_s >= 1 else "now"
+        why = how.problem or _ENDED
+        return f"is not connected ({why}); it is tried again {soon}, and nothing was called"
+
+    def _told(self, text: str) -> str:
+        return beginning(self.spec.without_secrets(plain_text(text)), _LONGEST_PROBLEM)
+
+
+_LISTENING_SINCE: Final = "2026-07-28"
+"""The first version of the protocol in which a client asks to be told of changes."""
+
+
+def _version() -> str:
+    from jazz_select import __version__
+
+    return __version__
+
+
+def _kind(error: BaseException) -> str:
+    return type(error).__name__
+
+
+def _first(error: BaseException) -> BaseException:
+    """What went wrong first, out of what tasks raised together."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error

@@ -1,0 +1,267 @@
+"""A correction kept with one click: as a case to judge by, or as an example that is learned; and told to the log."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation.casefiles import entries_of
+from jazz_select.evaluation.cases import NONE, Case, read_cases
+from jazz_select.evaluation.lessons.corrections import LONGEST
+from jazz_select.evaluation.lessons.overlay import (
+    Overlay,
+    Version,
+    changed_overlay,
+    load_overlay,
+    now,
+    spelled,
+    storable,
+)
+from jazz_select.flow.base import BaseFlow
+from jazz_select.selector.select import FlowSelector
+from jazz_select.service.panel.bodies import CorrectionBody
+from jazz_select.service.panel.files import PanelFiles, alone, replaced
+from jazz_select.service.running import RunningCatalogue
+from jazz_select.text import as_text
+from jazz_select.values import flow_id
+
+_WRITES: Final = (".yaml", ".yml", ".jsonl", ".ndjson")
+_MOST_SHOWN: Final = 30
+_ONE_LINE: Final = 10**9
+
+
+async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> dict[str, Any]:
+    """Write what was right for a request, and tell what was written where.
+
+    Raises:
+        ConfigError: There is no such flow, it contradicts what is known, or a file cannot be written. Nothing was.
+        OutcomeLogError: The log could not be told; what was written before stays.
+    """
+    registry = catalogue.live.registry
+    right = tuple(dict.fromkeys(body.right))
+    for name in right:
+        if flow_id(name) not in registry:
+            msg = f"right: there is no flow {name!r:.80}; none at all says that nothing fits"
+            raise ConfigError(msg)
+    if not body.request.strip():
+        msg = "request: it is blank; write what a user would say"
+        raise ConfigError(msg)
+    if body.make == "case":
+        told = await asyncio.to_thread(_as_case, registry, files, body, right)
+    else:
+        told = await asyncio.to_thread(_as_example, catalogue, files, body, right)
+        if told["is_new"]:
+            live = await catalogue.reload()
+            told["generation"] = live.number
+    told["logged"] = await _told_the_log(catalogue, body, right)
+    return told
+
+
+def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
+    """What was collected and learned so far, and the last entries of the log. Blocking.
+
+    Raises:
+        ConfigError: A file cannot be read.
+        OutcomeLogError: The log cannot be read.
+    """
+    learned = catalogue.settings.learned
+    overlay = Overlay() if learned is None else load_overlay(learned)
+    version = overlay.version("live")
+    entries = [] if catalogue.log is None else list(catalogue.log.read(agent_id=catalogue.agent_id))
+    cases = _cases(files.collected, None)
+    return {
+        "collected": {
+            "file": files.collected.as_posix(),
+            "count": len(cases),
+            "cases": [_told(case) for case in reversed(cases[-_MOST_SHOWN:])],
+        },
+        "learned": {
+            "file": "" if learned is None else learned.as_posix(),
+            "version": 0 if version is None else version.number,
+            "count": 0 if version is None else version.count,
+            "examples": {} if version is None else {name: list(texts) for name, texts in version.examples.items()},
+        },
+        "log": None
+        if catalogue.log is None
+        else {
+            "count": len(entries),
+            "entries": [each.to_dict() for each in reversed(entries[-_MOST_SHOWN:])],
+        },
+    }
+
+
+def _told(case: Case) -> dict[str, Any]:
+    return {"request": as_text(case.request), "expect": list(case.expect), "why": as_text(case.why)}
+
+
+# --- cases -----------------------------------------------------------------------
+
+
+def _as_case(
+    registry: Mapping[str, BaseFlow], files: PanelFiles, body: CorrectionBody, right: Sequence[str]
+) -> dict[str, Any]:
+    file = files.collected
+    if file.suffix.lower() not in _WRITES:
+        msg = f"cases are added to {', '.join(_WRITES)}, and {file} is none of these: name another file"
+        raise ConfigError(msg)
+    entry: dict[str, Any] = {"request": body.request.strip(), "expect": list(right) or NONE}
+    entry |= {"episodes": list(body.episodes)} if body.episodes else {}
+    entry |= {"why": body.note.strip()} if body.note.strip() else {}
+    case = Case.model_validate(entry)
+    if owner := _example_of(registry, case.request):
+        msg = f"this request is an example of {owner} word for word, so as a case it would measure nothing: reword it"
+        raise ConfigError(msg)
+    with alone(file):
+        for known_file in dict.fromkeys((*files.cases, file)):
+            for known in _cases(known_file, None):
+                if _asked(known) != _asked(case):
+                    continue
+                if set(known.expect) != set(case.expect):
+                    expects = ", ".join(known.expect) or NONE
+                    msg = f"{known_file} has this request already, and expects {expects}: change it there"
+                    raise ConfigError(msg)
+                return {"is_new": False, "file": known_file.as_posix(), "text": "", "make": "case"}
+        text = _entry(file, entry)
+        before = file.read_text("utf-8") if file.is_file() else ""
+        replaced(file, lambda draft: _checked(draft, before, text, file))
+    return {"is_new": True, "file": file.as_posix(), "text": text, "make": "case"}
+
+
+def _entry(file: Path, entry: Mapping[str, Any]) -> str:
+    """One entry of such a file, on a line of its own."""
+    if file.suffix.lower() in (".jsonl", ".ndjson"):
+        return json.dumps(entry, ensure_ascii=False)
+    import yaml
+
+    written: str = yaml.safe_dump(
+        dict(entry), default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9
+    )
+    return f"- {written.strip()}"
+
+
+def _checked(draft: Path, before: str, text: str, file: Path) -> None:
+    """The file with one entry more, read back before it counts.
+
+    Raises:
+        ConfigError: It is not what it was with one entry more.
+    """
+    count = 0
+    if before.strip():
+        count = len(entries_of(file).entries) if _has_entries(before, file) else 0
+        before = before if before.endswith("\n") else f"{before}\n"
+    draft.write_text(f"{before}{text}\n", encoding="utf-8")
+    if len(entries_of(draft).entries) != count + 1:
+        msg = f"nothing can be added at the end of {file}: it is no list with an entry a line"
+        raise ConfigError(msg)
+
+
+def _has_entries(text: str, file: Path) -> bool:
+    """Whether there is more in it than comments."""
+    mark = "\x00" if file.suffix.lower() in (".jsonl", ".ndjson") else "#"
+    return any(line.strip() and not line.lstrip().startswith(mark) for line in text.splitlines())
+
+
+def _cases(file: Path, registry: Mapping[str, BaseFlow] | None) -> tuple[Case, ...]:
+    """Those of a file that can be read; none where there is no file or nothing in it."""
+    if not file.is_file() or not _has_entries(file.read_text("utf-8", errors="replace"), file):
+        return ()
+    return read_cases(file, registry).cases
+
+
+def _asked(case: Case) -> tuple[str, ...]:
+    return tuple(map(spelled, (case.request, *case.episodes)))
+
+
+# --- examples ----------------------------------------------------------------------
+
+
+def _as_example(
+    catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody, right: Sequence[str]
+) -> dict[str, Any]:
+    file, text = catalogue.settings.learned, storable(body.request)
+    if file is None:
+        msg = "this service has no file of what is learned, so no example can be kept: start it with --learned FILE"
+        raise ConfigError(msg)
+    if len(right) != 1 or body.episodes:
+        msg = "an example is a request that is for one flow by itself: choose one flow, or make it a case"
+        raise ConfigError(msg)
+    if len(text) > LONGEST or not any(letter.isalpha() for letter in text):
+        msg = f"an example has words, and at most {LONGEST} characters: shorten it, or make it a case"
+        raise ConfigError(msg)
+    registry = catalogue.live.registry
+    (name,) = right
+    if (owner := _example_of(registry, text)) and owner != name:
+        msg = f"it is an example of {owner} already, and one request leads to one flow: take it out there first"
+        raise ConfigError(msg)
+    for cases in dict.fromkeys((*files.cases, files.collected)):
+        if any(spelled(case.request) == spelled(text) for case in _cases(cases, None)):
+            msg = f"it is a case of {cases}, which would measure nothing any more: reword it, or leave it a case"
+            raise ConfigError(msg)
+    if owner == name:
+        return {"is_new": False, "file": file.as_posix(), "text": "", "make": "example"}
+    changed = changed_overlay(file, partial(_taught, name=name, text=text, ids=body.logged))
+    return {
+        "is_new": True,
+        "file": file.as_posix(),
+        "text": f"{name}: {text}",
+        "make": "example",
+        "version": changed.live,
+    }
+
+
+def _taught(overlay: Overlay, *, name: str, text: str, ids: str) -> Overlay:
+    """With a version that holds one example more and is live; what was on trial stays so.
+
+    Raises:
+        ConfigError: Another flow was taught it.
+    """
+    version = overlay.version("live")
+    known: Mapping[str, Mapping[str, str]] = {} if version is None else version.examples
+    examples = {flow: dict(texts) for flow, texts in known.items()}
+    for flow, texts in examples.items():
+        if any(spelled(each) == spelled(text) for each in texts):
+            if flow == name:
+                return overlay
+            msg = f"{flow} has learned it already: take it out there first"
+            raise ConfigError(msg)
+    examples.setdefault(name, {})[text] = ids
+    made = Version(
+        number=1,
+        at=now(),
+        after=overlay.live,
+        examples=examples,
+        cases=version.cases if version is not None else (),
+    )
+    shadow = overlay.shadow
+    taught = overlay.tried(made).promoted()
+    kept_on_trial = shadow if any(each.number == shadow for each in taught.versions) else 0
+    return taught.model_copy(update={"shadow": kept_on_trial})
+
+
+def _example_of(registry: Mapping[str, BaseFlow], text: str) -> str:
+    """The name of the flow that has it as an example; empty where none has."""
+    wanted = spelled(text)
+    return next((flow.name for flow in registry.values() if any(spelled(each) == wanted for each in flow.examples)), "")
+
+
+# --- the log -------------------------------------------------------------------------
+
+
+async def _told_the_log(catalogue: RunningCatalogue, body: CorrectionBody, right: Sequence[str]) -> str:
+    """The entry that the log was told of; empty where there is no log."""
+    log = catalogue.log
+    if log is None:
+        return ""
+    live = catalogue.live
+    selector = FlowSelector(
+        None, live.registry, catalogue.memory, catalogue.agent_id, catalogue.settings.top_k, log=log, on_empty="none"
+    )
+    entry = body.logged
+    if not entry:
+        made = await selector.select(body.request, episode_summaries=body.episodes or None)
+        entry = made.logged
+    await selector.feedback(entry, right=right, note=body.note)
+    return entry

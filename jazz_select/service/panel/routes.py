@@ -1,0 +1,231 @@
+"""The panel's routes: pages that are the same for everybody, and data of the agent that a key opens."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jazz_select.json_values import json_bytes
+from jazz_select.service.access import catalogue_of
+from jazz_select.service.agents import ServedAgents
+from jazz_select.service.panel import corrections, flow_pages, runs, talking
+from jazz_select.service.panel.bodies import CorrectionBody, RunBody, TryBody, TurnBody, read_body
+from jazz_select.service.panel.files import PanelFiles, files_of
+from jazz_select.service.panel.trying import tried
+from jazz_select.service.running import RunningCatalogue
+from jazz_select.text import as_text
+from jazz_select.values import flow_id
+
+_PAGES: Final = Path(__file__).parent / "static"
+_DAYS: Final = 7.0
+_HEADERS: Final = {
+    # Nothing but what lies here runs or is loaded, whatever a flow, a tool or a model says.
+    "content-security-policy": (
+        "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+
+
+def panel_routes(served: ServedAgents, files: Mapping[str, PanelFiles] | None = None) -> list[BaseRoute]:
+    """Pages below `/panel/`, and their data below `/v1/panel/`.
+
+    Args:
+        served: Who is served.
+        files: Agent id to its files; those below `.jazz` for who has none here.
+    """
+    panel = _Panel(served, files or {})
+    return [
+        Route("/v1/panel/state", panel.state),
+        Route("/v1/panel/try", panel.tried, methods=["POST"]),
+        Route("/v1/panel/turn", panel.turn, methods=["POST"]),
+        Route("/v1/panel/flows", panel.flows),
+        Route("/v1/panel/flows/{name}", panel.flow),
+        Route("/v1/panel/map", panel.map),
+        Route("/v1/panel/findings", panel.findings),
+        Route("/v1/panel/runs", panel.runs, methods=["GET"]),
+        Route("/v1/panel/runs", panel.begin, methods=["POST"]),
+        Route("/v1/panel/runs/{run}", panel.run),
+        Route("/v1/panel/drift", panel.drift),
+        Route("/v1/panel/corrections", panel.corrections, methods=["GET"]),
+        Route("/v1/panel/corrections", panel.correct, methods=["POST"]),
+        Route("/panel", _to_the_pages),
+        Mount("/panel", app=_Guarded(StaticFiles(directory=_PAGES, html=True))),
+    ]
+
+
+class _Guarded:
+    """Pages with headers by which a browser runs nothing but them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, sent)
+
+
+class _Panel:
+    """Answers for whichever agent a request is for."""
+
+    def __init__(self, served: ServedAgents, files: Mapping[str, PanelFiles]) -> None:
+        self._alone = len(served) == 1
+        self._files = dict(files)
+        self._surveys = flow_pages.Surveys()
+        self._runs = runs.Runs()
+
+    def _of(self, catalogue: RunningCatalogue) -> PanelFiles:
+        known = self._files.get(catalogue.agent_id)
+        return known if known is not None else files_of(catalogue.agent_id, alone_here=self._alone)
+
+    async def state(self, request: Request) -> Response:
+        """Who is served, how, and what is wrong."""
+        catalogue = catalogue_of(request)
+        files, settings = self._of(catalogue), catalogue.settings
+        live = catalogue.live
+        return _json(
+            {
+                "agent_id": as_text(catalogue.agent_id),
+                "flows": len(live.registry),
+                "tools": len(live.tools),
+                "has_model": live.selector.has_model,
+                "generation": live.number,
+                "loaded_at": live.loaded_at,
+                "took_s": live.took_s,
+                "problem": as_text(catalogue.problem),
+                "notes": list(map(as_text, live.report.notes)),
+                "embedder": catalogue.memory.embedder,
+                "has_log": catalogue.log is not None,
+                "has_learned": settings.learned is not None,
+                "cases": list(await asyncio.to_thread(lambda: files.known)),
+                "settings": {
+                    "top_k": settings.top_k,
+                    "coverage": settings.coverage,
+                    "skip_llm_above": settings.skip_llm_above,
+                    "abstain_below": settings.abstain_below,
+                    "on_empty": settings.on_empty,
+                },
+            }
+        )
+
+    async def tried(self, request: Request) -> Response:
+        """A request, selected."""
+        catalogue = catalogue_of(request)
+        return _json(await tried(catalogue, await read_body(request, TryBody)))
+
+    async def turn(self, request: Request) -> Response:
+        """A turn, as server-sent events."""
+        catalogue = catalogue_of(request)
+        body = await read_body(request, TurnBody)
+        events = talking.told(catalogue.live, body, catalogue.secret)
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
+        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+    async def flows(self, request: Request) -> Response:
+        """Every flow, in short."""
+        live = catalogue_of(request).live
+        return _json({"generation": live.number, "flows": flow_pages.listed(live)})
+
+    async def flow(self, request: Request) -> Response:
+        """One flow, whole."""
+        live = catalogue_of(request).live
+        found = live.registry.get(flow_id(request.path_params["name"]))
+        if found is None:
+            raise HTTPException(404, "there is no such flow now; the catalogue's list has all there are")
+        return _json(await flow_pages.shown(live, found))
+
+    async def map(self, request: Request) -> Response:
+        """Where the flows lie, and which are confused."""
+        return _json(flow_pages.mapped(await self._surveyed(request)))
+
+    async def findings(self, request: Request) -> Response:
+        """What a check finds, and how much of it names which flow."""
+        surveyed = await self._surveyed(request)
+        return _json({**surveyed.findings.to_dict(), "by_flow": flow_pages.counted(surveyed.findings)})
+
+    async def _surveyed(self, request: Request) -> flow_pages.Surveyed:
+        catalogue = catalogue_of(request)
+        return await self._surveys.of(catalogue, self._of(catalogue).known)
+
+    async def runs(self, request: Request) -> Response:
+        """The runs that are kept, the one that is being made, and what there is to judge by."""
+        catalogue = catalogue_of(request)
+        files = self._of(catalogue)
+        return _json(
+            {
+                "runs": await asyncio.to_thread(runs.kept, files),
+                "under_way": self._runs.under_way(catalogue),
+                "cases": list(await asyncio.to_thread(lambda: files.known)),
+                "commits": await runs.commits(catalogue.settings.flows),
+                "folder": files.runs.as_posix(),
+                "has_model": catalogue.live.selector.has_model,
+            }
+        )
+
+    async def begin(self, request: Request) -> Response:
+        """Begin a run."""
+        catalogue = catalogue_of(request)
+        body = await read_body(request, RunBody)
+        return _json({"id": self._runs.begin(catalogue, self._of(catalogue), body)}, 202)
+
+    async def run(self, request: Request) -> Response:
+        """A run that is kept, how far one that is being made has come, or why it failed."""
+        catalogue = catalogue_of(request)
+        name: str = request.path_params["run"]
+        under = self._runs.under_way(catalogue)
+        if under is not None and under["id"] == name:
+            return _json({"under_way": under})
+        found = await asyncio.to_thread(runs.one, self._of(catalogue), name)
+        if found is not None:
+            return _json({"run": found})
+        if why := self._runs.failed(catalogue, name):
+            return _json({"failed": as_text(why)})
+        raise HTTPException(404, "there is no such run; the list has all there are")
+
+    async def drift(self, request: Request) -> Response:
+        """The last days of the log."""
+        try:
+            days = float(request.query_params.get("days", _DAYS))
+        except ValueError as error:
+            raise HTTPException(400, "days is a number of days, such as 7") from error
+        catalogue = catalogue_of(request)
+        found = await runs.drifted(catalogue, days)
+        return _json({"has_log": catalogue.log is not None, "drift": found})
+
+    async def corrections(self, request: Request) -> Response:
+        """What was corrected so far."""
+        catalogue = catalogue_of(request)
+        return _json(await asyncio.to_thread(corrections.recent, catalogue, self._of(catalogue)))
+
+    async def correct(self, request: Request) -> Response:
+        """Keep what was right."""
+        catalogue = catalogue_of(request)
+        body = await read_body(request, CorrectionBody)
+        return _json(await corrections.kept(catalogue, self._of(catalogue), body), 201)
+
+
+def _to_the_pages(_: Request) -> Response:
+    return RedirectResponse("/panel/", 307)
+
+
+def _json(value: Mapping[str, Any], status: int = 200) -> Response:
+    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+    return Response(json_bytes(value), status, headers, "application/json")

@@ -1,0 +1,79 @@
+// Catalogue: every flow, the map, who is taken for whom, and what a check finds.
+import { fill, h, say } from "../dom.js";
+import { get } from "../api.js";
+import { go, to } from "../url.js";
+import { counted } from "../words.js";
+import { empty, failed, waiting } from "../parts/states.js";
+import { linked } from "../parts/tabs.js";
+import { drawMap } from "../parts/map.js";
+import { drawMatrix } from "../parts/matrix.js";
+import { drawFindings, severity } from "../parts/findings.js";
+
+export const title = "Catalogue";
+const VIEWS = { flows: "Flows", map: "Map", confusions: "Confusions", findings: "Findings" };
+const LEADS = {
+  flows: "Every flow that can be found, with what stands beside it.",
+  map: "Near flows are easily taken for each other.",
+  confusions: "Whose examples lead to another flow, before any model is asked.",
+  findings: "What is wrong with the catalogue, the worst first.",
+};
+
+export async function mount(outlet, first) {
+  const view = VIEWS[first.path[1]] ? first.path[1] : "flows";
+  const body = h("div", { class: "roomy" });
+  fill(outlet,
+    h("div", { class: "head" }, h("div", {}, h("h1", { tabindex: "-1" }, "Catalogue"), h("p", {}, LEADS[view]))),
+    linked("Views of the catalogue", Object.entries(VIEWS).map(([name, label]) => [label, to(name === "flows" ? ["catalogue"] : ["catalogue", name]), name === view])),
+    body);
+  const abort = new AbortController();
+  let drawn = null;
+  async function load() {
+    fill(body, h("div", { class: "card" }, waiting(view === "flows" ? "Reading the flows" : "Comparing every example with every flow", true)));
+    try {
+      if (view === "flows") drawn = await list(body, first, abort.signal);
+      else if (view === "findings") drawn = drawFindings(body, await get("findings", abort.signal), first);
+      else drawn = (view === "map" ? drawMap : drawMatrix)(body, await get("map", abort.signal), first);
+    } catch (error) {
+      if (error.name !== "AbortError") fill(body, h("div", { class: "card" }, failed(error, load)));
+    }
+  }
+  load();
+  return {
+    update(next) {
+      if ((VIEWS[next.path[1]] ? next.path[1] : "flows") !== view) return false;
+      drawn?.(next);
+      return true;
+    },
+    leave() { abort.abort(); },
+  };
+}
+
+async function list(body, first, signal) {
+  const { flows } = await get("flows", signal);
+  let found = null;
+  const rows = h("tbody");
+  const count = h("p", { class: "note", role: "status" });
+  const search = h("input", { type: "search", id: "search", value: first.params.get("q") ?? "", placeholder: "Name, description, condition, tool", oninput: () => { show(); history.replaceState(null, "", to(["catalogue"], { q: search.value })); } });
+  const words = (flow) => [flow.name, flow.title, flow.description, flow.condition, ...flow.aliases, ...flow.tools].join(" ").toLowerCase();
+  const known = flows.map((flow) => [flow, words(flow)]);
+  const table = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Flows" }, h("table", { class: "flow-list tight" },
+    h("thead", {}, h("tr", {}, ["Flow", "What it does", "Tools", "Examples", "Findings"].map((name, at) => h("th", { scope: "col", class: at > 1 ? "num" : "" }, name)))), rows));
+  const none = h("div");
+  function show() {
+    const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const left = known.filter(([, text]) => wanted.every((word) => text.includes(word))).map(([flow]) => flow);
+    fill(rows, left.map((flow) => h("tr", {},
+      h("th", { scope: "row" }, h("a", { href: to(["flow", flow.name]) }, flow.name)),
+      h("td", {}, h("span", { class: "clip" }, flow.description || "–")),
+      h("td", { class: "num", "data-label": "Tools" }, flow.unconnected.length ? h("span", { class: "tag warn", title: flow.unconnected.join(", ") }, `${flow.unconnected.length} missing`) : flow.tools.length || "–"),
+      h("td", { class: "num", "data-label": "Examples" }, flow.examples),
+      h("td", { class: "num", "data-label": "Findings" }, found ? severity(found[flow.name]) ?? "–" : ""))));
+    count.textContent = wanted.length ? `${left.length} of ${counted(flows.length, "flow")}` : counted(flows.length, "flow");
+    table.hidden = !left.length;
+    fill(none, left.length ? null : flows.length ? empty("No flow has these words", "Take one out, or look under Try for what a user would say.") : empty("There are no flows", "The catalogue is empty. Write one, and sync."));
+  }
+  fill(body, h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("div", { class: "field grow" }, h("label", { for: "search", class: "unseen" }, "Search flows"), search), count), table, none));
+  show();
+  get("findings", signal).then((told) => { found = told.by_flow; show(); }).catch(() => { /* the page of findings says why */ });
+  return (next) => { const q = next.params.get("q") ?? ""; if (q !== search.value) { search.value = q; show(); say(count.textContent); } };
+}

@@ -1,0 +1,30 @@
+// What a check finds, at the flow that it is about.
+import { fill, h } from "../dom.js";
+import { to } from "../url.js";
+import { counted, fixed, time } from "../words.js";
+import { empty } from "./states.js";
+
+const KINDS = { error: "bad", warning: "warn", note: "" };
+
+/** {error: 1, warning: 2} in a word or two. */
+export const severity = (counts) => counts && Object.entries(counts).map(([name, count]) => h("span", { class: `tag ${KINDS[name]}` }, counted(count, name)));
+
+export function finding(each, isAccepted = false) {
+  const evidence = each.evidence.filter((one) => one.cosine !== null).slice(0, 4);
+  return h("article", { class: "finding" },
+    h("div", { class: "meta" }, h("span", { class: `tag ${KINDS[each.severity]}` }, isAccepted ? "accepted" : each.severity), h("h3", {}, h("code", {}, each.code)), each.file ? h("span", { class: "dim small mono wrap" }, `${each.file}${each.line ? `:${each.line}` : ""}`) : null),
+    h("p", {}, each.what), h("p", { class: "dim small" }, each.remedy),
+    evidence.length ? h("ul", { class: "examples small" }, evidence.map((one) => h("li", {}, `“${one.text}”`, h("span", { class: "dim" }, ` ${one.own_cosine === null ? "" : `${one.flow} ${fixed(one.own_cosine, 2)}, `}${one.other} ${fixed(one.cosine, 2)}`)))) : null,
+    each.flows.length ? h("div", { class: "meta small" }, each.flows.map((name) => h("a", { href: to(["flow", name]) }, name))) : null);
+}
+
+export function drawFindings(body, data) {
+  const { found, accepted } = { found: data.findings, accepted: data.accepted };
+  fill(body,
+    h("div", { class: "card" },
+      h("dl", { class: "figures" }, Object.entries(data.counts).map(([name, count]) => h("div", {}, h("dt", {}, `${name}s`), h("dd", {}, count))), h("div", {}, h("dt", {}, "Looked at"), h("dd", {}, data.flows, h("small", {}, `${counted(data.flows, "flow").replace(/^\S+ /, "")} and ${counted(data.cases, "case")} in ${time(data.took_s)}`)))),
+      data.notes.length ? h("ul", { class: "notes" }, data.notes.map((note) => h("li", {}, note))) : null),
+    found.length ? h("div", { class: "card" }, found.slice(0, 200).map((each) => finding(each))) : h("div", { class: "card" }, empty("Nothing is wrong", "No flow is missing a part, no example lies with another flow, no two say the same.")),
+    accepted.length ? h("div", { class: "card" }, h("div", { class: "card-head" }, h("h2", {}, "Accepted"), h("p", {}, "Told to be so, in pyproject.toml.")), accepted.map((each) => finding(each, true))) : null);
+  return null;
+}

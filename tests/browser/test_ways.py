@@ -1,0 +1,202 @@
+"""Ways through the panel: by keyboard, back and forward, a conversation with an approval, runs, corrections, a key."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.browser.looking import Looked, looking
+from tests.browser.serving import KEY, SCRIPTED, Service, served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.spec("008.4")]
+
+
+def say(looked: Looked, text: str) -> str:
+    """Say it to the agent; returns what the turn shows."""
+    before = looked.page.locator(".turn").count()
+    looked.page.locator("#message").fill(text)
+    looked.page.keyboard.press("Enter")
+    looked.page.locator(".turn").nth(before).wait_for()
+    looked.settled()
+    return looked.page.locator(".turn").nth(before).inner_text()
+
+
+def test_a_request_is_tried_by_keyboard_alone(browser: "Browser", shop_service: Service) -> None:
+    with looking(browser, shop_service) as looked:
+        page = looked.open("#/try")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.id") == "request"
+        page.keyboard.type("Where is my parcel?")
+        page.keyboard.press("Enter")
+        page.get_by_text("What is right?").wait_for()
+        assert "q=Where" in page.url
+        page.locator("[role=tab]").first.focus()
+        page.keyboard.press("ArrowLeft")
+        assert page.locator("[role=tab][aria-selected=true]").inner_text() == "Trace"
+        assert "tab=trace" in page.url
+        focused = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert focused == "solid"
+
+
+def test_every_state_has_an_address_that_back_and_forward_lead_to(browser: "Browser", shop_service: Service) -> None:
+    with looking(browser, shop_service) as looked:
+        page = looked.open("#/try")
+        page.locator("#request").fill("Please cancel my order")
+        page.get_by_role("button", name="Select", exact=True).click()
+        looked.settled()
+        chosen = page.locator(".verdict-name").inner_text()
+        page.locator(".verdict-name a").click()
+        page.get_by_text("Nearest flows").wait_for()
+        assert page.evaluate("document.activeElement.tagName") == "H1"
+        page.go_back()
+        page.get_by_text("What is right?").wait_for()
+        assert page.locator(".verdict-name").inner_text() == chosen
+        assert page.locator("#request").input_value() == "Please cancel my order"
+        page.go_back()
+        page.get_by_text("Nothing asked yet").wait_for()
+        page.go_forward()
+        page.get_by_text("What is right?").wait_for()
+
+
+def test_a_threshold_that_is_moved_changes_what_is_chosen_and_the_address(
+    browser: "Browser", shop_service: Service
+) -> None:
+    with looking(browser, shop_service) as looked:
+        page = looked.open("#/try?q=What%20is%20the%20weather%20on%20Mars")
+        page.locator("#below").focus()
+        page.keyboard.press("End")
+        page.get_by_text("Below 0.95, nothing is chosen.").wait_for()
+        assert "below=0.95" in page.url
+        assert page.locator(".verdict-name").inner_text() == "No flow"
+
+
+def test_a_conversation_waits_for_a_button_before_it_destroys_something(
+    browser: "Browser", shop_service: Service, pictures: Path
+) -> None:
+    with looking(browser, shop_service) as looked:
+        page = looked.open("#/talk/refund")
+        page.locator("summary", has_text="What is known beside").click()
+        page.locator("#context").fill('{"email": "hana@example.org"}')
+        assert "cannot be undone" in say(looked, "Please cancel my order")
+        assert looked.faults() == []
+        page.screenshot(path=pictures / "talk-light.png")
+        page.get_by_role("button", name="No", exact=True).click()
+        page.locator(".turn").nth(1).wait_for()
+        looked.settled()
+        assert page.get_by_role("button", name="Yes, go on").count() == 0
+        say(looked, "Please cancel my order")
+        page.get_by_role("button", name="Yes, go on").click()
+        page.locator(".turn").nth(3).wait_for()
+        looked.settled()
+        assert "Cancelling an order" in page.locator(".turn").nth(3).inner_text()
+        page.get_by_label("Trace of turn 1").click()
+        assert "turn=1" in page.url
+        page.reload()
+        looked.settled()
+        assert page.locator(".turn").count() == 4, page.locator(".talk-log").inner_text()
+        page.locator(".trace summary").first.press("Enter")
+        assert looked.troubles == []
+
+
+def test_a_run_is_made_kept_and_compared(browser: "Browser", shop_service: Service, pictures: Path) -> None:
+    with looking(browser, shop_service) as looked:
+        for _ in range(2):
+            page = looked.open("#/runs")
+            page.get_by_role("button", name="Measure").click()
+            page.get_by_role("heading", name="Misses", exact=True).wait_for(timeout=120_000)
+        page.screenshot(path=pictures / "run-light.png", full_page=True)
+        assert looked.faults() == []
+        page.locator("#with").select_option(index=1)
+        page.get_by_text("Mended since").wait_for()
+        assert "with=eval-" in page.url
+        assert len(list(shop_service.files.runs.glob("*.json"))) == 2
+        looked.open("#/runs")
+        assert page.get_by_role("row").count() == 3
+        assert looked.faults() == []
+
+
+def test_a_correction_is_written_and_shown(browser: "Browser", shop_service: Service, pictures: Path) -> None:
+    with looking(browser, shop_service) as looked:
+        page = looked.open("#/try?q=My%20lamp%20should%20go%20to%20my%20new%20flat")
+        page.get_by_label("The right flow").select_option("change_order_address")
+        page.get_by_role("button", name="Save as case").click()
+        page.locator(".told.good", has_text="Added to").wait_for()
+        (case,) = yaml.safe_load(shop_service.files.collected.read_text("utf-8"))
+        assert case["expect"] == ["change_order_address"]
+        looked.open("#/correct?q=Please%20have%20the%20kettle%20in%20mint%20sent%20instead")
+        page.get_by_role("button", name="Teach as example").click()
+        page.locator(".told.warn", has_text="Choose the flow").wait_for()
+        page.get_by_label("The right flow").select_option("exchange_item")
+        page.get_by_role("button", name="Teach as example").click()
+        page.locator(".told.good", has_text="Learned as version 1").wait_for(timeout=60_000)
+        looked.settled()
+        assert "the kettle in mint" in shop_service.learned.read_text("utf-8")
+        page.screenshot(path=pictures / "corrected-light.png", full_page=True)
+        assert looked.faults() == []
+        looked.open("#/runs/drift")
+        page.get_by_text("Expected to be right").wait_for()
+        assert looked.faults() == []
+
+
+def test_a_key_is_asked_for_once_and_a_wrong_one_is_told(browser: "Browser", locked_service: Service) -> None:
+    with looking(browser, locked_service) as looked:
+        page = looked.page
+        page.goto(f"{locked_service.url}#/catalogue")
+        page.get_by_text("This service asks for a key").wait_for()
+        assert looked.faults() == []
+        page.locator("#key").fill("not this one")
+        page.keyboard.press("Enter")
+        page.get_by_text("This key opens nothing here").wait_for()
+        page.locator("#key").fill(KEY)
+        page.keyboard.press("Enter")
+        page.get_by_text("40 flows").first.wait_for()
+        page.reload()
+        page.get_by_text("40 flows").first.wait_for()
+        assert page.evaluate("localStorage.length") == 0
+        assert page.evaluate("sessionStorage.getItem('jazz.key')") == KEY
+
+
+def test_what_a_model_saw_and_said_is_shown(browser: "Browser", tmp_path: Path, pictures: Path) -> None:
+    with served(tmp_path, model=SCRIPTED) as service, looking(browser, service) as looked:
+        page = looked.open("#/try?q=Where%20is%20my%20parcel%3F")
+        assert page.locator(".verdict-name").inner_text() == "A model chooses"
+        page.get_by_label("Ask the model where it would be asked").check()
+        page.get_by_text("Chosen by the model.").wait_for()
+        assert "ask=1" in page.url
+        page.get_by_role("tab", name="What it said").click()
+        page.get_by_label("The model's reply").get_by_text('["1"]').wait_for()
+        page.screenshot(path=pictures / "try-model-light.png", full_page=True)
+        assert looked.faults() == []
+
+
+def test_a_service_that_is_gone_and_files_that_cannot_be_used_are_told(browser: "Browser", tmp_path: Path) -> None:
+    with served(tmp_path) as service, looking(browser, service) as looked:
+        page = looked.open("#/catalogue")
+        service.catalogue.problem = "flows/orders.py:3: <script>no condition</script>"
+        page.reload()
+        page.get_by_text("The newest files are not live.").wait_for()
+        page.get_by_text("<script>no condition</script>").wait_for()
+        assert looked.faults() == []
+        service.stop()
+        service.ended.wait(30)
+        page.get_by_role("link", name="Correct", exact=True).click()
+        page.get_by_text("The service is not there").first.wait_for()
+        page.get_by_role("button", name="Try again").wait_for()
+
+
+def test_colours_are_chosen_and_kept(browser: "Browser", shop_service: Service) -> None:
+    with looking(browser, shop_service) as looked:
+        page = looked.open("#/try")
+        assert page.evaluate("document.documentElement.dataset.theme") == "light"
+        page.get_by_role("button", name="Dark", exact=True).click()
+        page.reload()
+        looked.settled()
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        assert page.get_by_role("button", name="Dark", exact=True).get_attribute("aria-pressed") == "true"

@@ -1,0 +1,374 @@
+"""What is no request of ours is refused with the reason: no failure, no hang, and nothing of anybody else."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from hashlib import sha256
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jazz_select.errors import ConfigError
+from jazz_select.service.agents import ServedAgents
+from jazz_select.service.api.openapi import OPERATIONS
+from jazz_select.service.http.limits import TokenBucket
+from jazz_select.service.http.protocol import LARGEST_HEAD
+from jazz_select.service.options import ServeOptions
+from tests.unit.service.served import (
+    KEY,
+    OTHER_KEY,
+    REFUND,
+    Service,
+    Shop,
+    asking,
+    beside,
+    catalogue,
+    clinic,
+    memory,
+    service,
+    shop_service,
+)
+
+pytestmark = pytest.mark.spec("008.2")
+JSON = b"content-type: application/json\r\n"
+IMPATIENT = ServeOptions(
+    max_body=2_000, body_timeout_s=0.3, head_timeout_s=0.3, stop_s=1, panel=False, mcp=False, max_in_flight=2
+)
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Service]:
+    with beside() as up:
+        yield up
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[Service]:
+    with beside(IMPATIENT) as up:
+        yield up
+
+
+def problem_in(response: httpx.Response, status: int) -> dict[str, Any]:
+    """The problem, once it is seen to be one."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    told = response.json()
+    assert told.keys() == {"type", "title", "status", "detail", "code", "request_id"}
+    assert (told["status"], told["request_id"]) == (status, response.headers["x-request-id"])
+    return told
+
+
+def status_of(raw: bytes) -> int:
+    """Of an answer as it came."""
+    return int(raw.split(b" ", 2)[1])
+
+
+def posted(body: bytes, *headers: bytes, path: bytes = b"/v1/select") -> bytes:
+    """A request as it is sent."""
+    head = b"".join(each + b"\r\n" for each in headers)
+    length = (
+        b""
+        if any(each.startswith((b"content-length", b"transfer")) for each in headers)
+        else (b"content-length: %d\r\n" % len(body))
+    )
+    return b"POST " + path + b" HTTP/1.1\r\nhost: localhost\r\n" + JSON + length + head + b"\r\n" + body
+
+
+BODIES: dict[str, bytes] = {
+    "empty": b"",
+    "no JSON": b"{request: x",
+    "a list": b"[]",
+    "a text": b'"refund"',
+    "no request": b"{}",
+    "another field": b'{"request": "x", "requset": "y"}',
+    "a number for a text": b'{"request": 7}',
+    "null for a text": b'{"request": null}',
+    "a text for a list": b'{"request": "x", "episode_summaries": "y"}',
+    "a list for a mapping": b'{"request": "x", "context": []}',
+    "bad UTF-8": b'{"request": "\xff\xfe"}',
+    "half of a surrogate pair": b'{"request": "\\ud800"}',
+    "NaN": b'{"request": "x", "context": {"n": NaN}}',
+    "an endless number": b'{"request": "x", "context": {"n": 1e999}}',
+    "deep": b'{"request": "x", "context": {"n": ' + b"[" * 5_000 + b"]" * 5_000 + b"}}",
+    "zero bytes": b"\x00" * 100,
+    "candidates that are none": b'{"request": "x", "candidates": [7]}',
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+async def test_a_body_that_is_not_what_is_taken_is_refused(shop: Service, body: bytes) -> None:
+    async with asking(shop) as up:
+        response = await up.client.post("/v1/select", content=body, headers={"content-type": "application/json"})
+        told = problem_in(response, 400)
+        assert told["code"] in {"ValidationError", "not_json"}
+        assert (await up.post("/v1/select", {"request": REFUND})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/select_many", {"requests": ["x"] * 501}),
+        ("/v1/select_many", {"requests": [7]}),
+        ("/v1/select_many", {"requests": "x"}),
+        ("/v1/recall", {"request": "x", "top_k": 0}),
+        ("/v1/recall", {"request": "x", "top_k": True}),
+        ("/v1/recall", {"request": "x", "top_k": "all"}),
+        ("/v1/recall", {"request": "x", "coverage": 2}),
+        ("/v1/turn", {"message": "x", "timeout_s": 0}),
+        ("/v1/turn", {"message": "x", "timeout_s": 1e9}),
+        ("/v1/turn", {"message": "x", "history": {"messages": []}}),
+        ("/v1/turn", {"message": "x", "history": "[]"}),
+        ("/v1/turn", {"message": "x", "history": "{}"}),
+        ("/v1/turn", {"message": "x", "schema": {"type": "no such type"}}),
+        ("/v1/turn", {"message": "x", "schema": {"$ref": "http://127.0.0.1:1/x"}}),
+        ("/v1/feedback", {"selection": "x", "right": []}),
+        ("/v1/feedback", {"selection": "x"}),
+    ],
+)
+async def test_arguments_that_cannot_work_are_refused(shop: Service, path: str, body: Any) -> None:
+    async with asking(shop) as up:
+        problem_in(await up.post(path, body), 400)
+
+
+async def test_what_is_not_there_or_asked_otherwise_is_refused(shop: Service) -> None:
+    async with asking(shop) as up:
+        problem_in(await up.client.get("/v1/nothing"), 404)
+        problem_in(await up.client.get("/v1/flows/" + "x" * 5_000), 404)
+        refused = await up.client.get("/v1/select")
+        problem_in(refused, 405)
+        assert refused.headers["allow"] == "POST"
+        problem_in(await up.client.post("/v1/select", content=b"request=x"), 415)
+        problem_in(await up.client.request("PATCH", "/v1/select"), 405)
+
+
+async def test_a_body_is_not_too_large_and_comes_in_time(impatient: Service) -> None:
+    async with asking(impatient) as up:
+        large = orjson.dumps({"request": "x" * 3_000})
+        problem_in(await up.client.post("/v1/select", content=large, headers={"content-type": "application/json"}), 413)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(300):
+                yield b" " * 10_000
+
+        chunked = await up.client.post("/v1/select", content=pieces(), headers={"content-type": "application/json"})
+        problem_in(chunked, 413)
+        slow = posted(b'{"request', b"content-length: 100")
+        assert status_of(await up.raw(slow)) == 408
+        assert status_of(await up.raw(slow, b'": "x"}', pause_s=0.05)) == 408
+        assert (await up.post("/v1/select", {"request": REFUND})).status_code == 200
+        await up.rests()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param([b"GET /healthz HTT"], id="half a line"),
+        pytest.param([b"GET /healthz HTTP/1.1\r\nhost: loc"], id="half a header"),
+        pytest.param([b"\r\n\r\n"], id="blank lines"),
+        pytest.param([b"\x16\x03\x01\x02\x00\x01"], id="TLS"),
+        pytest.param([b"nonsense\r\n\r\n"], id="nonsense"),
+        pytest.param([b"GET /\xff\xfe HTTP/1.1\r\nhost: localhost\r\n\r\n"], id="a path in no encoding"),
+        pytest.param([b"GET / HTTP/1.1\r\nx: " + b"y" * 2 * LARGEST_HEAD], id="an endless header"),
+        pytest.param([posted(b"zz\r\n", b"transfer-encoding: chunked")], id="a chunk that is none"),
+        pytest.param([posted(b"{}", b"content-length: -1")], id="a length below nothing"),
+        pytest.param([posted(b"{}", b"content-length: 2", b"content-length: 9")], id="two lengths"),
+        pytest.param([posted(b'{"requ', b"content-length: 100")], id="a body that stops"),
+        pytest.param([b"GET /healthz HTTP/1.1\r\n", b"host: localhost\r\n"], id="line by line"),
+    ],
+)
+@pytest.mark.parametrize("eof", [False, True], ids=["waits", "closes its side"])
+async def test_a_connection_that_sends_no_request_ends(impatient: Service, sent: list[bytes], *, eof: bool) -> None:
+    async with asking(impatient) as up:
+        back = await up.raw(*sent, eof=eof, pause_s=0.01)
+        assert not back or 400 <= status_of(back) < 500
+        assert (await up.post("/v1/select", {"request": REFUND})).status_code == 200
+        await up.rests()
+
+
+async def test_who_leaves_before_the_answer_leaves_nothing_behind() -> None:
+    async with shop_service() as up:
+        request = posted(orjson.dumps({"requests": [REFUND] * 200}), path=b"/v1/select_many")
+        for _ in range(5):
+            _, writer = await asyncio.open_connection("127.0.0.1", up.port)
+            writer.write(request)
+            await writer.drain()
+            writer.transport.abort()
+        assert (await up.post("/v1/select", {"request": REFUND})).status_code == 200
+        await up.rests()
+
+
+async def test_more_than_there_is_room_for_is_refused_at_once() -> None:
+    held = [posted(b'{"requ', b"content-length: 100") for _ in range(2)]
+    async with shop_service(options=ServeOptions(max_in_flight=2, body_timeout_s=2, stop_s=3)) as up:
+        waiting = [asyncio.create_task(up.raw(each)) for each in held]
+        async with asyncio.timeout(10):
+            while up.life.in_flight < 2:
+                await asyncio.sleep(0.01)
+        refused = await up.post("/v1/select", {"request": REFUND})
+        assert problem_in(refused, 503)["code"] == "service_unavailable"
+        assert refused.headers["retry-after"] == "1"
+        assert (await up.client.get("/readyz")).status_code == 200, "who looks after it is still answered"
+        assert [status_of(each) for each in await asyncio.gather(*waiting)] == [408, 408]
+
+
+async def test_a_key_that_asks_too_often_is_refused_and_no_other() -> None:
+    options = ServeOptions(rate=0.001, burst=2, stop_s=1)
+    async with memory() as index:
+        shops = catalogue(index, Shop().sources), catalogue(index, clinic, "clinic")
+        async with service(*shops, keys=[KEY, OTHER_KEY], options=options) as up:
+            said = [(await up.client.get("/v1/flows", headers=bearer(KEY))) for _ in range(3)]
+            assert [each.status_code for each in said] == [200, 200, 429]
+            assert int(said[-1].headers["retry-after"]) > 100
+            assert (await up.client.get("/v1/flows", headers=bearer(OTHER_KEY))).status_code == 200
+
+
+def test_a_bucket_fills_as_time_passes() -> None:
+    now = [0.0]
+    bucket = TokenBucket(2.0, 3.0, lambda: now[0])
+    assert [bucket.wait_s() for _ in range(4)] == [0, 0, 0, 0.5]
+    now[0] = 0.5
+    assert bucket.wait_s() == 0
+    now[0] = 100
+    assert [bucket.wait_s() > 0 for _ in range(4)] == [False, False, False, True]
+
+
+# --- keys --------------------------------------------------------------------------
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": "Bearer"},
+        bearer("wrong"),
+        bearer(KEY[:-1]),
+        bearer(KEY + "x"),
+        {"authorization": KEY},
+        {"authorization": f"Basic {KEY}"},
+        bearer(sha256(KEY.encode()).hexdigest()),
+    ],
+)
+async def test_without_its_key_an_agent_says_nothing(headers: dict[str, str]) -> None:
+    async with shop_service(keys=[KEY]) as up:
+        for operation in OPERATIONS:
+            if operation.public:
+                continue
+            path = operation.path.replace("{name}", "refund_order")
+            refused = await up.client.request(operation.method.upper(), path, headers=headers)
+            told = problem_in(refused, 401)
+            assert refused.headers["www-authenticate"] == "Bearer"
+            assert "refund" not in told["detail"]
+
+
+@pytest.mark.spec("008.2")
+async def test_a_key_opens_one_agent_and_shows_nothing_of_another() -> None:
+    async with memory() as index:
+        shops = catalogue(index, Shop().sources), catalogue(index, clinic, "clinic")
+        async with service(*shops, keys=[KEY, OTHER_KEY]) as up:
+            mine, theirs = bearer(KEY), bearer(OTHER_KEY)
+            told = (await up.post("/v1/select", {"request": "see a doctor, book a visit"}, **mine)).json()
+            assert {each["flow_name"] for each in told["candidates"]} <= {"refund_order", "track_order", "cancel_order"}
+            told = (await up.post("/v1/select", {"request": "book a visit"}, **theirs)).json()
+            assert [each["flow_name"] for each in told["chosen"]] == ["book_visit"]
+            assert (await up.client.get("/v1/flows/book_visit", headers=mine)).status_code == 404
+            listed = (await up.client.get("/v1/flows", headers=mine)).text
+            measured = (await up.client.get("/metrics", headers=mine)).text
+            assert "clinic" not in listed + measured
+            assert 'agent="shop"' in measured
+            begun = (await up.post("/v1/turn", {"message": "book a visit"}, **theirs)).json()
+            stolen = {"message": "yes", "history": begun["conversation"]}
+            assert problem_in(await up.post("/v1/turn", stolen, **mine), 400)["code"] == "SnapshotError"
+
+
+async def test_one_agent_leaves_room_for_the_others() -> None:
+    options = ServeOptions(max_in_flight=4, body_timeout_s=2, stop_s=3)
+    async with memory() as index:
+        shops = catalogue(index, Shop().sources), catalogue(index, clinic, "clinic")
+        async with service(*shops, keys=[KEY, OTHER_KEY], options=options) as up:
+            slow = posted(b'{"requ', b"content-length: 100", b"authorization: Bearer " + KEY.encode())
+            waiting = [asyncio.create_task(up.raw(slow)) for _ in range(3)]
+            async with asyncio.timeout(10):
+                while up.life.in_flight < 3:
+                    await asyncio.sleep(0.01)
+            assert problem_in(await up.post("/v1/select", {"request": REFUND}, **bearer(KEY)), 429)
+            assert (await up.post("/v1/select", {"request": REFUND}, **bearer(OTHER_KEY))).status_code == 200
+            await asyncio.gather(*waiting)
+
+
+def test_several_agents_are_not_open() -> None:
+    with pytest.raises(ConfigError, match="each needs a key"):
+        ServedAgents({"a": None, "b": None}, is_open=True)  # pyright: ignore[reportArgumentType]
+
+
+# --- pages from elsewhere, where there is no key -----------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "localhost:1"}, 200),
+        ({"host": "[::1]:1"}, 200),
+        ({"host": "127.0.0.7"}, 200),
+        ({"host": "evil.example"}, 421),
+        ({"host": "127.0.0.1.evil.example"}, 421),
+        ({"host": "localhost.evil.example"}, 421),
+        ({"host": "192.168.0.1"}, 421),
+        ({"host": ""}, 421),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://localhost:1"}, 403),
+        ({"host": "localhost:1", "origin": "http://localhost:1"}, 200),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-origin"}, 200),
+    ],
+    ids=str,
+)
+async def test_a_page_from_elsewhere_does_not_get_in_by_a_browser(
+    shop: Service, headers: dict[str, str], status: int
+) -> None:
+    async with asking(shop) as up:
+        assert (await up.client.get("/v1/flows", headers=headers)).status_code == status
+        assert (await up.post("/v1/select", {"request": REFUND}, **headers)).status_code == status
+
+
+# --- anything ------------------------------------------------------------------------------
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=12,
+)
+FIELDS = sorted({name for each in OPERATIONS if each.body for name in each.body.model_json_schema()["properties"]})
+bodies = st.dictionaries(st.sampled_from(FIELDS), json_values, max_size=6) | json_values
+POSTS = [each.path for each in OPERATIONS if each.body is not None]
+
+
+def test_whatever_is_sent_is_answered_and_nothing_fails() -> None:
+    async def ask(up: Service, path: str, body: Any) -> None:
+        try:
+            content = orjson.dumps(body)
+        except TypeError:  # no JSON: half of a surrogate pair, a number that is too large
+            return
+        response = await up.client.post(path, content=content, headers={"content-type": "application/json"})
+        assert response.status_code in {200, 400}, response.text
+
+    with asyncio.Runner() as runner:
+        serving = shop_service()
+        up = runner.run(serving.__aenter__())
+        try:
+
+            @settings(max_examples=150)
+            @given(path=st.sampled_from(POSTS), body=bodies)
+            def whatever(path: str, body: Any) -> None:
+                runner.run(ask(up, path, body))
+
+            whatever()
+        finally:
+            runner.run(serving.__aexit__(None, None, None))

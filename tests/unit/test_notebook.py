@@ -1,0 +1,121 @@
+"""What a notebook shows: everything that anyone said is shown as text."""
+
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jazz_select import Flow, FlowRegistry, FlowSelectionResult
+from jazz_select.agent import Conversation
+from jazz_select.agent.flows.runner import FlowRun
+from jazz_select.agent.turn_result import TurnResult
+from jazz_select.errors import ConfigError
+from jazz_select.notebook import facts_html, rows_html
+from jazz_select.routing.records import StepRecord
+from jazz_select.telemetry import Trace, span
+from jazz_select.values import Candidate, Decision, Reason, RecallResult, Tier
+
+ATTACK = "<script>alert(1)</script>\"' onload=x <img src=x onerror=y> </table>"
+OURS = {"div", "table", "caption", "thead", "tbody", "tfoot", "tr", "th", "td"}
+
+
+class Read(HTMLParser):
+    """What a browser would make of it."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def shown(value: Any) -> Read:
+    """It, after a look at what it is made of."""
+    read = Read(value._repr_html_())
+    assert read.tags <= OURS
+    assert read.attributes <= {"style", "scope"}
+    assert not read.open
+    return read
+
+
+def hostile(text: str) -> list[Any]:
+    """One of each kind, with this wherever somebody else's text can be."""
+    candidate = Candidate(flow_id=text, flow_name=text, description=text, ranks={text: 1}, score=0.5, confidence=0.25)
+    decision = Decision(
+        tier=Tier.GUIDED,
+        reason=Reason.LLM,
+        chosen_ids=(text,),
+        candidates=(candidate,),
+        raw_reply=text,
+        model=text,
+        error=text,
+        sized=text,
+        recalled_by=text,
+        notes=(text,),
+    )
+    registry = FlowRegistry(min_examples=0)
+    name = " ".join(text.split()) or "x"
+    selection = FlowSelectionResult(chosen_flows=[Flow(name="x", registry=registry)], decision=decision)
+    vars(selection.chosen_flows[0])["name"] = name
+    step = StepRecord(step=1, tool=text, tier=Tier.OPEN, reason="", arguments={text: text}, output=text, error="")
+    with Trace() as trace, span(text, "tool"):
+        pass
+    turn = TurnResult(
+        status="done",
+        text=text,
+        conversation=Conversation(),
+        runs=(FlowRun(flow=text, records=(step, replace(step, error=text))),),
+        reason=text,
+        notes=(text,),
+        error=ConfigError(text),
+        trace=trace,
+    )
+    return [decision, selection, RecallResult([candidate.as_metadata()], notes=(text,), sized=text), turn]
+
+
+@pytest.mark.spec("008.6")
+def test_what_anyone_said_is_shown_as_text() -> None:
+    for value in hostile(ATTACK):
+        read = shown(value)
+        assert "<script>alert(1)</script>" in read.text
+        assert "onerror=y" in read.text
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_shown_and_is_no_markup(text: str) -> None:
+    for value in hostile(text):
+        shown(value)
+
+
+def test_what_is_empty_is_shown_too() -> None:
+    for value in (
+        FlowSelectionResult(),
+        RecallResult(),
+        TurnResult(status="done", text="", conversation=Conversation()),
+    ):
+        shown(value)
+
+
+def test_long_texts_are_cut_and_many_rows_counted() -> None:
+    assert len(facts_html("", [("text", "x" * 1_000_000)])) < 2_000
+    read = Read(rows_html(("a", "b"), [(1, 2.34567)] * 1_000))
+    assert "and 900 more" in read.text
+    assert "2.346" in read.text
+    assert rows_html(("a",), []) == ""
