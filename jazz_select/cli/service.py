@@ -25,11 +25,7 @@ if TYPE_CHECKING:
     from jazz_select.service.running import RunningCatalogue
     from jazz_select.settings import Settings
 
-<<<<<<< HEAD
-_NEEDS: Final = ("starlette", "uvicorn", "prometheus_client", "watchfiles")
-=======
-_NEEDS: Final = ("mcp", "starlette", "uvicorn", "prometheus_client")
->>>>>>> main
+_NEEDS: Final = ("mcp", "starlette", "uvicorn", "prometheus_client", "watchfiles")
 _LOGGERS: Final = ("jazz_select", "uvicorn.error")
 
 
@@ -223,11 +219,6 @@ def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
     if wanted.agents is None:
         if "flows" not in settings.model_fields_set:
             require_folder(settings.flows, advice="name your flows with --flows or JAZZ_FLOWS")
-<<<<<<< HEAD
-        return [AgentSource(settings=settings, tools=wanted.tools, log=wanted.log, keys=tuple(keys))]
-    if wanted.tools is not None or wanted.log is not None or wanted.cases or keys or settings.learned is not None:
-        msg = "with --agents each agent has its tools, log, learned and keys in that file: leave the options out"
-=======
         only = AgentSource(
             settings=settings,
             tools=wanted.tools,
@@ -236,11 +227,10 @@ def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
             mcp_servers=wanted.mcp_servers,
         )
         return [only]
-    given = (wanted.tools, wanted.log, wanted.mcp_servers, settings.learned, keys or None)
+    given = (wanted.tools, wanted.log, wanted.cases, wanted.mcp_servers, settings.learned, keys or None)
     if any(each is not None for each in given):
-        what = "its tools, log, learned, mcp_servers and keys"
+        what = "its tools, log, cases, learned, mcp_servers and keys"
         msg = f"with --agents each agent has {what} in that file: leave the options out"
->>>>>>> w-mcp
         raise ConfigError(msg)
     return load_agents(wanted.agents, settings)
 
