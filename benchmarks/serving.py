@@ -41,10 +41,8 @@ TOGETHER = 20_000
 CLIENTS = 64
 WORKERS, EACH = 4, 25
 STEADY = 50_000
+_HEAD = b"POST /v1/select HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024 if hasattr(os, "sysconf") else 4
-_READY = (
-    b"POST /v1/select HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
-)
 
 
 class Service:
