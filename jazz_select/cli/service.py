@@ -227,7 +227,7 @@ def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
             mcp_servers=wanted.mcp_servers,
         )
         return [only]
-    given = (wanted.tools, wanted.log, wanted.cases, wanted.mcp_servers, settings.learned, keys or None)
+    given = (wanted.tools, wanted.log, wanted.cases or None, wanted.mcp_servers, settings.learned, keys or None)
     if any(each is not None for each in given):
         what = "its tools, log, cases, learned, mcp_servers and keys"
         msg = f"with --agents each agent has {what} in that file: leave the options out"
