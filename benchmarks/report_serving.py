@@ -53,4 +53,4 @@ def serving_killed_table(found: Sequence[rows.Row]) -> str:
         for row in found
         if row["question"] == "killed"
     ]
-    return markdown(("clients when it was killed", "what they got", "until the next one answered, s"), body)
+    return markdown(("clients when it was killed", "what they got", "until the next one answered, s"), body, words=[1])
