@@ -24,10 +24,11 @@ from benchmarks import rows
 from benchmarks.metrics import percentile
 from benchmarks.options import Unclean, opened_book
 from jazz_select import FlowSelector, ProceduralMemory
-from jazz_select.build import load_registry, sync_registry
+from jazz_select.build import load_registry, open_selector, sync_registry
 from jazz_select.client import RemoteSelector
 from jazz_select.errors import JazzSelectError
 from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.settings import Settings
 
 KEY = ("question",)
 ROOT = Path(__file__).parents[1]
@@ -112,7 +113,8 @@ async def in_process(index: Path) -> AsyncGenerator[FlowSelector]:
     registry = load_registry(ROOT / "flows")
     async with await ProceduralMemory.open(index, embedder=EMBEDDER) as memory:
         await sync_registry(memory, AGENT, registry)
-        yield FlowSelector(None, registry, memory, AGENT, on_empty="none")
+        async with open_selector(Settings(agent_id=AGENT, on_empty="none", llm=None), memory, registry) as selector:
+            yield selector
 
 
 async def one_by_one(select: Callable[[str], Awaitable[object]], count: int) -> dict[str, Any]:
