@@ -52,6 +52,7 @@ class Job:
         embedder: As for `ProceduralMemory.open`.
         language: Likewise.
         cache: Where indexes are kept; None for nowhere.
+        beside: As for `indexed`: who starts a side sees to what is left when it ends.
         learned: What flows that are files are taught before they are judged.
     """
 
@@ -64,6 +65,7 @@ class Job:
     embedder: str = "auto"
     language: str = "english"
     cache: Path | None = None
+    beside: Path | None = None
     learned: "Version | None" = None
 
 
@@ -160,7 +162,8 @@ async def _as_written(job: Job, answer: Any, next_wanted: Any) -> None:
     if not registry:
         answer({"routes": {}, "tokens": {}})
         return
-    async with indexed(registry, embedder=job.embedder, language=job.language, cache=job.cache) as memory:
+    how = {"embedder": job.embedder, "language": job.language}
+    async with indexed(registry, **how, cache=job.cache, beside=job.beside) as memory:
         answer(await _routes(job, registry, memory, AGENT, wanted))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self, cast
 
 import jazz_select
@@ -20,6 +21,7 @@ from jazz_select.evaluation.changes.route_book import Known, RouteBook
 from jazz_select.evaluation.changes.side_process import LENGTH, Job, Wanted, crash_message, frame
 from jazz_select.evaluation.changes.sides import Side
 from jazz_select.evaluation.changes.snapshots import Snapshot, dumps, route_from_dict
+from jazz_select.evaluation.index import PREFIX, in_memory
 from jazz_select.evaluation.route import Asked
 from jazz_select.json_values import plain
 
@@ -122,6 +124,8 @@ class SideRun:
     async def _started(self) -> dict[str, Any]:
         """The process under way, and the first thing that it says."""
         root = await self._stack.enter_async_context(self.side.files())
+        beside = TemporaryDirectory(prefix=PREFIX, dir=in_memory(), ignore_cleanup_errors=True)
+        place = Path(self._stack.enter_context(beside))
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",
@@ -138,7 +142,7 @@ class SideRun:
         listening = asyncio.create_task(self._listen(process))
         self._stack.push_async_callback(self._ended, process, listening)
         apart = self.side.commit is not None
-        job = replace(self._job, root=root, flows=self.side.flows, apart=apart, index=self.side.index)
+        job = replace(self._job, root=root, flows=self.side.flows, apart=apart, index=self.side.index, beside=place)
         return await self._exchange(pickle.dumps(job))
 
     async def _exchange(self, content: bytes) -> dict[str, Any]:

@@ -37,8 +37,9 @@ class _Server(uvicorn.Server):
 @asynccontextmanager
 async def listening(app: Starlette, path: Path | None = None) -> AsyncGenerator[str]:
     """The address of an app that is served in this loop, at a port or at the file of a socket."""
-    family = socket.AF_INET if path is None else socket.AF_UNIX
-    with closing(socket.socket(family, socket.SOCK_STREAM)) as own:
+    # Named as TCP, so that asyncio takes it for that and sends small answers at once.
+    kind = (socket.AF_INET, socket.IPPROTO_TCP) if path is None else (socket.AF_UNIX, 0)
+    with closing(socket.socket(kind[0], socket.SOCK_STREAM, kind[1])) as own:
         own.bind(("127.0.0.1", 0) if path is None else str(path))
         config = uvicorn.Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1)
         server = _Server(config)

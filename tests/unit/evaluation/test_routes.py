@@ -1,5 +1,6 @@
 """Routes: where requests lead before a model is asked, as a selector leads them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
@@ -12,6 +13,7 @@ from jazz_select.evaluation import Asked, Outcome, Policy, indexed, routes
 from jazz_select.evaluation.changes.snapshots import dumps, route_from_dict, route_to_dict
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Route
+from jazz_select.ports import Vectors
 from jazz_select.testing import HashEmbedder, ScriptedModel
 from jazz_select.values import Reason
 from tests.unit.evaluation.small_shop import REQUESTS, add
@@ -96,6 +98,37 @@ async def test_an_index_is_kept_by_what_the_catalogue_says(registry: FlowRegistr
     async with indexed(registry, embedder=HashEmbedder(), cache=tmp_path):
         pass
     assert len(list((tmp_path / "indexes").iterdir())) == 2
+
+
+class Counting(HashEmbedder):
+    """Knows how many texts it has embedded."""
+
+    texts = 0
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.texts += len(texts)
+        return super().embed(texts)
+
+
+async def test_what_is_kept_is_a_copy_that_needs_nothing_made_anew(registry: FlowRegistry, tmp_path: Path) -> None:
+    asked = [Asked(request=each) for each in ("money back", "parcel tracking please", "the bill, and my refund")]
+    found: list[list[Route]] = []
+    for embedder in (first := Counting(), second := Counting()):
+        async with indexed(registry, embedder=embedder, cache=tmp_path) as memory:
+            found.append(await routes(registry, memory, AGENT, asked))
+    assert found[0] == found[1]
+    assert second.texts < first.texts / 2, "the flows were embedded again"
+    kept = sum(each.stat().st_blocks * 512 for each in tmp_path.rglob("*") if each.is_file())
+    assert kept < 32 << 20, "holes were filled"
+
+
+async def test_where_no_memory_is_at_hand_an_index_lies_elsewhere(registry: FlowRegistry, tmp_path: Path) -> None:
+    place = tmp_path / "beside"
+    place.mkdir()
+    async with indexed(registry, embedder=HashEmbedder(), beside=place) as memory:
+        assert len(await memory.list_flows(AGENT)) == 3
+        assert len(list(place.iterdir())) == 1
+    assert list(place.iterdir()) == []
 
 
 async def test_guards_see_the_context_of_their_own_request(registry: FlowRegistry) -> None:
