@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
+from shutil import copytree
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Annotated, Any
@@ -156,7 +157,7 @@ async def together(port: int, count: int, clients: int = CLIENTS) -> dict[str, A
 
 def told(result: FlowSelectionResult) -> str:
     """What a result says, without what differs from call to call."""
-    found = [(each["flow_name"], round(float(each["confidence"] or 0), 6)) for each in result.candidates]
+    found = [(each["flow_name"], each["confidence"]) for each in result.candidates]
     return orjson.dumps([result.names, found, result.combined_prompt]).decode()
 
 
@@ -243,6 +244,9 @@ async def measured(folder: Path, share: float = 1.0) -> list[rows.Row]:
         found: list[rows.Row] = [{"question": "in process", **await one_by_one(selector.select, part(ONE_BY_ONE))}]
         expected = [told(await selector.select(each)) for each in REQUESTS]
     index = folder / "served"
+    await asyncio.to_thread(
+        copytree, folder / "own", index
+    )  # one sync, so that both were fitted alike to the last digit
     service = await asyncio.to_thread(Service, index)
     try:
         raw = await Raw.to(service.port)
