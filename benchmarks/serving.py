@@ -246,7 +246,7 @@ async def measured(folder: Path, share: float = 1.0) -> list[rows.Row]:
     index = folder / "served"
     await asyncio.to_thread(
         copytree, folder / "own", index
-    )  # one sync, so that both were fitted alike to the last digit
+    )  # fitted once, so to the last digit alike
     service = await asyncio.to_thread(Service, index)
     try:
         raw = await Raw.to(service.port)
