@@ -244,9 +244,7 @@ async def measured(folder: Path, share: float = 1.0) -> list[rows.Row]:
         found: list[rows.Row] = [{"question": "in process", **await one_by_one(selector.select, part(ONE_BY_ONE))}]
         expected = [told(await selector.select(each)) for each in REQUESTS]
     index = folder / "served"
-    await asyncio.to_thread(
-        copytree, folder / "own", index
-    )  # fitted once, so to the last digit alike
+    await asyncio.to_thread(copytree, folder / "own", index)  # fitted once, so to the last digit alike
     service = await asyncio.to_thread(Service, index)
     try:
         raw = await Raw.to(service.port)
