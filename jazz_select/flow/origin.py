@@ -10,7 +10,6 @@ from inspect import currentframe
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Protocol, TypeVar
-from weakref import WeakKeyDictionary
 
 _PART = __name__.rpartition(".")[0]
 PRIVATE = "_jazz_flows_"
@@ -124,7 +123,8 @@ class Defined(Protocol):
 
 
 FlowT = TypeVar("FlowT")
-_flows: WeakKeyDictionary[ModuleType, "list[Defined]"] = WeakKeyDictionary()
+_KEPT = "__jazz_select_flows__"
+"""Where a module keeps its flows: they live as long as it does, and go with it though they refer to it."""
 
 
 def remember(flow: Defined) -> None:
@@ -133,14 +133,14 @@ def remember(flow: Defined) -> None:
     # Everything a script does happens while `__main__` is executed, and nobody loads it.
     if not name or name == "__main__":
         return
-    flows = _flows.setdefault(sys.modules[name], [])
+    flows: list[Defined] = vars(sys.modules[name]).setdefault(_KEPT, [])
     flows[:] = [earlier for earlier in flows if not _supersedes(flow, earlier)]
     flows.append(flow)
 
 
 def defined_in(module: ModuleType, kind: type[FlowT]) -> list[FlowT]:
     """The flows of this kind that executing `module` defined, in order."""
-    return [flow for flow in _flows.get(module, ()) if isinstance(flow, kind)]
+    return [flow for flow in vars(module).get(_KEPT, ()) if isinstance(flow, kind)]
 
 
 def _supersedes(flow: Defined, earlier: Defined) -> bool:

@@ -19,6 +19,7 @@ from jazz_select.routing.claims import SqliteClaims
 from jazz_select.routing.tools.loading import load_policy, load_tools
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
+from jazz_select.service.reload.reading import ReadAnew
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
@@ -45,6 +46,12 @@ class AgentSource:
     log: Path | None = None
     keys: tuple[str, ...] = ()
     mcp_servers: Path | None = None
+
+    @property
+    def places(self) -> tuple[str | Path, ...]:
+        """Where it is read from."""
+        found = (self.settings.flows, self.tools, self.settings.learned)
+        return tuple(each for each in found if each is not None)
 
     def read(self) -> Sources:
         """Flows and tools, as they are written now.
@@ -115,7 +122,8 @@ async def _running(
     secret = digest(
         master, settings.agent_id.encode(), "sha256"
     )  # another one for each: no conversation changes agents
-    return RunningCatalogue(settings, memory, source.read, model=model, log=log, claims=claims, secret=secret)
+    read = ReadAnew(source.read, source.places)
+    return RunningCatalogue(settings, memory, read, model=model, log=log, claims=claims, secret=secret)
 
 
 def _keys(agents: Sequence[AgentSource]) -> Mapping[str, str]:

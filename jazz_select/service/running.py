@@ -19,6 +19,7 @@ from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.together import RecallsTogether
 from jazz_select.settings import Settings
+from jazz_select.text import describe_error
 
 if TYPE_CHECKING:
     from jazz_select.memory.sync import SyncReport
@@ -67,6 +68,7 @@ class RunningCatalogue:
         memory: The index, of all agents of this process.
         recalls: The index as requests ask it: those of one moment together.
         log: Where outcomes are kept, if anywhere.
+        read: Reads flows and tools from where they are written.
         secret: Conversations that leave are signed with it, and none that comes back without is gone on with.
         problem: Why the newest files are not live; empty where they are.
         failures: How often flows and tools could not be read anew.
@@ -98,7 +100,8 @@ class RunningCatalogue:
         self.recalls = RecallsTogether(memory)
         self.secret: Secret = token_bytes(32) if secret is None else secret
         self.problem, self.failures = "", 0
-        self._read, self._model, self._claims = read, model, claims
+        self.read = read
+        self._model, self._claims = model, claims
         self._one_at_a_time = asyncio.Lock()
         self._live: Generation | None = None
 
@@ -133,10 +136,14 @@ class RunningCatalogue:
         async with self._one_at_a_time:
             started = perf_counter()
             try:
-                found = await asyncio.to_thread(self._read)
+                found = await asyncio.to_thread(self.read)
                 made = await self._made(found, started)
             except JazzSelectError as error:
                 self.problem = str(error)
+                self.failures += 1
+                raise
+            except Exception as error:
+                self.problem = describe_error(error)
                 self.failures += 1
                 raise
             self._live, self.problem = made, ""

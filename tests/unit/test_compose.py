@@ -18,9 +18,10 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text("utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+STORES = sorted(name for name in SERVICES if name != "app")
 CLUSTER = ["qdrant-1", "qdrant-2", "qdrant-3"]
 
-each_service = pytest.mark.parametrize("name", sorted(SERVICES))
+each_service = pytest.mark.parametrize("name", STORES)
 
 
 def schema_check(file: Path) -> subprocess.CompletedProcess[str]:
@@ -54,10 +55,11 @@ def has_compose() -> bool:
 
 
 @pytest.mark.skipif(not has_compose(), reason="no docker compose on this machine; the schema is checked all the same")
-@pytest.mark.parametrize(("profile", "services"), [("single", ["qdrant"]), ("cluster", CLUSTER)])
+@pytest.mark.parametrize(("profile", "services"), [("single", ["qdrant"]), ("cluster", CLUSTER), ("app", ["app"])])
 def test_compose_itself_resolves_each_profile(profile: str, services: list[str]) -> None:
     command = ["docker", "compose", "--file", str(FILE), "--profile", profile, "config", "--services"]
-    done = subprocess.run(command, env={**os.environ, "JAZZ_API_KEY": "k"}, capture_output=True, text=True, check=True)  # noqa: TID251
+    environment = {**os.environ, "JAZZ_API_KEY": "k", "JAZZ_SERVE_KEY": "k"}  # noqa: TID251
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert sorted(done.stdout.split()) == services
 
 
@@ -67,7 +69,7 @@ def test_the_profiles_are_one_server_and_three_nodes() -> None:
         for profile in ("single", "cluster")
     }
     assert by_profile == {"single": ["qdrant"], "cluster": CLUSTER}
-    assert sorted([*by_profile["single"], *by_profile["cluster"]]) == sorted(SERVICES)
+    assert sorted([*by_profile["single"], *by_profile["cluster"]]) == STORES
 
 
 @each_service
@@ -84,6 +86,18 @@ def test_every_service_is_pinned_keyed_watched_and_private(name: str) -> None:
     assert name in COMPOSE["volumes"]
 
 
+def test_the_service_is_read_only_private_and_keyed() -> None:
+    app = SERVICES["app"]
+    assert app["profiles"] == ["app"]
+    assert app["read_only"] is True
+    assert app["cap_drop"] == ["ALL"]
+    assert app["ports"] == ["127.0.0.1:8420:8420"]
+    assert app["secrets"] == ["serve_key"]
+    assert COMPOSE["secrets"]["serve_key"] == {"environment": "JAZZ_SERVE_KEY"}
+    assert "environment" not in app, "whoever may inspect a container reads its variables"
+    assert [each.partition(":")[0] for each in app["volumes"] if not each.startswith(".")] == ["jazz-select"]
+
+
 def test_within_a_profile_no_two_services_want_one_port() -> None:
     ports = [port for name in CLUSTER for port in SERVICES[name]["ports"]]
     assert len(ports) == len(set(ports))
@@ -92,7 +106,7 @@ def test_within_a_profile_no_two_services_want_one_port() -> None:
 def test_server_and_client_are_no_more_than_one_minor_version_apart() -> None:
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text("utf-8").split())
     client = pins["qdrant-client"].split(".")
-    for service in SERVICES.values():
+    for service in map(SERVICES.__getitem__, STORES):
         server = service["image"].rsplit(":v", maxsplit=1)[1].split(".")
         assert server[0] == client[0]
         assert abs(int(server[1]) - int(client[1])) <= 1

@@ -1,0 +1,1 @@
+"""Changed files of flows and tools are live without a restart."""
