@@ -17,7 +17,7 @@ from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, ProceduralMemor
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
 PACKAGE = house.PACKAGE
-MOST_MODULES = 240
+MOST_MODULES = 310
 """150, and ideas of their own: what every part of a turn sees of a conversation (`agent/view.py`); how sure an answer
 is, learned apart from ranking (`memory/fit/sureness.py`); a server asked over gRPC (`memory/engines/wire.py`); a
 cascade of two embedders, asked (`memory/cascade.py`) and fitted (`memory/fit/cascade.py`); a model rewritten, which
