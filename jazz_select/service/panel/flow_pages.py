@@ -9,7 +9,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from jazz_select.evaluation.checks.checking import check
-from jazz_select.evaluation.checks.findings import Findings
+from jazz_select.evaluation.checks.findings import KINDS, Findings
 from jazz_select.evaluation.checks.places import Places
 from jazz_select.evaluation.rules import rules, texts
 from jazz_select.flow.base import BaseFlow
@@ -21,6 +21,8 @@ from jazz_select.text import as_text
 from jazz_select.threads import called
 
 _WORST: Final = ("error", "warning", "note")
+_LOOKED_FOR: Final = tuple(code for code in KINDS if code != "unused-ignore")
+"""What is accepted may be so for another embedder than that of the index: that it is not there says nothing here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,7 @@ def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, 
         cases=cases,
         embedder=encoder.embedder,
         language=catalogue.settings.language,
+        only=_LOOKED_FOR,
         ignore=texts(rules("check"), "ignore", section="check"),
     )
     return Surveyed(number=live.number, land=landscape(list(live.registry.values()), encoder), findings=findings)

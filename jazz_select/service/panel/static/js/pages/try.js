@@ -169,7 +169,7 @@ export async function mount(outlet, first) {
     const messages = () => [h("p", { class: "note" }, seen), prompt.messages.map((each) => h("div", {}, h("p", { class: "said-by" }, each.role), h("pre", { class: "text", tabindex: "0", "aria-label": `What the ${each.role} message says` }, each.content)))];
     const said = () => found.decision.raw_reply === null
       ? h("p", { class: "note" }, "No model answered.")
-      : [h("pre", { class: "text", tabindex: "0", "aria-label": "The model's reply" }, found.decision.raw_reply), h("p", { class: "note" }, `Read as: ${found.decision.parsed_ids.join(", ") || "nothing that was offered"}`)];
+      : [h("pre", { class: "text", tabindex: "0", "aria-label": "The model's reply" }, found.decision.raw_reply), h("p", { class: "note" }, `Read as: ${found.decision.parsed_ids.map((id) => found.candidates.find((each) => each.id === id)?.name ?? id).join(", ") || "nothing that was offered"}`)];
     const prompts = () => found.chosen.length
       ? found.chosen.map((each) => h("div", {}, h("p", { class: "said-by" }, each.name), h("pre", { class: "text", tabindex: "0", "aria-label": `The prompt of ${each.name}` }, each.prompt)))
       : h("p", { class: "note" }, "No flow was chosen.");

@@ -22,7 +22,7 @@ export function drawFindings(body, data) {
   const { found, accepted } = { found: data.findings, accepted: data.accepted };
   fill(body,
     h("div", { class: "card" },
-      h("dl", { class: "figures" }, Object.entries(data.counts).map(([name, count]) => h("div", {}, h("dt", {}, `${name}s`), h("dd", {}, count))), h("div", {}, h("dt", {}, "Looked at"), h("dd", {}, data.flows, h("small", {}, `${counted(data.flows, "flow").replace(/^\S+ /, "")} and ${counted(data.cases, "case")} in ${time(data.took_s)}`)))),
+      h("dl", { class: "figures" }, Object.entries(data.counts).map(([name, count]) => h("div", {}, h("dt", {}, `${name[0].toUpperCase()}${name.slice(1)}s`), h("dd", {}, count))), h("div", {}, h("dt", {}, "Looked at"), h("dd", {}, data.flows, h("small", {}, `${counted(data.flows, "flow").replace(/^\S+ /, "")} and ${counted(data.cases, "case")} in ${time(data.took_s)}`)))),
       data.notes.length ? h("ul", { class: "notes" }, data.notes.map((note) => h("li", {}, note))) : null),
     found.length ? h("div", { class: "card" }, found.slice(0, 200).map((each) => finding(each))) : h("div", { class: "card" }, empty("Nothing is wrong", "No flow is missing a part, no example lies with another flow, no two say the same.")),
     accepted.length ? h("div", { class: "card" }, h("div", { class: "card-head" }, h("h2", {}, "Accepted"), h("p", {}, "Told to be so, in pyproject.toml.")), accepted.map((each) => finding(each, true))) : null);
