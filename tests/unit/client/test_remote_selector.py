@@ -152,7 +152,7 @@ def test_one_may_be_used_in_several_event_loops() -> None:
         ({"candidates": [{"flow_id": {1, 2}, "x": object()}]}, r"candidates\[0\] is no JSON"),
         ({"episode_summaries": [1]}, "episode_summaries"),
     ],
-    ids=str,
+    ids=["value of context", "key of context", "candidate", "summary"],
 )
 async def test_what_cannot_be_sent_is_not_sent(arguments: dict[str, Any], told: str) -> None:
     async with acting(says(200, {})) as script, RemoteSelector(script.url) as remote:
