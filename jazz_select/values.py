@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import lru_cache
 from math import isfinite
-from sys import float_info
 from typing import Any, ClassVar, Literal, TypeGuard, cast
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -422,8 +421,6 @@ _OF_A_DECISION = (
 
 _NUMBERS = (int, float)
 """A tuple is looked through in half the time in which a union is made."""
-_LARGEST = float_info.max
-"""What is not within it is no number that JSON has."""
 
 
 def _text(value: object) -> str:
@@ -439,7 +436,10 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, _NUMBERS) and -_LARGEST <= value <= _LARGEST else 0.0
+    if not isinstance(value, _NUMBERS):
+        return 0.0
+    number = float(value)  # a whole number beyond all floats raises: it comes from nobody who means well
+    return number if isfinite(number) else 0.0
 
 
 def _numbers(value: object) -> dict[str, float]:

@@ -40,16 +40,22 @@ def strangers() -> list[Path]:
 def asks(tree: ast.AST) -> list[str]:
     """The calls in a module that ask a model: of a method `complete`, or of a `stream` that is iterated or passed on.
 
-    A client's own `stream` is awaited, so that it can be told from a model's.
+    A client's own `stream` is awaited, so that it can be told from a model's; that of an agent gives events, and that
+    of a request its body.
     """
     awaited = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Await)}
     called = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-    names = [(node.func.attr, node) for node in called if isinstance(node.func, ast.Attribute)]
+    names = [(node.func.attr, of(node.func.value), node) for node in called if isinstance(node.func, ast.Attribute)]
     return [
         f"line {node.lineno}: .{name}("
-        for name, node in names
-        if name == "complete" or (name == "stream" and id(node) not in awaited)
+        for name, owner, node in names
+        if name == "complete" or (name == "stream" and id(node) not in awaited and owner not in {"agent", "request"})
     ]
+
+
+def of(owner: ast.expr) -> str:
+    """The last name of whose method is called."""
+    return str(getattr(owner, "attr", "") or getattr(owner, "id", ""))
 
 
 def imported(tree: ast.AST) -> set[str]:

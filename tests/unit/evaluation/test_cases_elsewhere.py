@@ -77,4 +77,4 @@ async def test_what_was_found_is_printed_in_a_line(registry: FlowRegistry) -> No
     found = check(registry, embedder=HashEmbedder())
     assert str(found) == "nothing in 1 flow"
     measured = await evaluate([Case(request="refund it", expect=("refund",))], registry, embedder=HashEmbedder())
-    assert str(measured) == "1 cases, 1 flows, R@1 100.0%, R@3 100.0%, coverage 100.0%, exact 100.0%"
+    assert str(measured) == "1 case, 1 flow, R@1 100.0%, R@3 100.0%, coverage 100.0%, exact 100.0%"

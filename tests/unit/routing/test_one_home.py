@@ -8,7 +8,13 @@ import jazz_select
 
 LIBRARY = Path(str(jazz_select.__file__)).parent
 CORE = "routing/tool_call.py"
-CALLERS = {"agent/chain/tool_calls.py", "routing/executor.py", "routing/plans/runner.py"}
+CALLERS = {
+    "agent/chain/tool_calls.py",
+    "routing/executor.py",
+    "routing/plans/runner.py",
+    "service/mcp/server.py",
+    "service/mcp/gateway/upstream.py",  # the protocol's own call, of a session that tools are made of
+}
 
 
 def modules() -> dict[str, ast.Module]:
