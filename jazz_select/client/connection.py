@@ -295,7 +295,7 @@ def _checked(url: object) -> str:
     except httpx.InvalidURL:
         found = None
     if found is None or found.scheme not in {"http", "https"} or not found.host:
-        msg = f"url is the address of jazz-select serve, such as http://127.0.0.1:8000, not {url!r:.80}"
+        msg = f"url is the address of jazz-select serve, such as http://127.0.0.1:8420, not {url!r:.80}"
         raise ConfigError(msg)
     if found.userinfo or found.query or found.fragment:
         msg = "url is an address alone: the key is given as key=, and nothing follows the path"

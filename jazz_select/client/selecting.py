@@ -21,7 +21,7 @@ class RemoteSelector(FlowSelector):
     """Finds the flows for a request in the catalogue of a service, as a `FlowSelector` does in that of its process.
 
     ```python
-    selector = RemoteSelector("http://127.0.0.1:8000", key="…")
+    selector = RemoteSelector("http://127.0.0.1:8420", key="…")
     result = await selector.select("I want my money back")
     ```
 
@@ -46,7 +46,7 @@ class RemoteSelector(FlowSelector):
         """Take where the service is; it is not asked before something is to be selected.
 
         Args:
-            url: Its address, such as `http://127.0.0.1:8000`; https where it is not on this machine.
+            url: Its address, such as `http://127.0.0.1:8420`; https where it is not on this machine.
             key: Opens the agent; none where the service needs none.
             agent_id: Whose flows are meant. Where it is given, the first call sees that the key opens these.
             registry: The flows that live here, by id: a chosen one of them comes as itself, any other one as a `Flow`

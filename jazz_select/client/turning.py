@@ -28,7 +28,7 @@ class RemoteAgent:
     """Answers messages as the agent of a service does. It keeps nothing between turns: the conversation is a value.
 
     ```python
-    agent = RemoteAgent("http://127.0.0.1:8000", key="…")
+    agent = RemoteAgent("http://127.0.0.1:8420", key="…")
     result = await agent.turn("I want my money back")
     result = await agent.turn("yes", result.conversation)
     ```

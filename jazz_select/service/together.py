@@ -10,7 +10,7 @@ from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.values import COVERAGE, RecallResult
 
 MOST: Final = 32
-"""Recalls that are looked up at once: the loop does nothing else meanwhile, some ten milliseconds."""
+"""Recalls that are looked up at once: the loop does nothing else meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A changed file is live in under a second, or what was live before stays and the catalogue's `problem` says why."""
+"""A changed file is live at once, or what was live before stays and the catalogue's `problem` says why."""
 
 import asyncio
 import logging

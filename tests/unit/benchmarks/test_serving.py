@@ -55,3 +55,4 @@ def test_tables() -> None:
 
 def test_an_answer_is_compared_without_what_differs_from_call_to_call() -> None:
     assert told(FlowSelectionResult(logged="1")) == told(FlowSelectionResult(logged="2"))
+    assert told(FlowSelectionResult(combined_prompt="a")) != told(FlowSelectionResult(combined_prompt="b"))

@@ -143,9 +143,9 @@ async def test_it_is_asked_a_bounded_number_of_times() -> None:
 
 
 async def test_a_refused_connection_is_tried_again_even_for_a_turn() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = free.getsockname()
+    taken = socket.socket()  # bound and not listening: nobody else gets the port, and who connects is refused
+    taken.bind(("127.0.0.1", 0))
+    address = taken.getsockname()
 
     async def later() -> asyncio.Server:
         await asyncio.sleep(0.15)
@@ -155,7 +155,7 @@ async def test_a_refused_connection_is_tried_again_even_for_a_turn() -> None:
             await says(400, {"detail": "here now", "code": "x"})(reader, writer)
             writer.close()
 
-        return await asyncio.start_server(connected, *address)
+        return await asyncio.start_server(connected, sock=taken)
 
     with pytest.raises(ServiceUnavailableError, match="ConnectError"):
         await turning(max_retries=0)(f"http://127.0.0.1:{address[1]}")
