@@ -20,6 +20,7 @@ from jazz_select.errors import ConfigError, MissingExtraError
 if TYPE_CHECKING:
     from jazz_select.service.agents import ServedAgents
     from jazz_select.service.app import Part
+    from jazz_select.service.mcp.gateway.gateway import Gateway
     from jazz_select.service.opened import AgentSource
     from jazz_select.service.options import ServeOptions
     from jazz_select.service.running import RunningCatalogue
@@ -151,33 +152,52 @@ async def _reloading(served: "ServedAgents", wanted: Wanted) -> "AsyncGenerator[
 def _panel(served: "ServedAgents", settings: "Settings", wanted: Wanted) -> "list[Part]":
     """What is shown in a browser, where that is wanted."""
     from jazz_select.service.app import Part
-    from jazz_select.service.panel.files import PanelFiles
-    from jazz_select.service.panel.routes import panel_routes
+    from jazz_select.service.later import later
 
-    files = {settings.agent_id: PanelFiles(cases=wanted.cases)} if wanted.cases else {}
-    return [Part(panel_routes(served, files))] if wanted.panel else []
+    def panel() -> Part:
+        from jazz_select.service.panel.files import PanelFiles
+        from jazz_select.service.panel.routes import panel_routes
+
+        files = {settings.agent_id: PanelFiles(cases=wanted.cases)} if wanted.cases else {}
+        return Part(panel_routes(served, files))
+
+    return [later(("/panel", "/v1/panel"), ["jazz_select.service.panel.routes"], panel)] if wanted.panel else []
 
 
 @asynccontextmanager
 async def _mcp(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wanted) -> "AsyncGenerator[list[Part]]":
     """What answers over MCP, where that is wanted."""
-    from jazz_select.service.access import catalogue_of
-    from jazz_select.service.app import Part
-
     if wanted.mcp != "http":
         yield []
         return
-    from jazz_select.service.mcp.app import McpApp
+    servers = _servers(sources)
+    if not servers:
+        yield [_mcp_later(served, wanted)]
+        return
     from jazz_select.service.mcp.gateway.gateway import open_gateways
+
+    async with open_gateways(servers) as gateways:
+        yield [_mcp_part(served, gateways, wanted)]
+
+
+def _mcp_later(served: "ServedAgents", wanted: Wanted) -> "Part":
+    """Loaded once requests are answered: it takes half as long as all else together."""
+    from jazz_select.service.later import later
+
+    return later(("/mcp",), ["jazz_select.service.mcp.app"], lambda: _mcp_part(served, {}, wanted))
+
+
+def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", wanted: Wanted) -> "Part":
+    from jazz_select.service.access import catalogue_of
+    from jazz_select.service.app import Part
+    from jazz_select.service.mcp.app import McpApp
     from jazz_select.service.mcp.server import AgentServer
 
-    async with open_gateways(_servers(sources)) as gateways:
+    def server_of(running: "RunningCatalogue") -> AgentServer:
+        return AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed)
 
-        def server_of(running: "RunningCatalogue") -> AgentServer:
-            return AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed)
-
-        app = McpApp(served, catalogue_of, server_of)
-        yield [Part(routes=app.routes(), lifespan=app.lifespan)]
+    app = McpApp(served, catalogue_of, server_of)
+    return Part(routes=app.routes(), lifespan=app.lifespan)
 
 
 async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", wanted: Wanted) -> None:
