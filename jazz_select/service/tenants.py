@@ -1,7 +1,6 @@
 """`agents.yaml`: several agents behind one door, each with flows, tools and keys of its own."""
 
 import re
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -9,6 +8,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jazz_select.errors import ConfigError
+from jazz_select.service.agents import digest_of
 from jazz_select.service.opened import AgentSource
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
@@ -62,7 +62,7 @@ def key_digest(key: str, where: str) -> str:
     if len(key) < LEAST_KEY or not key.isascii() or not key.isprintable() or " " in key:
         msg = f"{where}: a key has at least {LEAST_KEY} characters, of ASCII, without blanks: openssl rand -hex 32"
         raise ConfigError(msg)
-    return sha256(key.encode()).hexdigest()
+    return digest_of(key)
 
 
 def key_of_file(file: Path) -> str:

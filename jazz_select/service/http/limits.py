@@ -3,12 +3,10 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from hashlib import sha256
 from time import monotonic
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jazz_select.service.http.bodies import refuse
@@ -69,7 +67,7 @@ class Limits:
         agent_id = "" if caller is None else caller.agent_id
         try:
             if caller is not None:
-                self._check_rate(scope, agent_id)
+                self._check_rate(scope)
             if is_stream(scope):
                 await self._held_open(scope, receive, send)
                 return
@@ -83,12 +81,11 @@ class Limits:
         finally:
             self._life.ended(agent_id)
 
-    def _check_rate(self, scope: Scope, agent_id: str) -> None:
+    def _check_rate(self, scope: Scope) -> None:
         rate = self._options.rate
         if rate is None:
             return
-        key = HTTPConnection(scope).headers.get("authorization", "")
-        whose = sha256(key.encode(errors="replace")).hexdigest() if key else agent_id
+        whose: str = scope["state"].get("whose", "")  # not what was sent: one key can be written in many ways
         bucket = self._buckets.get(whose)
         if bucket is None:
             burst = self._options.burst or max(1.0, 2 * rate)
