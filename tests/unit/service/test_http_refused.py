@@ -227,7 +227,7 @@ async def test_a_key_that_asks_too_often_is_refused_and_no_other() -> None:
 
 async def test_one_key_is_one_caller_however_it_is_written() -> None:
     options = ServeOptions(rate=0.001, burst=2, stop_s=1)
-    written = [f"Bearer {KEY}", f"bearer  {KEY}", f"BEARER {KEY} ", f"beareR    {KEY}"]
+    written = [f"Bearer {KEY}", f"bearer  {KEY}", f"BEARER {KEY}", f"beareR    {KEY}"]
     async with memory() as index:
         async with service(catalogue(index, Shop().sources), keys=[KEY], options=options) as up:
             said = [await up.client.get("/v1/flows", headers={"authorization": each}) for each in written]
