@@ -13,6 +13,7 @@ from jazz_select.service.http.bodies import refuse
 from jazz_select.service.http.life import Life
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import refused
+from jazz_select.travel import NO_ROOM
 
 _MOST_BUCKETS: Final = 10_000
 _SHARE: Final = 0.75
@@ -101,7 +102,7 @@ class Limits:
         life, most = self._life, self._options.max_in_flight
         if life.in_flight >= most:
             detail = f"{most} requests are being answered already: come again in a moment"
-            raise refused(503, detail, headers={"Retry-After": "1"})
+            raise refused(503, detail, code=NO_ROOM, headers={"Retry-After": "1"})
         if agent_id and life.by_agent.get(agent_id, 0) >= self._most_of_one:
             detail = f"{self._most_of_one} requests of this agent are being answered already: come again in a moment"
             raise refused(429, detail, headers={"Retry-After": "1"})
@@ -111,7 +112,7 @@ class Limits:
         life, task = self._life, asyncio.current_task()
         if life.is_stopping or len(life.streams) >= self._options.max_streams:
             detail = "no more streams are held open here now: come again in a moment"
-            raise refused(503, detail, headers={"Retry-After": "1"})
+            raise refused(503, detail, code=NO_ROOM, headers={"Retry-After": "1"})
         held: asyncio.Task[Any] = asyncio.ensure_future(self._passed(scope, receive, send))
         life.streams.add(held)
         try:

@@ -208,7 +208,7 @@ async def test_more_than_there_is_room_for_is_refused_at_once() -> None:
             while up.life.in_flight < 2:
                 await asyncio.sleep(0.01)
         refused = await up.post("/v1/select", {"request": REFUND})
-        assert problem_in(refused, 503)["code"] == "service_unavailable"
+        assert problem_in(refused, 503)["code"] == "no_room"
         assert refused.headers["retry-after"] == "1"
         assert (await up.client.get("/readyz")).status_code == 200, "who looks after it is still answered"
         assert [status_of(each) for each in await asyncio.gather(*waiting)] == [408, 408]
