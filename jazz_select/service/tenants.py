@@ -72,18 +72,30 @@ def key_of_file(file: Path) -> str:
         ConfigError: It cannot be read, or holds no key.
     """
     try:
-        with file.open("rb") as stream:
-            text = stream.read(_LARGEST).decode()
+        text = _whole(file).decode()
     except (OSError, UnicodeDecodeError) as error:
         msg = f"the file of a key {file} cannot be read: {describe_error(error)}"
         raise ConfigError(msg) from error
     return key_digest(text.strip(), str(file))
 
 
+def _whole(file: Path) -> bytes:
+    """What is in a file.
+
+    Raises:
+        ConfigError: More than anybody writes by hand: half of it would be other agents, or another key.
+    """
+    with file.open("rb") as stream:
+        found = stream.read(_LARGEST + 1)
+    if len(found) > _LARGEST:
+        msg = f"{file} has more than {_LARGEST} bytes: it is no file of agents, and none of a key"
+        raise ConfigError(msg)
+    return found
+
+
 def _read(file: Path) -> _File:
     try:
-        with file.open("rb") as stream:
-            value: Any = yaml.safe_load(stream.read(_LARGEST))
+        value: Any = yaml.safe_load(_whole(file))
     except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         msg = f"the agents in {file} cannot be read: {describe_error(error)}"
         raise ConfigError(msg) from error
