@@ -12,12 +12,11 @@ from typing import Final
 
 from jazz_select.build import load_registry, open_memory
 from jazz_select.chat.models import as_chat_model
-from jazz_select.errors import ConfigError, JazzSelectError, ToolError
+from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
 from jazz_select.routing.tools.loading import load_policy, load_tools
-from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.reload.reading import ReadAnew
 from jazz_select.service.running import RunningCatalogue, Sources
@@ -61,13 +60,8 @@ class AgentSource:
         """
         registry = load_registry(self.settings.flows)
         source = self.settings.flows if self.tools is None else self.tools
-        try:
-            tools = load_tools(source)
-        except ToolError:
-            if self.tools is not None:
-                raise
-            return Sources(registry=registry, tools=Toolbox())
-        return Sources(registry=registry, tools=tools, policy=load_policy(source))
+        tools = load_tools(source, may_be_none=self.tools is None)
+        return Sources(registry=registry, tools=tools, policy=load_policy(source) if tools else None)
 
 
 @asynccontextmanager
@@ -102,6 +96,9 @@ async def opened(
                 if len(served) > 1:
                     said(f"agent {catalogue.agent_id}: {error}")
                 raise
+            if not live.tools:
+                where = catalogue.settings.flows
+                said(f"agent {catalogue.agent_id}: there are no tools in {where}, so it has none; --tools names them")
             for note in live.report.notes:
                 said(f"agent {catalogue.agent_id}: {note}")
         yield served

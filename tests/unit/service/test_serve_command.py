@@ -205,6 +205,32 @@ def test_a_file_of_agents_that_cannot_work_is_refused(folder: Path, text: str, s
     assert said in refused(folder, "--port", "0", "--agents", str(folder / "agents.yaml")).replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def pay(amount: int) -> str:\n    return 'x'\nTOOLS = [pay, 42]\n", "an entry of its TOOLS is a Tool"),
+        ("TOOLS = 7\n", "its TOOLS is a list of tools"),
+    ],
+    ids=["one that is none", "no list"],
+)
+def test_tools_that_are_broken_are_not_left_out(folder: Path, text: str, said: str) -> None:
+    (folder / "flows" / "tools.py").write_text(text)
+    result = refused(folder, "--port", "0")
+    assert said in result.replace("\n", " ")
+
+
+def test_without_tools_it_says_so(folder: Path) -> None:
+    with running(folder):
+        assert "there are no tools in" in (folder / "stderr").read_text()
+
+
+def test_tools_may_be_told_in_yaml(folder: Path) -> None:
+    (folder / "tools.yaml").write_text("tools:\n- name: find_order\n  description: Find an order.\n")
+    with running(folder, "--port", "0", "--tools", str(folder / "tools.yaml")) as up:
+        assert chosen(up.post("/v1/select", ASKED)) == ["refund_order"]
+    assert "there are no tools" not in (folder / "stderr").read_text()
+
+
 def test_conversations_go_on_after_a_restart(folder: Path) -> None:
     with running(folder) as up:
         first = up.post("/v1/turn", {"message": "I want my money back"}).json()
