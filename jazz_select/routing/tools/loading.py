@@ -49,7 +49,8 @@ def load_tools(source: str | Path, *, may_be_none: bool = False) -> Toolbox:
             file of data that flows are told in has none.
 
     Raises:
-        ToolError: There are none and have to be, a file cannot be read, or an entry is no tool; of YAML it names file and line.
+        ToolError: There are none and have to be, a file cannot be read, or an entry is no tool; of YAML it names
+            file and line.
         FlowLoadError: A module cannot be imported.
         DuplicateToolError: Two different tools have one name.
     """
