@@ -1,7 +1,7 @@
 """From settings to what is served: the index opened, models made, flows read and synced; all closed at the end."""
 
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from jazz_select.routing.claims import SqliteClaims
 from jazz_select.routing.tools.loading import load_policy, load_tools
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.reload.reading import ReadAnew
-from jazz_select.service.running import RunningCatalogue, Sources
+from jazz_select.service.running import Generation, RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
 from jazz_select.threads import in_thread
@@ -96,12 +96,18 @@ async def opened(
                 if len(served) > 1:
                     said(f"agent {catalogue.agent_id}: {error}")
                 raise
-            if not live.tools:
-                where = catalogue.settings.flows
-                said(f"agent {catalogue.agent_id}: there are no tools in {where}, so it has none; --tools names them")
-            for note in live.report.notes:
+            for note in _notes(catalogue.settings, live):
                 said(f"agent {catalogue.agent_id}: {note}")
         yield served
+
+
+def _notes(settings: Settings, live: Generation) -> Iterator[str]:
+    """What is to be said of a catalogue that was loaded: also what may be missing from it by mistake."""
+    if not live.tools:
+        yield f"there are no tools in {settings.flows}, so it has none; --tools names them"
+    if settings.learned is not None and settings.learned_by_now is None:
+        yield f"{settings.learned} is not there yet: nothing was learned so far"
+    yield from live.report.notes
 
 
 async def _running(

@@ -219,6 +219,17 @@ def test_tools_that_are_broken_are_not_left_out(folder: Path, text: str, said: s
     assert said in result.replace("\n", " ")
 
 
+def test_what_was_learned_need_not_be_there_yet(folder: Path) -> None:
+    file = folder / "learned.yaml"
+    with running(folder, "--port", "0", "--learned", str(file), "--no-reload") as up:
+        assert "nothing was learned so far" in (folder / "stderr").read_text()
+        file.write_text("format: 7")
+        told = up.post("/v1/reload", None)
+        assert (told.status_code, "learned.yaml" in told.json()["detail"]) == (409, True)
+        file.write_text("format: 1")
+        assert up.post("/v1/reload", None).status_code == 200
+
+
 def test_without_tools_it_says_so(folder: Path) -> None:
     with running(folder):
         assert "there are no tools in" in (folder / "stderr").read_text()
