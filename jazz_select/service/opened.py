@@ -1,7 +1,7 @@
 """From settings to what is served: the index opened, models made, flows read and synced; all closed at the end."""
 
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,15 +12,14 @@ from typing import Final
 
 from jazz_select.build import load_registry, open_memory
 from jazz_select.chat.models import as_chat_model
-from jazz_select.errors import ConfigError, JazzSelectError, ToolError
+from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
 from jazz_select.routing.tools.loading import load_policy, load_tools
-from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.reload.reading import ReadAnew
-from jazz_select.service.running import RunningCatalogue, Sources
+from jazz_select.service.running import Generation, RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
 from jazz_select.threads import in_thread
@@ -61,13 +60,8 @@ class AgentSource:
         """
         registry = load_registry(self.settings.flows)
         source = self.settings.flows if self.tools is None else self.tools
-        try:
-            tools = load_tools(source)
-        except ToolError:
-            if self.tools is not None:
-                raise
-            return Sources(registry=registry, tools=Toolbox())
-        return Sources(registry=registry, tools=tools, policy=load_policy(source))
+        tools = load_tools(source, may_be_none=self.tools is None)
+        return Sources(registry=registry, tools=tools, policy=load_policy(source) if tools else None)
 
 
 @asynccontextmanager
@@ -102,9 +96,18 @@ async def opened(
                 if len(served) > 1:
                     said(f"agent {catalogue.agent_id}: {error}")
                 raise
-            for note in live.report.notes:
+            for note in _notes(catalogue.settings, live):
                 said(f"agent {catalogue.agent_id}: {note}")
         yield served
+
+
+def _notes(settings: Settings, live: Generation) -> Iterator[str]:
+    """What is to be said of a catalogue that was loaded: also what may be missing from it by mistake."""
+    if not live.tools:
+        yield f"there are no tools in {settings.flows}, so it has none; --tools names them"
+    if settings.learned is not None and settings.learned_by_now is None:
+        yield f"{settings.learned} is not there yet: nothing was learned so far"
+    yield from live.report.notes
 
 
 async def _running(

@@ -155,7 +155,7 @@ class RunningCatalogue:
         policy = None if self._model is not None else found.policy
         agent = Agent(selector, found.tools, self._model, decision_callback=policy, claims=self._claims)
         report = await sync_registry(
-            self.memory, self.agent_id, found.registry, tools=found.tools or None, learned=settings.learned
+            self.memory, self.agent_id, found.registry, tools=found.tools or None, learned=settings.learned_by_now
         )
         return Generation(
             number=1 if self._live is None else self._live.number + 1,

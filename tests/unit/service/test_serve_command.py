@@ -155,6 +155,8 @@ def test_others_than_this_machine_need_a_key(folder: Path, monkeypatch: pytest.M
         changed.setenv("JAZZ_SERVE_KEY", "short")
         assert "at least 16 characters" in refused(folder)
     key = folder / "key"
+    key.write_text(KEY * 70_000)
+    assert "more than 1048576 bytes" in refused(folder, "--key-file", str(key)).replace("\n", " ")
     key.write_text(f"{KEY}\n")
     with running(folder, "--host", ANYWHERE, "--port", "0", "--key-file", str(key)) as up:
         local = up.root.replace(ANYWHERE, "127.0.0.1")
@@ -195,11 +197,49 @@ def test_several_agents_each_with_a_key(folder: Path) -> None:
             "one key",
         ),
         ("[", "cannot be read"),
+        (f"agents: {{a: {{flows: flows, key_sha256: {DIGEST}}}}}\n" + "#" * (1 << 20), "more than 1048576 bytes"),
     ],
 )
 def test_a_file_of_agents_that_cannot_work_is_refused(folder: Path, text: str, said: str) -> None:
     (folder / "agents.yaml").write_text(text)
     assert said in refused(folder, "--port", "0", "--agents", str(folder / "agents.yaml")).replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def pay(amount: int) -> str:\n    return 'x'\nTOOLS = [pay, 42]\n", "an entry of its TOOLS is a Tool"),
+        ("TOOLS = 7\n", "its TOOLS is a list of tools"),
+    ],
+    ids=["one that is none", "no list"],
+)
+def test_tools_that_are_broken_are_not_left_out(folder: Path, text: str, said: str) -> None:
+    (folder / "flows" / "tools.py").write_text(text)
+    result = refused(folder, "--port", "0")
+    assert said in result.replace("\n", " ")
+
+
+def test_what_was_learned_need_not_be_there_yet(folder: Path) -> None:
+    file = folder / "learned.yaml"
+    with running(folder, "--port", "0", "--learned", str(file), "--no-reload") as up:
+        assert "nothing was learned so far" in (folder / "stderr").read_text()
+        file.write_text("format: 7")
+        told = up.post("/v1/reload", None)
+        assert (told.status_code, "learned.yaml" in told.json()["detail"]) == (409, True)
+        file.write_text("format: 1")
+        assert up.post("/v1/reload", None).status_code == 200
+
+
+def test_without_tools_it_says_so(folder: Path) -> None:
+    with running(folder):
+        assert "there are no tools in" in (folder / "stderr").read_text()
+
+
+def test_tools_may_be_told_in_yaml(folder: Path) -> None:
+    (folder / "tools.yaml").write_text("tools:\n- name: find_order\n  description: Find an order.\n")
+    with running(folder, "--port", "0", "--tools", str(folder / "tools.yaml")) as up:
+        assert chosen(up.post("/v1/select", ASKED)) == ["refund_order"]
+    assert "there are no tools" not in (folder / "stderr").read_text()
 
 
 def test_conversations_go_on_after_a_restart(folder: Path) -> None:
