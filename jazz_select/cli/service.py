@@ -1,10 +1,11 @@
 """`jazz-select serve`: opens what is to be served, says where it answers, and closes it when it is told to stop."""
 
+import gc
 import ipaddress
 import logging
 import socket
 import sys
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ from jazz_select.errors import ConfigError, MissingExtraError
 if TYPE_CHECKING:
     from jazz_select.service.agents import ServedAgents
     from jazz_select.service.app import Part
+    from jazz_select.service.mcp.gateway.gateway import Gateway
     from jazz_select.service.opened import AgentSource
     from jazz_select.service.options import ServeOptions
     from jazz_select.service.running import RunningCatalogue
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 _NEEDS: Final = ("mcp", "starlette", "uvicorn", "prometheus_client", "watchfiles")
 _LOGGERS: Final = ("jazz_select", "uvicorn.error")
+_MADE_BETWEEN: Final = 100_000
+"""Objects that may be made while the service starts before somebody looks for garbage: what is loaded then stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +109,8 @@ def run(settings: "Settings", wanted: Wanted) -> None:
         _check_reach(wanted)
     listening = bound(wanted.host, wanted.port) if wanted.uds is None else bound_file(wanted.uds)
     try:
-        with _logging(access=wanted.access_log):
-            run_loop(lambda: _serve(settings, sources, listening, wanted, options))
+        with _logging(access=wanted.access_log), _loading() as loaded:
+            run_loop(lambda: _serve(settings, sources, listening, wanted, options, loaded))
     finally:
         listening.close()
         if wanted.uds is not None:
@@ -120,6 +124,7 @@ async def _serve(
     listening: socket.socket,
     wanted: Wanted,
     options: "ServeOptions",
+    loaded: Callable[[], None],
 ) -> None:
     from jazz_select.service.app import make_app
     from jazz_select.service.http.life import Life
@@ -133,7 +138,23 @@ async def _serve(
     ):
         life = Life()
         app = make_app(served, options, life=life, parts=[*parts, *_panel(served, settings, wanted)])
-        await serve(app, listening, options=options, life=life, ready=lambda: _say(listening, wanted))
+
+        def ready() -> None:
+            loaded()
+            _say(listening, wanted)
+
+        await serve(app, listening, options=options, life=life, ready=ready)
+
+
+@contextmanager
+def _loading() -> Generator[Callable[[], None]]:
+    """Look for garbage less often, until what this gives is called: that takes a tenth of a start."""
+    before = gc.get_threshold()
+    gc.set_threshold(_MADE_BETWEEN, *before[1:])
+    try:
+        yield lambda: gc.set_threshold(*before)
+    finally:
+        gc.set_threshold(*before)
 
 
 @asynccontextmanager
@@ -151,33 +172,52 @@ async def _reloading(served: "ServedAgents", wanted: Wanted) -> "AsyncGenerator[
 def _panel(served: "ServedAgents", settings: "Settings", wanted: Wanted) -> "list[Part]":
     """What is shown in a browser, where that is wanted."""
     from jazz_select.service.app import Part
-    from jazz_select.service.panel.files import PanelFiles
-    from jazz_select.service.panel.routes import panel_routes
+    from jazz_select.service.later import later
 
-    files = {settings.agent_id: PanelFiles(cases=wanted.cases)} if wanted.cases else {}
-    return [Part(panel_routes(served, files))] if wanted.panel else []
+    def panel() -> Part:
+        from jazz_select.service.panel.files import PanelFiles
+        from jazz_select.service.panel.routes import panel_routes
+
+        files = {settings.agent_id: PanelFiles(cases=wanted.cases)} if wanted.cases else {}
+        return Part(panel_routes(served, files))
+
+    return [later(("/panel", "/v1/panel"), ["jazz_select.service.panel.routes"], panel)] if wanted.panel else []
 
 
 @asynccontextmanager
 async def _mcp(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wanted) -> "AsyncGenerator[list[Part]]":
     """What answers over MCP, where that is wanted."""
-    from jazz_select.service.access import catalogue_of
-    from jazz_select.service.app import Part
-
     if wanted.mcp != "http":
         yield []
         return
-    from jazz_select.service.mcp.app import McpApp
+    servers = _servers(sources)
+    if not servers:
+        yield [_mcp_later(served, wanted)]
+        return
     from jazz_select.service.mcp.gateway.gateway import open_gateways
+
+    async with open_gateways(servers) as gateways:
+        yield [_mcp_part(served, gateways, wanted)]
+
+
+def _mcp_later(served: "ServedAgents", wanted: Wanted) -> "Part":
+    """Loaded once requests are answered: it takes half as long as all else together."""
+    from jazz_select.service.later import later
+
+    return later(("/mcp",), ["jazz_select.service.mcp.app"], lambda: _mcp_part(served, {}, wanted))
+
+
+def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", wanted: Wanted) -> "Part":
+    from jazz_select.service.access import catalogue_of
+    from jazz_select.service.app import Part
+    from jazz_select.service.mcp.app import McpApp
     from jazz_select.service.mcp.server import AgentServer
 
-    async with open_gateways(_servers(sources)) as gateways:
+    def server_of(running: "RunningCatalogue") -> AgentServer:
+        return AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed)
 
-        def server_of(running: "RunningCatalogue") -> AgentServer:
-            return AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed)
-
-        app = McpApp(served, catalogue_of, server_of)
-        yield [Part(routes=app.routes(), lifespan=app.lifespan)]
+    app = McpApp(served, catalogue_of, server_of)
+    return Part(routes=app.routes(), lifespan=app.lifespan)
 
 
 async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", wanted: Wanted) -> None:

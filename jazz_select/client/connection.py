@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 LARGEST_ANSWER: Final = 64_000_000
 """Bytes of an answer, or of one event, that are read."""
-_CONNECT_S: Final = 5.0
+_NAME: Final = "jazz-select"
+_LIMITS: Final = {"timeout": {"connect": 5.0, "read": None, "write": None, "pool": None}}
+"""Seconds for a connection to be made; there is one limit around all else."""
 _FIRST_WAIT_S: Final = 0.1
 _MOST_CONNECTIONS: Final = 100
 _KEPT_S: Final = 30.0
@@ -80,17 +82,22 @@ class Connection:
         self.timeout_s = timeout_s
         self.agent_id = agent_id
         self._uds, self._max_retries = uds, max_retries
-        self._headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {key}"} if key else {})}
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
+        self._headers = {
+            "User-Agent": _NAME,
+            "Accept-Encoding": "identity",
+            **({"Authorization": f"Bearer {key}"} if key else {}),
+        }
+        self._urls: dict[str, httpx.URL] = {}
+        self._transports: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncHTTPTransport] = WeakKeyDictionary()
         self._lock = Lock()
         self._is_agreed = not agent_id
 
     async def aclose(self) -> None:
         """Close the connections of this event loop; those of loops that have ended are gone with them."""
         with self._lock:
-            client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.aclose()
+            transport = self._transports.pop(asyncio.get_running_loop(), None)
+        if transport is not None:
+            await transport.aclose()
 
     async def ask(
         self, method: str, path: str, body: object = None, *, twice: bool = True, timeout_s: float | None = None
@@ -210,14 +217,17 @@ class Connection:
         """A request that was sent, with the head of its answer; or why there is none."""
         import httpx
 
-        client = self._client()
-        headers = {"Accept": accept}
+        headers = {**self._headers, "Accept": accept}
         content = None
         if body is not None:
             headers["Content-Type"], content = _JSON, _as_bytes(body)
-        request = client.build_request(method, path, content=content, headers=headers)
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = httpx.URL(self.url + path)
+        # No client of httpx: cookies, redirects and logins, which there are none of here, cost as much as the rest.
+        request = httpx.Request(method, url, headers=headers, content=content, extensions=_LIMITS)
         try:
-            response = await client.send(request, stream=True)
+            response = await self._transport().handle_async_request(request)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             yield Refusal(self._gone(error), undone=True)
             return
@@ -264,27 +274,22 @@ class Connection:
                 raise ServiceTimeoutError(self.url, timeout_s=limit_s) from error
             raise
 
-    def _client(self) -> "httpx.AsyncClient":
+    def _transport(self) -> "httpx.AsyncHTTPTransport":
         """That of this event loop."""
         import httpx
 
         loop = asyncio.get_running_loop()
         with self._lock:
-            client = self._clients.get(loop)
-            if client is None or client.is_closed:
+            transport = self._transports.get(loop)
+            if transport is None:
                 limits = httpx.Limits(
                     max_connections=_MOST_CONNECTIONS,
                     max_keepalive_connections=_MOST_CONNECTIONS,
                     keepalive_expiry=_KEPT_S,
                 )
-                client = self._clients[loop] = httpx.AsyncClient(
-                    base_url=self.url,
-                    headers=self._headers,
-                    transport=httpx.AsyncHTTPTransport(uds=self._uds, limits=limits, trust_env=False),
-                    timeout=httpx.Timeout(None, connect=_CONNECT_S),
-                    trust_env=False,
-                )
-            return client
+                transport = httpx.AsyncHTTPTransport(uds=self._uds, limits=limits, trust_env=False)
+                self._transports[loop] = transport
+            return transport
 
 
 def _checked(url: object) -> str:

@@ -4,8 +4,6 @@ import asyncio
 from importlib.util import find_spec
 from typing import Any, Final
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
 from jazz_select.service.problems import problem
 
 TRANSPORT: Final = "transport"
@@ -93,6 +91,8 @@ class _Patient(_Protocol):
 def protocol(head_timeout_s: float) -> type[asyncio.Protocol]:
     """The protocol that connections are read with: in C where httptools is there."""
     if find_spec("httptools") is None:
+        from uvicorn.protocols.http.h11_impl import H11Protocol
+
         return type("PatientH11", (_Patient, H11Protocol), {"head_timeout_s": head_timeout_s})
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
