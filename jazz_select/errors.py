@@ -295,8 +295,8 @@ class ServiceError(JazzSelectError):
 class ServiceUnavailableError(ServiceError):
     """The service is not there, went away, or could not answer; it may have done what it was asked."""
 
-    def __init__(self, url: str, problem: str) -> None:
-        super().__init__(url, problem, retryable=True)
+    def __init__(self, url: str, problem: str, *, retry_after: float | None = None) -> None:
+        super().__init__(url, problem, retryable=True, retry_after=retry_after)
 
 
 class ServiceTimeoutError(ServiceError):

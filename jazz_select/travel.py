@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LONGEST_READ: Final = 64_000_000
 """Characters of a JSON text that is read."""
+NO_ROOM: Final = "no_room"
+"""The code by which a service says that it has too much to do, and has done nothing."""
 _MOST_ERRORS: Final = 100
 _LONGEST_PROBLEM: Final = 300
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS

@@ -27,7 +27,7 @@ from jazz_select.errors import (
     UnknownFlowError,
 )
 from jazz_select.text import beginning
-from jazz_select.travel import error_of
+from jazz_select.travel import NO_ROOM, error_of
 
 _SAME: Final = frozenset(
     kind.__name__ for kind in (ConfigError, JazzSelectError, OutcomeLogError, SnapshotError, UnknownFlowError)
@@ -35,8 +35,6 @@ _SAME: Final = frozenset(
 """Errors of a call that mean the same wherever it is answered."""
 _OF_A_BODY: Final = frozenset({"ValidationError", "not_json"})
 """What was sent is nothing that is taken: here it is an argument that cannot work."""
-_REFUSED: Final = "service_unavailable"
-"""What is told where a service has no room for one more request."""
 _LONGEST: Final = 1_000
 _LONGEST_WAIT_S: Final = 86_400.0
 _KEY: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
@@ -66,13 +64,14 @@ def refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> R
     if status in _KEY:
         return Refusal(ServiceKeyError(url), undone=True)
     wait_s = retry_after(headers.get("retry-after", ""))
-    if status == HTTPStatus.TOO_MANY_REQUESTS or problem.get("code") == _REFUSED:
+    if status == HTTPStatus.TOO_MANY_REQUESTS or problem.get("code") == NO_ROOM:
         return Refusal(ServiceBusyError(url, retry_after=wait_s), undone=True)
     if not problem:
         if status in {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}:
-            return Refusal(ServiceUnavailableError(url, f"HTTP {status}, from something that stands before it"))
+            said = f"HTTP {status}, from something that stands before it"
+            return Refusal(ServiceUnavailableError(url, said, retry_after=wait_s))
         return Refusal(ServiceReplyError(url, f"HTTP {status}, without a word of why"))
-    return Refusal(_told(url, status, problem))
+    return Refusal(_told(url, status, problem, wait_s))
 
 
 def problem_error(url: str, problem: object) -> JazzSelectError:
@@ -82,7 +81,7 @@ def problem_error(url: str, problem: object) -> JazzSelectError:
     return refusal(url, status if isinstance(status, int) else 500, {}, orjson.dumps(problem)).error
 
 
-def _told(url: str, status: int, problem: Mapping[str, Any]) -> JazzSelectError:
+def _told(url: str, status: int, problem: Mapping[str, Any], wait_s: float | None) -> JazzSelectError:
     """The error of problem details as this library writes them."""
     detail, code, request = (one_line_of(problem.get(name)) for name in ("detail", "code", "request_id"))
     if status < HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -95,7 +94,9 @@ def _told(url: str, status: int, problem: Mapping[str, Any]) -> JazzSelectError:
     known = ", ".join(each for each in (code, f"request {request}" if request else "") if each)
     said = f"{detail} ({known})" if known else detail
     passing = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
-    return ServiceUnavailableError(url, said) if status in passing else ServiceError(url, said)
+    if status in passing:
+        return ServiceUnavailableError(url, said, retry_after=wait_s)
+    return ServiceError(url, said)
 
 
 def _problem(body: bytes) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jazz_select.service.agents import ServedAgents
+from jazz_select.service.agents import ServedAgents, digest_of
 from jazz_select.service.http.bodies import refuse
 from jazz_select.service.problems import refused
 from jazz_select.service.running import RunningCatalogue
@@ -18,7 +18,8 @@ _PUBLIC: Final = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs"
 _PUBLIC_BELOW: Final = ("/panel/", "/docs/")
 """Pages, the same for everybody: what they show is asked for below `/v1`, with a key."""
 _BEARER: Final = "bearer "
-_CATALOGUE, _KEY = "catalogue", "key"
+_CATALOGUE, _WHOSE = "catalogue", "whose"
+"""Where the state of a request has its agent, and who was let in: the same for one key, however it was written."""
 
 
 def catalogue_of(connection: HTTPConnection) -> RunningCatalogue:
@@ -72,10 +73,13 @@ class Door:
         elif is_public(path):
             return
         kind, _, key = headers.get(b"authorization", "").partition(" ")
-        found = self._served.of_key(key.strip() if f"{kind.lower()} " == _BEARER else None)
+        given = key.strip() if f"{kind.lower()} " == _BEARER else ""
+        found = self._served.of_key(given)
         if found is None:
             raise _no_key(given=b"authorization" in headers)
-        scope.setdefault("state", {})[_CATALOGUE] = found
+        # An open agent is one caller, whatever is sent as a key: nothing that is made up gives anybody more.
+        whose = "" if self._served.is_open else digest_of(given)
+        scope.setdefault("state", {}).update({_CATALOGUE: found, _WHOSE: whose})
 
 
 def _no_key(*, given: bool) -> HTTPException:

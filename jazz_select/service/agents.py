@@ -8,6 +8,11 @@ from jazz_select.errors import ConfigError
 from jazz_select.service.running import RunningCatalogue
 
 
+def digest_of(key: str) -> str:
+    """What is kept of a key: its SHA-256, in hexadecimal."""
+    return sha256(key.encode(errors="surrogatepass")).hexdigest()
+
+
 class ServedAgents(Mapping[str, RunningCatalogue]):
     """Agent id to what is served of it. Keys are kept as digests alone."""
 
@@ -42,7 +47,7 @@ class ServedAgents(Mapping[str, RunningCatalogue]):
         """What a key opens, in a time that says nothing of the key; None where it opens nothing."""
         if self.is_open:
             return next(iter(self._catalogues.values()))
-        digest = sha256((key or "").encode(errors="surrogatepass")).hexdigest()
+        digest = digest_of(key or "")
         found = None
         for known, agent_id in self._keys.items():
             if hmac.compare_digest(known, digest) and key:

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
@@ -114,11 +114,6 @@ def problem_of(error: BaseException, scope: Scope) -> Response:
 async def answer_problem(request: Request, error: Exception) -> Response:
     """`problem_of`, as Starlette calls it."""
     return problem_of(error, request.scope)
-
-
-def request_id_of(connection: HTTPConnection) -> str:
-    """What the request is known by, in logs and answers."""
-    return connection.scope.get("state", {}).get("request_id", "")
 
 
 def _status_of(error: JazzSelectError) -> int:

@@ -1,7 +1,6 @@
 """`agents.yaml`: several agents behind one door, each with flows, tools and keys of its own."""
 
 import re
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -9,6 +8,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jazz_select.errors import ConfigError
+from jazz_select.service.agents import digest_of
 from jazz_select.service.opened import AgentSource
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
@@ -62,7 +62,7 @@ def key_digest(key: str, where: str) -> str:
     if len(key) < LEAST_KEY or not key.isascii() or not key.isprintable() or " " in key:
         msg = f"{where}: a key has at least {LEAST_KEY} characters, of ASCII, without blanks: openssl rand -hex 32"
         raise ConfigError(msg)
-    return sha256(key.encode()).hexdigest()
+    return digest_of(key)
 
 
 def key_of_file(file: Path) -> str:
@@ -72,18 +72,30 @@ def key_of_file(file: Path) -> str:
         ConfigError: It cannot be read, or holds no key.
     """
     try:
-        with file.open("rb") as stream:
-            text = stream.read(_LARGEST).decode()
+        text = _whole(file).decode()
     except (OSError, UnicodeDecodeError) as error:
         msg = f"the file of a key {file} cannot be read: {describe_error(error)}"
         raise ConfigError(msg) from error
     return key_digest(text.strip(), str(file))
 
 
+def _whole(file: Path) -> bytes:
+    """What is in a file.
+
+    Raises:
+        ConfigError: More than anybody writes by hand: half of it would be other agents, or another key.
+    """
+    with file.open("rb") as stream:
+        found = stream.read(_LARGEST + 1)
+    if len(found) > _LARGEST:
+        msg = f"{file} has more than {_LARGEST} bytes: it is no file of agents, and none of a key"
+        raise ConfigError(msg)
+    return found
+
+
 def _read(file: Path) -> _File:
     try:
-        with file.open("rb") as stream:
-            value: Any = yaml.safe_load(stream.read(_LARGEST))
+        value: Any = yaml.safe_load(_whole(file))
     except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         msg = f"the agents in {file} cannot be read: {describe_error(error)}"
         raise ConfigError(msg) from error

@@ -3,18 +3,17 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from hashlib import sha256
 from time import monotonic
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jazz_select.service.http.bodies import refuse
 from jazz_select.service.http.life import Life
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import refused
+from jazz_select.travel import NO_ROOM
 
 _MOST_BUCKETS: Final = 10_000
 _SHARE: Final = 0.75
@@ -69,7 +68,7 @@ class Limits:
         agent_id = "" if caller is None else caller.agent_id
         try:
             if caller is not None:
-                self._check_rate(scope, agent_id)
+                self._check_rate(scope)
             if is_stream(scope):
                 await self._held_open(scope, receive, send)
                 return
@@ -83,12 +82,11 @@ class Limits:
         finally:
             self._life.ended(agent_id)
 
-    def _check_rate(self, scope: Scope, agent_id: str) -> None:
+    def _check_rate(self, scope: Scope) -> None:
         rate = self._options.rate
         if rate is None:
             return
-        key = HTTPConnection(scope).headers.get("authorization", "")
-        whose = sha256(key.encode(errors="replace")).hexdigest() if key else agent_id
+        whose: str = scope["state"].get("whose", "")  # not what was sent: one key can be written in many ways
         bucket = self._buckets.get(whose)
         if bucket is None:
             burst = self._options.burst or max(1.0, 2 * rate)
@@ -104,7 +102,7 @@ class Limits:
         life, most = self._life, self._options.max_in_flight
         if life.in_flight >= most:
             detail = f"{most} requests are being answered already: come again in a moment"
-            raise refused(503, detail, headers={"Retry-After": "1"})
+            raise refused(503, detail, code=NO_ROOM, headers={"Retry-After": "1"})
         if agent_id and life.by_agent.get(agent_id, 0) >= self._most_of_one:
             detail = f"{self._most_of_one} requests of this agent are being answered already: come again in a moment"
             raise refused(429, detail, headers={"Retry-After": "1"})
@@ -114,7 +112,7 @@ class Limits:
         life, task = self._life, asyncio.current_task()
         if life.is_stopping or len(life.streams) >= self._options.max_streams:
             detail = "no more streams are held open here now: come again in a moment"
-            raise refused(503, detail, headers={"Retry-After": "1"})
+            raise refused(503, detail, code=NO_ROOM, headers={"Retry-After": "1"})
         held: asyncio.Task[Any] = asyncio.ensure_future(self._passed(scope, receive, send))
         life.streams.add(held)
         try:

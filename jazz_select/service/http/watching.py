@@ -16,6 +16,7 @@ from jazz_select.service.http.protocol import TRANSPORT
 from jazz_select.service.problems import problem_of
 
 access_log: Final = logging.getLogger("jazz_select.access")
+_log: Final = logging.getLogger(__name__)
 _ID: Final = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 _HEADER: Final = b"x-request-id"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -61,6 +62,8 @@ class Watched:
             pass  # nobody is there to be answered
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
             if isinstance(error, RuntimeError) and _is_gone(scope):
+                request_id = state["request_id"]
+                _log.debug("request_id=<%s> | failed, with nobody there to be answered", request_id, exc_info=True)
                 await asyncio.sleep(0)  # lets the server see it, too
                 return
             response = problem_of(error, scope)

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.mcp.server import AgentServer
+from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue
 
 CatalogueOf = Callable[[HTTPConnection], RunningCatalogue]
@@ -36,6 +37,7 @@ class McpApp:
         make: Serving = AgentServer,
         *,
         security: TransportSecuritySettings | None = None,
+        max_body: int | None = None,
     ) -> None:
         """Take who is served.
 
@@ -44,11 +46,13 @@ class McpApp:
             of: Whom a request is for; whatever it raises passes to the app that this is mounted in.
             make: Makes the server of an agent, such as one with a gateway.
             security: Which hosts and origins are answered, where nobody before this looks at them.
+            max_body: Bytes of a request that are read; as of a service where None.
         """
         self._of = of
         self.servers: Mapping[str, AgentServer] = {agent_id: make(running) for agent_id, running in served.items()}
+        most = ServeOptions().max_body if max_body is None else max_body
         self._managers = {
-            agent_id: StreamableHTTPSessionManager(each.server, security_settings=security)
+            agent_id: StreamableHTTPSessionManager(each.server, security_settings=security, max_request_body_size=most)
             for agent_id, each in self.servers.items()
         }
 

@@ -24,7 +24,8 @@ FOUND: Final = 5
 """Tools that a search shows where nothing else is said."""
 PAGE: Final = 100
 """Flows on one page."""
-_LONGEST_REQUEST: Final = 20_000
+LONGEST_REQUEST: Final = 20_000
+"""Characters of a request that is taken."""
 _LONGEST_NAME: Final = 500
 _MOST_NOTES, _LONGEST_NOTE = 20, 300
 _READS = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -37,7 +38,7 @@ def _tool(
     return types.Tool(name=name, description=about, input_schema=schema, annotations=hints)
 
 
-_REQUEST: Final = {"type": "string", "minLength": 1, "maxLength": _LONGEST_REQUEST}
+_REQUEST: Final = {"type": "string", "minLength": 1, "maxLength": LONGEST_REQUEST}
 FOUR: Final = (
     _tool(
         SELECT_FLOW,
@@ -47,7 +48,7 @@ FOUR: Final = (
             "request": {**_REQUEST, "description": "What the user wants, in their words."},
             "episode_summaries": {
                 "type": "array",
-                "items": {"type": "string", "maxLength": _LONGEST_REQUEST},
+                "items": {"type": "string", "maxLength": LONGEST_REQUEST},
                 "maxItems": 50,
                 "description": "What was said before, in a few sentences each, where the request hangs on it.",
             },

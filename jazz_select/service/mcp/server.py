@@ -17,6 +17,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Pro
 from mcp.types import INVALID_PARAMS
 from starlette.requests import Request
 
+from jazz_select import __version__
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.routing.approval import ApprovalPolicy, Approve, check_approve, checked_policy
 from jazz_select.routing.schemas.validity import invalid
@@ -35,7 +36,6 @@ from jazz_select.service.running import RunningCatalogue
 
 _SESSION_ID: Final = "mcp-session-id"
 _STDIO: Final = "stdio"
-_LONGEST_REQUEST: Final = 20_000
 _MOST_SESSIONS: Final = 1_000
 """Sessions that are told of changes; those that were heard of last."""
 _LOOKED_S: Final = 0.5
@@ -100,7 +100,7 @@ class AgentServer:
         self._sessions: OrderedDict[str, ServerSession] = OrderedDict()
         self.server: Server[Any] = _Announcing(
             f"jazz-select/{running.agent_id}",
-            version=_version(),
+            version=__version__,
             instructions=_INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -243,7 +243,7 @@ class AgentServer:
         if flow is None:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}; list_flows names those there are")
         text = await prompt_of(flow)
-        request = (params.arguments or {}).get("request", "")[:_LONGEST_REQUEST]
+        request = (params.arguments or {}).get("request", "")[: four.LONGEST_REQUEST]
         texts = [text, request] if request.strip() else [text]
         messages = [types.PromptMessage(role="user", content=types.TextContent(text=each)) for each in texts]
         return types.GetPromptResult(description=description_of(flow.description), messages=messages)
@@ -291,9 +291,3 @@ def _after(cursor: str | None) -> str:
 
 def _cursor(name: object) -> str | None:
     return None if name is None else base64.urlsafe_b64encode(str(name).encode()).decode()
-
-
-def _version() -> str:
-    from jazz_select import __version__
-
-    return __version__

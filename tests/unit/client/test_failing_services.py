@@ -65,7 +65,7 @@ CASES: list[tuple[str, Act, type[Exception], str]] = [
     ("421", problem(421, "wrong_host", "for localhost"), ServiceError, "for localhost"),
     ("413", problem(413, "content_too_large", "too large"), ServiceError, "too large"),
     ("429", problem(429, "too_many_requests"), ServiceBusyError, "ask again later"),
-    ("503, no room", problem(503, "service_unavailable"), ServiceBusyError, "too much to do"),
+    ("503, no room", problem(503, "no_room"), ServiceBusyError, "too much to do"),
     (
         "503",
         problem(503, "StoreError", "its log says why"),
@@ -104,6 +104,19 @@ async def test_each_failure_is_an_error_with_a_name(
         assert script.connections == 1
 
 
+@pytest.mark.spec("008.2")
+@pytest.mark.parametrize("code", ["ModelError", "StoreError", "no_room"])
+async def test_whoever_says_when_to_come_again_is_heard(code: str) -> None:
+    async with acting(problem(503, code, retry_after="7")) as script:
+        with pytest.raises(ServiceError) as raised:
+            await selecting(max_retries=0)(script.url)
+        assert (raised.value.retry_after, raised.value.retryable) == (7.0, True)
+    async with acting(says(503, b"<html>", retry_after="7")) as script:
+        with pytest.raises(ServiceUnavailableError) as gone:
+            await selecting(max_retries=0)(script.url)
+        assert gone.value.retry_after == 7
+
+
 def test_all_of_them_have_one_root() -> None:
     own = [kind for name, kind in vars(errors).items() if name.startswith("Service")]
     assert len(own) == 6
@@ -117,7 +130,7 @@ PASSING: list[tuple[str, Act, bool]] = [
     ("502", says(502, b""), False),
     ("503 of what it needs", problem(503, "StoreError"), False),
     ("429", problem(429, "too_many_requests", retry_after="0"), True),
-    ("503, no room", problem(503, "service_unavailable", retry_after="0"), True),
+    ("503, no room", problem(503, "no_room", retry_after="0"), True),
 ]
 """What passes, and whether nothing was done."""
 

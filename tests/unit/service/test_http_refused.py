@@ -208,7 +208,7 @@ async def test_more_than_there_is_room_for_is_refused_at_once() -> None:
             while up.life.in_flight < 2:
                 await asyncio.sleep(0.01)
         refused = await up.post("/v1/select", {"request": REFUND})
-        assert problem_in(refused, 503)["code"] == "service_unavailable"
+        assert problem_in(refused, 503)["code"] == "no_room"
         assert refused.headers["retry-after"] == "1"
         assert (await up.client.get("/readyz")).status_code == 200, "who looks after it is still answered"
         assert [status_of(each) for each in await asyncio.gather(*waiting)] == [408, 408]
@@ -223,6 +223,18 @@ async def test_a_key_that_asks_too_often_is_refused_and_no_other() -> None:
             assert [each.status_code for each in said] == [200, 200, 429]
             assert int(said[-1].headers["retry-after"]) > 100
             assert (await up.client.get("/v1/flows", headers=bearer(OTHER_KEY))).status_code == 200
+
+
+async def test_one_key_is_one_caller_however_it_is_written() -> None:
+    options = ServeOptions(rate=0.001, burst=2, stop_s=1)
+    written = [f"Bearer {KEY}", f"bearer  {KEY}", f"BEARER {KEY}", f"beareR    {KEY}"]
+    async with memory() as index:
+        async with service(catalogue(index, Shop().sources), keys=[KEY], options=options) as up:
+            said = [await up.client.get("/v1/flows", headers={"authorization": each}) for each in written]
+            assert [each.status_code for each in said] == [200, 200, 429, 429]
+        async with service(catalogue(index, Shop().sources), options=options) as up:
+            said = [await up.client.get("/v1/flows", headers=bearer(f"made up {n}")) for n in range(3)]
+            assert [each.status_code for each in said] == [200, 200, 429], "no key is needed, and none gives more"
 
 
 def test_a_bucket_fills_as_time_passes() -> None:

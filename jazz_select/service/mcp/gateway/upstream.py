@@ -11,6 +11,7 @@ import anyio
 from mcp import Client, MCPError, types
 from mcp.types import Implementation
 
+from jazz_select import __version__
 from jazz_select.errors import JazzSelectError, ToolError, ToolUnheardError
 from jazz_select.routing.tools.sources import tools_from_session
 from jazz_select.routing.tools.tool import Tool
@@ -143,7 +144,7 @@ class Upstream:
             client = Client(
                 connection(self.spec, self._has_ended),
                 message_handler=self._heard,
-                client_info=Implementation(name="jazz-select", version=_version()),
+                client_info=Implementation(name="jazz-select", version=__version__),
                 cache=None,
             )
             async with client:
@@ -289,12 +290,6 @@ class Upstream:
 
 _LISTENING_SINCE: Final = "2026-07-28"
 """The first version of the protocol in which a client asks to be told of changes."""
-
-
-def _version() -> str:
-    from jazz_select import __version__
-
-    return __version__
 
 
 def _kind(error: BaseException) -> str:
