@@ -17,6 +17,7 @@ JazzSelectError
 │   ├── SyncDeletesError        a sync would delete most of an agent's flows, and was not told that it may
 │   ├── DiskFullError           there is no room to write to the index
 │   └── StoreUnavailableError   the Qdrant server did not answer
+├── NotLoadedError              what a service is to serve of an agent could not be loaded yet
 ├── OutcomeLogError             the file of a log of outcomes cannot be used
 ├── EmbeddingError              the embedder failed
 ├── ToldError                   an error of another process, of a class that is none of ours
@@ -223,7 +224,8 @@ class SyncDeletesError(StoreError):
         super().__init__(
             f"this sync would delete {len(self.deleted)} of the {total} flows of agent {agent_id!r}: {names}. "
             "Nothing was written. Are these the flows of that agent, and all of them? "
-            "If they are: allow_delete=True (jazz-select sync --yes); dry_run=True (--dry-run) shows the whole plan."
+            "If they are: allow_delete=True (jazz-select sync --yes, or serve --yes; where a service runs, POST "
+            '/v1/reload with {"allow_delete": true}); dry_run=True (sync --dry-run) shows the whole plan.'
         )
 
 
@@ -276,6 +278,15 @@ class ToldError(JazzSelectError):
         self.code = code
         self.said = said
         super().__init__(f"{code[:_LONGEST]}: {said}")
+
+
+class NotLoadedError(JazzSelectError):
+    """The flows of `agent_id` are not served: `problem` says why they could not be loaded, or that nobody tried yet."""
+
+    def __init__(self, agent_id: str, problem: str) -> None:
+        self.agent_id = agent_id
+        self.problem = problem
+        super().__init__(f"agent {agent_id!r} is not served: {problem or 'it is not loaded yet'}")
 
 
 class ServiceError(JazzSelectError):

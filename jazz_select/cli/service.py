@@ -57,6 +57,7 @@ class Wanted:
     reload: bool = True
     reload_every: float | None = None
     access_log: bool = True
+    yes: bool = False
 
     def options(self) -> "ServeOptions":
         """The limits among it.
@@ -132,7 +133,7 @@ async def _serve(
     from jazz_select.service.server import serve
 
     async with (
-        opened(settings, sources, said=hint) as served,
+        opened(settings, sources, said=hint, allow_delete=wanted.yes) as served,
         _mcp(served, sources, wanted) as parts,
         _reloading(served, wanted),
     ):
@@ -234,7 +235,10 @@ async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", wante
     if len(sources) != 1:
         msg = "--mcp stdio serves one agent to one client: leave --agents out, and name its flows with --flows"
         raise ConfigError(msg)
-    async with opened(settings, sources, said=hint) as served, open_gateways(_servers(sources)) as gateways:
+    async with (
+        opened(settings, sources, said=hint, allow_delete=wanted.yes) as served,
+        open_gateways(_servers(sources)) as gateways,
+    ):
         (running,) = served.values()
         async with _reloading(served, wanted):
             await serve_stdio(AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed))
@@ -313,6 +317,13 @@ def _logging(*, access: bool) -> Generator[None]:
     trouble = logging.StreamHandler()
     trouble.setLevel(logging.WARNING)
     trouble.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    news = logging.StreamHandler()  # what is live again, beside what went wrong
+    news.addFilter(lambda record: record.levelno == logging.INFO)
+    news.setFormatter(trouble.formatter)
+    reloads = logging.getLogger("jazz_select.service.running")
+    level = reloads.level
+    reloads.setLevel(logging.INFO)
+    reloads.addHandler(news)
     lines = logging.StreamHandler()
     lines.setFormatter(logging.Formatter("%(message)s"))
     log = logging.getLogger("jazz_select.access")
@@ -328,6 +339,8 @@ def _logging(*, access: bool) -> Generator[None]:
     finally:
         for name in _LOGGERS:
             logging.getLogger(name).removeHandler(trouble)
+        reloads.removeHandler(news)
+        reloads.setLevel(level)
         log.removeHandler(lines)
         log.setLevel(before[0])
         log.propagate = before[1]

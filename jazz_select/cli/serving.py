@@ -167,6 +167,10 @@ def serve(  # noqa: PLR0913 - one per option
             "--access-log/--no-access-log", help="A line of JSON on stderr for each request.", rich_help_panel=_PARTS
         ),
     ] = True,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", "-y", help="Delete from the index also where that is most of an agent's flows."),
+    ] = False,
 ) -> None:
     """Serve the flows over HTTP, MCP and a panel in the browser: one process that owns the index, for many that ask.
 
@@ -210,5 +214,6 @@ def serve(  # noqa: PLR0913 - one per option
         reload=reload,
         reload_every=reload_every,
         access_log=access_log,
+        yes=yes,
     )
     run(settings, wanted)

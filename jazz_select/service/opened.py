@@ -66,7 +66,11 @@ class AgentSource:
 
 @asynccontextmanager
 async def opened(
-    base: Settings, agents: Sequence[AgentSource], *, said: Callable[[str], object] = lambda _: None
+    base: Settings,
+    agents: Sequence[AgentSource],
+    *,
+    said: Callable[[str], object] = lambda _: None,
+    allow_delete: bool = False,
 ) -> AsyncGenerator[ServedAgents]:
     """What is to be served, loaded and synced.
 
@@ -74,11 +78,12 @@ async def opened(
         base: Where the index is, and with which embedder.
         agents: Who is served. One without a key is open to whoever can connect.
         said: Hears what there is to say of each agent, such as the notes of its sync.
+        allow_delete: Whether most of the flows that were indexed may be gone; as of `sync_registry`.
 
     Raises:
         ConfigError: Something that is named cannot be used, or two agents have one key, or one log.
         IndexLockedError: Another process serves from this index.
-        JazzSelectError: Flows or tools cannot be loaded.
+        JazzSelectError: Flows or tools cannot be loaded, of the only agent or of all; of several the others are served.
     """
     keys = _keys(agents)
     async with AsyncExitStack() as stack:
@@ -91,13 +96,17 @@ async def opened(
         served = ServedAgents(made, keys, is_open=not keys)
         for catalogue in served.values():
             try:
-                live = await catalogue.reload()
+                live = await catalogue.reload(allow_delete=allow_delete)
             except JazzSelectError as error:
-                if len(served) > 1:
-                    said(f"agent {catalogue.agent_id}: {error}")
-                raise
+                if len(served) == 1:
+                    raise
+                said(f"agent {catalogue.agent_id} is not served until this is mended: {error}")
+                continue
             for note in _notes(catalogue.settings, live):
                 said(f"agent {catalogue.agent_id}: {note}")
+        if not any(each.is_ready for each in served.values()):
+            msg = "none of the agents can be served: mend what is said of each"
+            raise ConfigError(msg)
         yield served
 
 

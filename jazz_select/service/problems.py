@@ -18,6 +18,7 @@ from jazz_select.errors import (
     JazzSelectError,
     MissingExtraError,
     ModelError,
+    NotLoadedError,
     OutcomeLogError,
     StoreError,
     ToolError,
@@ -103,6 +104,8 @@ def problem_of(error: BaseException, scope: Scope) -> Response:
         code = type(error).__name__
         if status < _TOLD_BELOW:
             return problem(status, str(error), code=code, request_id=request_id)
+        if isinstance(error, NotLoadedError):  # what is wrong with the agent's own files, to who has its key
+            return problem(status, str(error), code=code, request_id=request_id, headers={"Retry-After": _AGAIN_S})
         _log.error("request_id=<%s>, error=<%s> | a request could not be answered", request_id, describe_error(error))
         detail = "the service cannot answer now; its log says why, under this request_id"
         return problem(status, detail, code=code, request_id=request_id, headers={"Retry-After": _AGAIN_S})

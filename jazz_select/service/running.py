@@ -1,6 +1,7 @@
 """One agent as it is served: its flows, tools, selector and agent, changed all at once or not at all."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from secrets import token_bytes
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jazz_select.agent import Agent
 from jazz_select.build import sync_registry
-from jazz_select.errors import JazzSelectError
+from jazz_select.errors import JazzSelectError, NotLoadedError
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.json_values import Secret
 from jazz_select.memory.procedural import ProceduralMemory
@@ -24,6 +25,8 @@ from jazz_select.text import describe_error
 if TYPE_CHECKING:
     from jazz_select.memory.sync import SyncReport
     from jazz_select.outcomes import OutcomeLog
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +118,10 @@ class RunningCatalogue:
         """What answers now.
 
         Raises:
-            JazzSelectError: Nothing was loaded yet.
+            NotLoadedError: Nothing was loaded yet.
         """
         if self._live is None:
-            msg = self.problem or f"the catalogue of agent {self.agent_id!r} is not loaded yet"
-            raise JazzSelectError(msg)
+            raise NotLoadedError(self.agent_id, self.problem)
         return self._live
 
     @property
@@ -127,8 +129,11 @@ class RunningCatalogue:
         """Whether anything can be answered."""
         return self._live is not None
 
-    async def reload(self) -> Generation:
+    async def reload(self, *, allow_delete: bool = False) -> Generation:
         """Read, check and sync what is written now, and put it in place of what answers; requests go on meanwhile.
+
+        Args:
+            allow_delete: Whether most of the flows may be gone; as of `sync_registry`.
 
         Raises:
             JazzSelectError: It cannot be used; what answered before still does, and `problem` says why.
@@ -137,7 +142,7 @@ class RunningCatalogue:
             started = perf_counter()
             try:
                 found = await asyncio.to_thread(self.read)
-                made = await self._made(found, started)
+                made = await self._made(found, started, allow_delete=allow_delete)
             except JazzSelectError as error:
                 self.problem = str(error)
                 self.failures += 1
@@ -146,16 +151,22 @@ class RunningCatalogue:
                 self.problem = describe_error(error)
                 self.failures += 1
                 raise
+            _tell(made, self)
             self._live, self.problem = made, ""
             return made
 
-    async def _made(self, found: Sources, started: float) -> Generation:
+    async def _made(self, found: Sources, started: float, *, allow_delete: bool) -> Generation:
         settings = self.settings
         selector = self.selector(found.registry)
         policy = None if self._model is not None else found.policy
         agent = Agent(selector, found.tools, self._model, decision_callback=policy, claims=self._claims)
         report = await sync_registry(
-            self.memory, self.agent_id, found.registry, tools=found.tools or None, learned=settings.learned_by_now
+            self.memory,
+            self.agent_id,
+            found.registry,
+            tools=found.tools or None,
+            learned=settings.learned_by_now,
+            allow_delete=allow_delete,
         )
         return Generation(
             number=1 if self._live is None else self._live.number + 1,
@@ -184,3 +195,14 @@ class RunningCatalogue:
         }
         flows = self.live.registry if registry is None else registry
         return FlowSelector(self._model, flows, self.recalls, self.agent_id, **given)  # pyright: ignore[reportArgumentType]
+
+
+def _tell(made: Generation, catalogue: RunningCatalogue) -> None:
+    """Log what a reload came to; the first one, at the start, where there was something to mend."""
+    if made.number == 1 and not catalogue.problem:
+        return
+    report = made.report
+    kinds = {"created": report.created, "updated": report.updated, "deleted": report.deleted}
+    changes = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items() if names) or "no flow changed"
+    how = "live again" if catalogue.problem else "live"
+    _log.info("agent %s: %s: generation %d, %s (%.2f s)", catalogue.agent_id, how, made.number, changes, made.took_s)

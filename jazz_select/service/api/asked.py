@@ -115,6 +115,14 @@ class FeedbackBody(Asked):
     note: _Text = Field(default="", description="What there is to say of it.")
 
 
+class ReloadBody(Asked):
+    """What a reload may do; it needs no body."""
+
+    allow_delete: bool = Field(
+        default=False, description="Whether more than half of the flows may be deleted, where those are more than 5."
+    )
+
+
 async def asked(request: Request, kind: type[_Body]) -> _Body:
     """The body of a request.
 

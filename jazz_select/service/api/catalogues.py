@@ -14,6 +14,7 @@ from jazz_select.selector.result import prompt_of
 from jazz_select.service.access import catalogue_of
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.api.answered import answer, metrics_of
+from jazz_select.service.api.asked import ReloadBody, asked
 from jazz_select.service.http.life import Life
 from jazz_select.service.http.metrics import CONTENT_TYPE
 from jazz_select.service.problems import refused
@@ -26,8 +27,8 @@ def catalogue_routes(served: ServedAgents, life: Life) -> list[BaseRoute]:
     """All of them."""
 
     async def readyz(_: Request) -> Response:
-        """Whether requests may be sent here."""
-        waiting = not all(each.is_ready for each in served.values())
+        """Whether requests may be sent here: one agent whose files are broken keeps no other's requests away."""
+        waiting = not any(each.is_ready for each in served.values())
         status = "stopping" if life.is_stopping else "starting" if waiting else "ready"
         return answer({"status": status}, 200 if status == "ready" else 503)
 
@@ -78,10 +79,11 @@ async def flow(request: Request) -> Response:
 async def reload(request: Request) -> Response:
     """Read flows and tools anew."""
     catalogue = catalogue_of(request)
+    wanted = await asked(request, ReloadBody) if await request.body() else ReloadBody()
     try:
-        live = await catalogue.reload()
+        live = await catalogue.reload(allow_delete=wanted.allow_delete)
     except JazzSelectError as error:
-        detail = f"what answered before still does: {error}"
+        detail = f"what answered before still does: {error}" if catalogue.is_ready else str(error)
         raise refused(409, detail, code=type(error).__name__, rest="none") from error
     report = live.report
     changes = {

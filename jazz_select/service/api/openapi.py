@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from jazz_select import __version__
 from jazz_select.service.api.answered import SCHEMAS, answer, ref
-from jazz_select.service.api.asked import FeedbackBody, RecallBody, SelectBody, SelectManyBody, TurnBody
+from jazz_select.service.api.asked import FeedbackBody, RecallBody, ReloadBody, SelectBody, SelectManyBody, TurnBody
 
 _SECURE: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -121,8 +121,11 @@ OPERATIONS: Final = (
         path="/v1/reload",
         method="post",
         name="reload",
-        told="Read flows and tools anew, and put them in place of what answers; requests go on meanwhile.",
+        told="Read flows and tools anew, and put them in place of what answers; requests go on meanwhile. "
+        "It needs no body.",
         gives="Reloaded",
+        body=ReloadBody,
+        example={"allow_delete": False},
         problems=(_STALE,),
     ),
     _Operation(
@@ -207,7 +210,7 @@ def _operation(told: _Operation) -> dict[str, Any]:
     if told.body is not None:
         schema = ref(told.body.__name__)
         made["requestBody"] = {
-            "required": True,
+            "required": any(field.is_required() for field in told.body.model_fields.values()),
             "content": {"application/json": {"schema": schema, "example": told.example}},
         }
     return made

@@ -12,7 +12,7 @@ from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType] - of
 from jazz_select.errors import EmbeddingError, StoreError, SyncDeletesError
 from jazz_select.service.reload.places import Seen, look
 from jazz_select.service.reload.reading import ReadAnew
-from jazz_select.service.running import Generation, RunningCatalogue
+from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import describe_error
 from jazz_select.threads import in_thread
 
@@ -59,7 +59,7 @@ class _Watch:
         self._stirred = asyncio.Event()
         self._listener: asyncio.Task[None] | None = None
         self._listens_to, self._folders = Seen(), set[str]()
-        self._again_at: float | None = None
+        self._again_at = None if catalogue.is_ready else monotonic() + _AGAIN_S  # it failed when the service started
         self._pause_s = _AGAIN_S
 
     async def run(self) -> None:
@@ -110,7 +110,7 @@ class _Watch:
             if not done:
                 catalogue.problem = f"reading takes longer than {_LONG_S:g} s: does a module wait for something?"
                 log.warning("agent %s: %s", catalogue.agent_id, catalogue.problem)
-            live = await task
+            await task
         except Exception as error:  # noqa: BLE001 - an author's code may raise anything, and the service goes on
             self._failed(error)
             return
@@ -119,7 +119,6 @@ class _Watch:
             await asyncio.wait({task})
             raise
         self._again_at, self._pause_s = None, _AGAIN_S
-        log.info("agent %s: %s", catalogue.agent_id, _told(live))
 
     def _failed(self, error: Exception) -> None:
         catalogue = self._catalogue
@@ -158,11 +157,3 @@ class _Watch:
                 self._stirred.set()
         except Exception as error:  # noqa: BLE001 - a limit of the system, or a folder that is gone meanwhile
             log.debug("agent %s: not told of changes: %s", self._catalogue.agent_id, describe_error(error))
-
-
-def _told(live: Generation) -> str:
-    """What a reload came to, in a line."""
-    report = live.report
-    kinds = {"created": report.created, "updated": report.updated, "deleted": report.deleted}
-    changes = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items() if names) or "no flow changed"
-    return f"reloaded in {live.took_s:.2f} s: {changes}"

@@ -19,7 +19,8 @@ _RUN = "from jazz_select.cli import app; app()"
 
 def arguments(folder: Path, *options: str) -> list[str]:
     """Serve the flows of a folder, from an index beside them."""
-    given = ["--flows", str(folder / "flows"), "--index", str(folder / "index"), "--embedder", "static"]
+    flows = [] if "--agents" in options else ["--flows", str(folder / "flows")]
+    given = [*flows, "--index", str(folder / "index"), "--embedder", "static"]
     return [sys.executable, "-c", _RUN, "serve", *given, *options]
 
 

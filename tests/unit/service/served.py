@@ -4,14 +4,16 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
 import httpx
+import pytest
 
 from jazz_select import Flow, FlowRegistry, ProceduralMemory, tool_from_function
+from jazz_select.errors import JazzSelectError
 from jazz_select.ports import ChatModel, ClaimStore
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
@@ -127,13 +129,17 @@ async def memory() -> AsyncGenerator[ProceduralMemory]:
 
 @asynccontextmanager
 async def service(
-    *catalogues: RunningCatalogue, keys: Sequence[str] = (), options: ServeOptions | None = None
+    *catalogues: RunningCatalogue,
+    keys: Sequence[str] = (),
+    options: ServeOptions | None = None,
+    broken: Sequence[str] = (),
 ) -> AsyncGenerator[Service]:
-    """These agents, each behind the key at its place; without keys, the one there is."""
+    """These agents, each behind the key at its place; without keys, the one there is. Broken ones cannot be loaded."""
     told = {sha256(key.encode()).hexdigest(): each.agent_id for key, each in zip(keys, catalogues, strict=False)}
     agents = ServedAgents({each.agent_id: each for each in catalogues}, told, is_open=not keys)
     for each in catalogues:
-        await each.reload()
+        with pytest.raises(JazzSelectError) if each.agent_id in broken else nullcontext():
+            await each.reload()
     life, wanted = Life(), options or ServeOptions(stop_s=2, panel=False, mcp=False)
     listening = bound("127.0.0.1", 0)
     port: int = listening.getsockname()[1]

@@ -9,14 +9,28 @@ import jsonschema
 import orjson
 import pytest
 
+from jazz_select import FlowRegistry
+from jazz_select.errors import FlowLoadError
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
+from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.service.api.openapi import openapi
-from jazz_select.service.running import RunningCatalogue
+from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import ScriptedModel
-from tests.unit.service.served import KEY, REFUND, Shop, catalogue, flow, memory, service, shop_service
+from tests.unit.service.served import (
+    KEY,
+    OTHER_KEY,
+    REFUND,
+    Shop,
+    catalogue,
+    clinic,
+    flow,
+    memory,
+    service,
+    shop_service,
+)
 
 pytestmark = pytest.mark.spec("008.2")
 TIMES = ("latency",)
@@ -196,6 +210,58 @@ async def test_flows_are_read_anew_while_requests_go_on() -> None:
         listed = (await up.client.get("/v1/flows")).json()
         assert (listed["generation"], "nobody_has_it" in listed["problem"]) == (2, True)
         assert (await up.post("/v1/select", {"request": REFUND})).status_code == 200
+
+
+@pytest.mark.spec("008.5")
+async def test_most_flows_go_where_the_reload_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    wanted = {"flows": 12}
+
+    def read() -> Sources:
+        registry = FlowRegistry(min_examples=0)
+        for number in range(wanted["flows"]):
+            flow(f"flow_{number}", f"Do thing {number}", [f"do thing {number}"], registry)
+        return Sources(registry=registry, tools=Toolbox())
+
+    async with memory() as index, service(catalogue(index, read)) as up:
+        wanted["flows"] = 2
+        refused = await up.client.post("/v1/reload")
+        assert (refused.status_code, refused.json()["code"]) == (409, "SyncDeletesError")
+        assert '{"allow_delete": true}' in refused.json()["detail"]
+        unknown = await up.post("/v1/reload", {"allow_deletes": True})
+        assert (unknown.status_code, "allow_deletes" in unknown.json()["detail"]) == (400, True)
+        with caplog.at_level("INFO", logger="jazz_select.service"):
+            made = checked("/v1/reload", "post", await up.post("/v1/reload", {"allow_delete": True}))
+        assert (len(made["deleted"]), made["generation"], made["problem"]) == (10, 2, "")
+    assert "live again: generation 2, 10 deleted" in caplog.text
+
+
+@pytest.mark.spec("008.2")
+async def test_an_agent_that_could_not_be_loaded_says_why_to_its_own_clients_alone() -> None:
+    broken = {"is": True}
+
+    def read() -> Sources:
+        if broken["is"]:
+            raise FlowLoadError("clinic.yaml", "line 3 is no flow")
+        return clinic()
+
+    async with (
+        memory() as index,
+        service(
+            catalogue(index, Shop().sources), catalogue(index, read, "clinic"), keys=[KEY, OTHER_KEY], broken=["clinic"]
+        ) as up,
+    ):
+        asked: dict[str, Any] = {"request": REFUND}
+        refused = await up.post("/v1/select", asked, authorization=f"Bearer {OTHER_KEY}")
+        assert (refused.status_code, refused.json()["code"]) == (503, "NotLoadedError")
+        assert "line 3 is no flow" in refused.json()["detail"]
+        assert (await up.post("/v1/select", asked, authorization=f"Bearer {KEY}")).status_code == 200
+        assert (await up.client.get("/readyz")).status_code == 200
+        key = {"authorization": f"Bearer {OTHER_KEY}"}
+        again = await up.client.post("/v1/reload", headers=key)
+        assert (again.status_code, "before" in again.json()["detail"]) == (409, False)
+        broken["is"] = False
+        assert (await up.client.post("/v1/reload", headers=key)).json()["generation"] == 1
+        assert (await up.post("/v1/select", asked, **key)).status_code == 200
 
 
 async def test_a_model_that_fails_costs_no_answer() -> None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from time import monotonic, sleep
 
 import httpx
 import pytest
@@ -182,6 +183,55 @@ def test_several_agents_each_with_a_key(folder: Path) -> None:
         assert "invoice_copy" not in chosen(up.post("/v1/select", bill, **shop))
         assert up.post("/v1/select", ASKED, **shop).json()["logged"]
         assert not up.post("/v1/select", ASKED, **office).json()["logged"]
+
+
+@pytest.mark.spec("008.5")
+def test_most_flows_go_where_it_is_started_with_yes(folder: Path) -> None:
+    write_flows(folder / "flows", *many_flows())
+    with running(folder):
+        pass
+    write_flows(folder / "flows", REFUND)
+    told = refused(folder, "--port", "0")
+    assert "serve --yes" in told
+    assert told.count("this sync would delete") == 1
+    with running(folder, "--port", "0", "--yes") as up:
+        assert chosen(up.post("/v1/select", ASKED)) == ["refund_order"]
+
+
+def many_flows() -> list[str]:
+    """More flows than are deleted without a word."""
+    asked = ", ".join(f"please do thing NUMBER{way}" for way in (" now", " for me", " again", " today", " at once"))
+    told = f"""
+  - name: thing_NUMBER
+    description: Do thing NUMBER.
+    condition: The customer wants thing NUMBER.
+    desired_effects: [Thing NUMBER is done]
+    examples: [{asked}]
+"""
+    return [told.replace("NUMBER", str(number)) for number in range(12)]
+
+
+@pytest.mark.spec("008.2")
+def test_an_agent_whose_files_are_broken_stops_no_other(folder: Path) -> None:
+    write_flows(folder / "office", "\n  - name: 7")
+    (folder / "office.key").write_text("the-key-of-the-office")
+    (folder / "agents.yaml").write_text(
+        "agents:\n"
+        f"  shop: {{flows: flows, key_sha256: {sha256(KEY.encode()).hexdigest()}}}\n"
+        "  office: {flows: office, key_file: office.key}\n"
+    )
+    with running(folder, "--port", "0", "--agents", str(folder / "agents.yaml")) as up:
+        shop, office = {"authorization": f"Bearer {KEY}"}, {"authorization": "Bearer the-key-of-the-office"}
+        assert chosen(up.post("/v1/select", ASKED, **shop))
+        down = up.post("/v1/select", ASKED, **office)
+        assert (down.status_code, "shop.yaml" in down.json()["detail"]) == (503, True)
+        write_flows(folder / "office", INVOICE)
+        bill = {"request": "send me the invoice"}
+        until = monotonic() + 30
+        while (answered := up.post("/v1/select", bill, **office)).status_code == 503 and monotonic() < until:
+            sleep(0.05)
+        assert chosen(answered) == ["invoice_copy"]
+    assert "live again: generation 1" in (folder / "stderr").read_text()
 
 
 @pytest.mark.parametrize(
