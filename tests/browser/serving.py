@@ -136,7 +136,7 @@ def served(
                 await catalogue.reload()
                 digests = {sha256(key.encode()).hexdigest(): AGENT for key in keys}
                 agents = ServedAgents({AGENT: catalogue}, digests, is_open=not keys)
-                app = make_app(agents, parts=[Part(panel_routes(agents, {AGENT: files}))])
+                app = make_app(agents, parts=[Part(panel_routes({AGENT: files}))])
                 config = uvicorn.Config(app, port=0, log_level="critical", lifespan="on", timeout_graceful_shutdown=1)
                 server = uvicorn.Server(config)
                 task = asyncio.create_task(server.serve())

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from jazz_select.errors import ConfigError
@@ -20,17 +21,17 @@ from jazz_select.evaluation.lessons.overlay import (
     spelled,
     storable,
 )
+from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.panel.bodies import CorrectionBody
-from jazz_select.service.panel.files import PanelFiles, alone, replaced
+from jazz_select.service.panel.files import PanelFiles, replaced
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import as_text
 from jazz_select.values import flow_id
 
 _WRITES: Final = (".yaml", ".yml", ".jsonl", ".ndjson")
 _MOST_SHOWN: Final = 30
-_ONE_LINE: Final = 10**9
 
 
 async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> dict[str, Any]:
@@ -119,7 +120,7 @@ def add_case(
     if owner := _example_of(registry, case.request):
         msg = f"this request is an example of {owner} word for word, so as a case it would measure nothing: reword it"
         raise ConfigError(msg)
-    with alone(file):
+    with locked(file):
         for known_file in dict.fromkeys((*files.cases, file)):
             for known in _cases(known_file, None):
                 if _asked(known) != _asked(case):
@@ -131,7 +132,7 @@ def add_case(
                 return {"is_new": False, "file": known_file.as_posix(), "text": "", "make": "case"}
         text = _entry(file, entry)
         before = file.read_text("utf-8") if file.is_file() else ""
-        replaced(file, lambda draft: _checked(draft, before, text, file))
+        replaced(file, _grown(before, text, file))
     return {"is_new": True, "file": file.as_posix(), "text": text, "make": "case"}
 
 
@@ -147,24 +148,31 @@ def _entry(file: Path, entry: Mapping[str, Any]) -> str:
     return f"- {written.strip()}"
 
 
-def _checked(draft: Path, before: str, text: str, file: Path) -> None:
-    """The file with one entry more, read back before it counts.
+def _grown(before: str, text: str, file: Path) -> bytes:
+    """The file with one entry more, read back beside it before it counts.
 
     Raises:
-        ConfigError: It is not what it was with one entry more.
+        ConfigError: It is not what it was with one entry more, or nothing can be written there.
     """
     count = 0
     if before.strip():
         count = len(entries_of(file).entries) if _has_entries(before, file) else 0
         before = before if before.endswith("\n") else f"{before}\n"
-    draft.write_text(f"{before}{text}\n", encoding="utf-8")
+    content = f"{before}{text}\n".encode()
     try:
-        grown = len(entries_of(draft).entries) == count + 1
+        with TemporaryDirectory(prefix=".", dir=file.parent) as aside:
+            draft = Path(aside) / f"draft{file.suffix}"
+            draft.write_bytes(content)
+            is_grown = len(entries_of(draft).entries) == count + 1
     except ConfigError:
-        grown = False
-    if not grown:
+        is_grown = False
+    except OSError as error:
+        msg = f"cannot write {file}: {error.strerror or error}"
+        raise ConfigError(msg) from error
+    if not is_grown:
         msg = f"nothing can be added at the end of {file}: it is no list with an entry a line"
         raise ConfigError(msg)
+    return content
 
 
 def _has_entries(text: str, file: Path) -> bool:

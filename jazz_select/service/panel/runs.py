@@ -84,7 +84,7 @@ class Runs:
             found: dict[str, Any] = await work()
             file = files.runs / f"{run.id}.json"
             text = orjson.dumps(found, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_INDENT_2)
-            await asyncio.to_thread(replaced, file, lambda draft: draft.write_bytes(text))
+            await asyncio.to_thread(replaced, file, text)
         except JazzSelectError as error:
             self._failed[catalogue] = (run.id, describe_error(error))
         finally:

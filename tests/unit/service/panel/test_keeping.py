@@ -152,7 +152,7 @@ def test_whatever_was_asked_comes_out_of_the_file_as_it_went_in(tmp_path: Path, 
     from jazz_select.service.panel.bodies import CorrectionBody
     from jazz_select.service.panel.corrections import add_case
 
-    files = PanelFiles(collected=tmp_path / f"cases{suffix}")
+    files = PanelFiles(collected=tmp_path / f"cases{suffix}", runs=tmp_path)
     for request in ("first", text, "last"):
         assert add_case({}, files, CorrectionBody(request=request), ())["is_new"]
     assert [case.request for case in load_cases(files.collected, None)] == ["first", text.strip(), "last"]
@@ -223,21 +223,15 @@ def test_an_example_that_would_do_harm_is_refused(
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "file.txt"
-    replaced(file, lambda draft: draft.write_text("one", "utf-8"))
-
-    def torn(draft: Path) -> None:
-        draft.write_text("tw", "utf-8")
-        msg = "no"
-        raise ConfigError(msg)
-
-    with pytest.raises(ConfigError, match="no"):
-        replaced(file, torn)
+    replaced(file, b"one")
+    with pytest.raises(ConfigError, match="cannot write"):
+        replaced(file / "below", b"two")
     assert [each.read_text("utf-8") for each in file.parent.iterdir()] == ["one"]
 
 
-def test_agents_have_files_of_their_own() -> None:
+def test_agents_have_files_of_their_own(tmp_path: Path) -> None:
     names = ["shop", "clinic", "../shop", "sh/op", "", "shop\x00", "a" * 300]
-    homes = [files_of(name, alone_here=False) for name in names]
+    homes = [files_of(name, tmp_path) for name in names]
     assert len({each.runs for each in homes}) == len({each.collected for each in homes}) == len(names)
-    assert all(".." not in each.runs.parts and each.runs.parts[:2] == (".jazz", "runs") for each in homes)
+    assert all(".." not in each.runs.parts and each.runs.parents[1] == tmp_path / "panel" for each in homes)
     assert [is_file_name(name) for name in names] == [True, True, False, False, False, False, False]
