@@ -2,13 +2,13 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.evaluation.casefiles import entries_of
 from jazz_select.evaluation.cases import NONE, Case, read_cases
 from jazz_select.evaluation.lessons.corrections import LONGEST
@@ -27,11 +27,12 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.service.panel.bodies import CorrectionBody
 from jazz_select.service.panel.files import PanelFiles, replaced
 from jazz_select.service.running import RunningCatalogue
-from jazz_select.text import as_text
+from jazz_select.text import as_text, describe_error
 from jazz_select.values import flow_id
 
 _WRITES: Final = (".yaml", ".yml", ".jsonl", ".ndjson")
 _MOST_SHOWN: Final = 30
+_log = logging.getLogger(__name__)
 
 
 async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> dict[str, Any]:
@@ -39,7 +40,8 @@ async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionB
 
     Raises:
         ConfigError: There is no such flow, it contradicts what is known, or a file cannot be written. Nothing was.
-        OutcomeLogError: The log could not be told; what was written before stays.
+
+    What goes wrong once it is written is told in `problems`: what is kept and not live, a log that could not be told.
     """
     registry = catalogue.live.registry
     right = tuple(dict.fromkeys(body.right))
@@ -54,11 +56,21 @@ async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionB
         told = await asyncio.to_thread(add_case, registry, files, body, right)
     else:
         told = await asyncio.to_thread(_as_example, catalogue, files, body, right)
-        if told["is_new"]:
+    problems: list[str] = []
+    if told["is_new"] and body.make == "example":
+        try:
             live = await catalogue.reload()
             told["generation"] = live.number
-    told["logged"] = await _told_the_log(catalogue, body, right)
-    return told
+        except Exception as error:  # noqa: BLE001 - it is written: whatever it is, whoever wrote it is to hear of it
+            _log.error("agent_id=<%s> | what was taught is not live", catalogue.agent_id, exc_info=error)
+            problems.append(f"kept, not live: {catalogue.problem or describe_error(error)}")
+    try:
+        logged = await _told_the_log(catalogue, body, right)
+    except JazzSelectError as error:
+        _log.error("agent_id=<%s> | a correction is kept, and the log not told", catalogue.agent_id, exc_info=error)
+        logged = ""
+        problems.append(f"kept, and the log could not be told: {describe_error(error)}")
+    return {**told, "logged": logged, "problems": list(map(as_text, problems))}
 
 
 def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
@@ -219,11 +231,18 @@ def _as_example(
             raise ConfigError(msg)
     if owner == name:
         return {"is_new": False, "file": file.as_posix(), "text": "", "make": "example"}
-    changed = changed_overlay(file, partial(_taught, name=name, text=text, ids=body.logged))
+    was: list[int] = []
+
+    def teach(overlay: Overlay) -> Overlay:
+        was.append(overlay.live)
+        return _taught(overlay, name=name, text=text, ids=body.logged)
+
+    changed = changed_overlay(file, teach)
+    is_new = changed.live not in was
     return {
-        "is_new": True,
+        "is_new": is_new,
         "file": file.as_posix(),
-        "text": f"{name}: {text}",
+        "text": f"{name}: {text}" if is_new else "",
         "make": "example",
         "version": changed.live,
     }

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.json_values import json_bytes
 from jazz_select.service.access import catalogue_of
+from jazz_select.service.app import Part
 from jazz_select.service.panel import corrections, flow_pages, runs, talking
 from jazz_select.service.panel.bodies import CorrectionBody, RunBody, TryBody, TurnBody, read_body
 from jazz_select.service.panel.files import PanelFiles
@@ -40,14 +42,14 @@ _HEADERS: Final = {
 }
 
 
-def panel_routes(files: Mapping[str, PanelFiles]) -> list[BaseRoute]:
+def panel_part(files: Mapping[str, PanelFiles]) -> Part:
     """Pages below `/panel/`, and their data below `/v1/panel/`.
 
     Args:
         files: Agent id to its files, for every agent that is served.
     """
     panel = _Panel(files)
-    return [
+    routes: list[BaseRoute] = [
         Route("/v1/panel/state", panel.state),
         Route("/v1/panel/try", panel.tried, methods=["POST"]),
         Route("/v1/panel/turn", panel.turn, methods=["POST"]),
@@ -64,6 +66,7 @@ def panel_routes(files: Mapping[str, PanelFiles]) -> list[BaseRoute]:
         Route("/panel", _to_the_pages),
         Mount("/panel", app=_Guarded(StaticFiles(directory=_PAGES, html=True))),
     ]
+    return Part(routes, panel.running)
 
 
 class _Guarded:
@@ -91,6 +94,10 @@ class _Panel:
 
     def _of(self, catalogue: RunningCatalogue) -> PanelFiles:
         return self._files[catalogue.agent_id]
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """While the service runs."""
+        return self._runs.closed()
 
     async def state(self, request: Request) -> Response:
         """Who is served, how, and what is wrong."""
