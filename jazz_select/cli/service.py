@@ -174,15 +174,19 @@ def _panel(served: "ServedAgents", settings: "Settings", wanted: Wanted) -> "lis
     """What is shown in a browser, where that is wanted."""
     from jazz_select.service.app import Part
     from jazz_select.service.later import later
+    from jazz_select.service.opened import state_folder
+
+    if not wanted.panel:
+        return []
+    home = state_folder(settings)
 
     def panel() -> Part:
-        from jazz_select.service.panel.files import PanelFiles
-        from jazz_select.service.panel.routes import panel_routes
+        from jazz_select.service.panel.files import files_of
+        from jazz_select.service.panel.routes import panel_part
 
-        files = {settings.agent_id: PanelFiles(cases=wanted.cases)} if wanted.cases else {}
-        return Part(panel_routes(served, files))
+        return panel_part({agent_id: files_of(agent_id, home, wanted.cases) for agent_id in served})
 
-    return [later(("/panel", "/v1/panel"), ["jazz_select.service.panel.routes"], panel)] if wanted.panel else []
+    return [later(("/panel", "/v1/panel"), ["jazz_select.service.panel.routes"], panel)]
 
 
 @asynccontextmanager

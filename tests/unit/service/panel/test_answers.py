@@ -221,7 +221,7 @@ def test_nothing_but_the_pages_is_given(shop: Service, path: str) -> None:
     with httpx.Client() as client:
         answer = client.get(f"{shop.url}{path}")
     assert answer.status_code in {400, 404}
-    assert "panel_routes" not in answer.text
+    assert "panel_part" not in answer.text
 
 
 def test_the_bare_address_leads_to_the_pages(shop: Service) -> None:
