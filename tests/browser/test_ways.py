@@ -105,6 +105,20 @@ def test_a_conversation_waits_for_a_button_before_it_destroys_something(
         assert looked.troubles == []
 
 
+def test_what_is_suggested_fills_the_box_and_is_said_by_whoever_sends_it(
+    browser: "Browser", shop_service: Service
+) -> None:
+    with looking(browser, shop_service) as looked:
+        page = looked.open("#/talk/suggested")
+        suggested = page.locator(".hints button").first
+        text = suggested.inner_text()
+        assert any(text in flow.examples for flow in shop_service.catalogue.live.registry.values())
+        suggested.click()
+        assert page.locator("#message").input_value() == text
+        assert page.evaluate("document.activeElement.id") == "message"
+        assert page.locator(".turn").count() == 0
+
+
 def test_a_run_is_made_kept_and_compared(browser: "Browser", shop_service: Service, pictures: Path) -> None:
     with looking(browser, shop_service) as looked:
         page = looked.page

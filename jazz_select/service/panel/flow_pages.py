@@ -21,6 +21,7 @@ from jazz_select.text import as_text
 from jazz_select.threads import called
 
 _WORST: Final = ("error", "warning", "note")
+_SUGGESTED, _SHORT = 3, 80
 _LOOKED_FOR: Final = tuple(code for code in KINDS if code != "unused-ignore")
 """What is accepted may be so for another embedder than that of the index: that it is not there says nothing here."""
 
@@ -88,6 +89,16 @@ def listed(live: Generation) -> list[dict[str, Any]]:
         }
         for flow in sorted(live.registry.values(), key=lambda each: each.name)
     ]
+
+
+def suggested(live: Generation) -> list[str]:
+    """Requests to begin with: short examples from across the catalogue, of flows that run by themselves if there are."""
+    flows = sorted(live.registry.values(), key=lambda each: each.name)
+    running = [flow for flow in flows if flow.chain]
+    among = running if len(running) >= _SUGGESTED else flows
+    short = (next((text for text in flow.examples if len(text) <= _SHORT), "") for flow in among)
+    found = list(dict.fromkeys(as_text(text) for text in short if text))
+    return found[:: max(1, len(found) // _SUGGESTED)][:_SUGGESTED]
 
 
 async def shown(live: Generation, flow: BaseFlow) -> dict[str, Any]:

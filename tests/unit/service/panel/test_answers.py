@@ -165,6 +165,16 @@ def test_the_state_says_who_is_served_and_how(shop: Service) -> None:
     assert told["settings"]["top_k"] == "auto"
 
 
+def test_what_is_suggested_is_said_in_examples_of_the_catalogue_itself(shop: Service, tmp_path: Path) -> None:
+    suggested = data(shop, "state")["examples"]
+    flows = [data(shop, f"flows/{each['name']}") for each in data(shop, "flows")["flows"][:40]]
+    known = {text: flow["name"] for flow in flows for text in flow["examples"]}
+    assert len({known[text] for text in suggested}) == 3, suggested
+    assert max(map(len, suggested)) <= 80
+    with served(tmp_path, hostile, cases=()) as service:  # whatever these flows say
+        assert len(data(service, "state")["examples"]) <= 3
+
+
 def test_a_flow_is_told_whole(shop: Service) -> None:
     listed = data(shop, "flows")["flows"]
     assert len(listed) == 40

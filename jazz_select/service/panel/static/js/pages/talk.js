@@ -45,7 +45,7 @@ export async function mount(outlet, first) {
 
   function draw() {
     fill(log, talk.turns.length ? talk.turns.map(turn) : empty("Nothing said yet", service.has_model ? "Say what a customer would say. The agent finds a flow, runs its tools and answers." : "Say what a customer would say. Without a model the agent runs flows whose steps are plain, and asks for what it lacks.",
-      h("div", { class: "hints" }, ["Where is my order?", "Please cancel my subscription", "I want to return a pair of shoes"].map((text) => h("button", { type: "button", class: "slim", onclick: () => send(text) }, text)))));
+      h("div", { class: "hints" }, service.examples.map((text) => h("button", { type: "button", class: "slim", onclick: () => { message.value = text; message.focus(); } }, text)))));
     drawSide();
   }
 
