@@ -92,7 +92,7 @@ def listed(live: Generation) -> list[dict[str, Any]]:
 
 
 def suggested(live: Generation) -> list[str]:
-    """Requests to begin with: short examples from across the catalogue, of flows that run by themselves if there are."""
+    """Requests to begin with: short examples from across the catalogue, of flows with a chain if those are enough."""
     flows = sorted(live.registry.values(), key=lambda each: each.name)
     running = [flow for flow in flows if flow.chain]
     among = running if len(running) >= _SUGGESTED else flows
