@@ -84,7 +84,11 @@ def test_a_conversation_waits_for_a_button_before_it_destroys_something(
         page = looked.open("#/talk/refund")
         page.locator("summary", has_text="What is known beside").click()
         page.locator("#context").fill('{"email": "hana@example.org"}')
-        assert "cannot be undone" in say(looked, "Please cancel my order")
+        said = say(looked, "Please cancel my order")
+        assert "cannot be undone" in said
+        assert "asks to call cancel_order" in said
+        assert "calls cancel_order" not in said
+        assert page.locator(".trace .tag").all_inner_texts() == ["waits"]
         assert looked.faults() == []
         page.screenshot(path=pictures / "talk-light.png")
         page.get_by_role("button", name="No", exact=True).click()

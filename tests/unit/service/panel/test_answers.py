@@ -130,6 +130,14 @@ def test_a_turn_is_told_event_by_event_with_its_trace(tmp_path: Path) -> None:
         assert last["pending"]["tool"] == "cancel_order"
         assert last["pending"]["destructive"] is True
         assert last["trace"][0]["kind"] == "turn"
+        returned = [event["result"] for name, event in told if name == "tool_returned"]
+        assert [(each["tool"], each["called"], each["fault"]) for each in returned][-1] == (
+            "cancel_order",
+            False,
+            "asked",
+        )
+        (waits,) = [span for span in last["trace"] if span["attributes"].get("tool") == "cancel_order"]
+        assert (waits["name"], waits["attributes"]["fault"]) == ("step", "asked"), "put off, and nothing that failed"
         body = {"message": "yes", "conversation": last["conversation"], "context": {"email": "hana@example.org"}}
         after = events(service, body)[-1][1]
         assert any(span["name"] == "cancel_order" and span["kind"] == "tool" for span in after["trace"])

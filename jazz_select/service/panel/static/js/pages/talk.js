@@ -158,7 +158,7 @@ export async function mount(outlet, first) {
       for await (const [name, data] of events("turn", { message: said, conversation: talk.conversation, context: known }, running.signal)) {
         if (name === "finished") { each.result = data; talk.conversation = data.conversation; delete data.conversation; }
         else if (name === "failed") each.error = data.detail;
-        else { const step = told_of(name, data); if (step) each.steps.push(step); }
+        else hear(each.steps, name, data);
         draw();
         down();
       }
@@ -202,12 +202,16 @@ export async function mount(outlet, first) {
   };
 }
 
-function told_of(name, data) {
-  switch (name) {
-    case "flow_chosen": return `→ ${data.flow}`;
-    case "tool_called": return `calls ${data.call?.tool}`;
-    case "tool_returned": return data.result?.ok || data.result?.fault === "asked" ? null : `${data.result?.tool}: ${data.result?.error || "no output"}`;
-    case "model_called": return `asks the model (${data.purpose})`;
-    default: return null;
-  }
+/** Put down what an event tells. A call that was refused, or waits for a yes, has not been made: its line says so. */
+function hear(steps, name, data) {
+  const tool = data.call?.tool ?? data.result?.tool;
+  const said = {
+    flow_chosen: () => `→ ${data.flow}`,
+    tool_called: () => `calls ${tool}`,
+    tool_returned: () => (data.result.ok ? null : data.result.fault === "asked" ? `asks to call ${tool}` : `${tool}: ${data.result.error || "no output"}`),
+    model_called: () => `asks the model (${data.purpose})`,
+  }[name]?.();
+  const begun = name === "tool_returned" && !data.result.ok && !data.result.called ? steps.lastIndexOf(`calls ${tool}`) : -1;
+  if (said && begun >= 0) steps[begun] = said;
+  else if (said) steps.push(said);
 }
