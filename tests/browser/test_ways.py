@@ -109,6 +109,15 @@ def test_a_conversation_waits_for_a_button_before_it_destroys_something(
         assert looked.troubles == []
 
 
+def test_a_turn_without_words_says_why_and_what_to_do(browser: "Browser", shop_service: Service) -> None:
+    with looking(browser, shop_service) as looked:
+        looked.open("#/talk/open")
+        said = say(looked, "The vase arrived in pieces, it was broken when I opened the box")
+        assert "damaged_item_claim was found, and stands still: its author gave it no chain of tools." in said
+        assert "No model is configured" in said
+        assert "give the flow a chain" in said
+
+
 def test_what_is_suggested_fills_the_box_and_is_said_by_whoever_sends_it(
     browser: "Browser", shop_service: Service
 ) -> None:

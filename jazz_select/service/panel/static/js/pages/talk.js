@@ -71,7 +71,16 @@ export async function mount(outlet, first) {
     return [result.text ? h("p", {}, result.text) : h("p", { class: "dim" }, nothing(result)), result.error ? told("bad", result.error) : null, ask];
   }
 
-  const nothing = (result) => ({ open: result.flows.length ? `${result.flows[0].name} has come to a choice that no model and no policy makes here: go on with its prompt.` : "No flow fits, and there is no model to go on without one: this turn is yours.", blocked: "A guard ended this turn without words." }[result.status] ?? "Nothing was said.");
+  /** Why a turn has no words, and what to do about it. */
+  function nothing(result) {
+    const reason = result.reason ? `: ${result.reason}` : "";
+    if (result.status === "blocked") return result.runs.length ? `This cannot be done here${reason}.` : `A guard ended this turn without words${reason}.`;
+    if (result.status !== "open") return "Nothing was said.";
+    const run = result.runs.findLast((each) => each.status === "open");
+    if (!run) return `No flow was run${reason}. ${service.has_model ? "Put it in other words, or answer it yourself." : "Put it in other words; with a model, the agent would answer or ask back."}`;
+    const why = run.problem ? `: ${run.problem}` : reason;
+    return `${run.flow} was found, and stands still${why}. ${service.has_model ? "Whoever called the agent goes on, with the prompt beside." : "No model is configured that could go on: give the flow a chain of tools, start the service with a model, or go on yourself with the prompt beside."}`;
+  }
 
   function approval(result, last) {
     const call = result.pending;
