@@ -190,6 +190,10 @@ def test_a_flow_is_told_whole(shop: Service) -> None:
     told = data(shop, "flows/refund_order")
     assert told["prompt"].startswith('<flow name="refund_order"')
     assert told["file"].endswith("returns.py")
+    assert told["chain"][0] == {"tool": "lookup_order"}
+    assert told["chain"][2] == {"tools": ["create_return", "offer_store_credit"], "fallback": None}
+    assert "{return_number}" in told["reply"]
+    assert data(shop, "flows/damaged_item_claim")["chain"] == []
     assert {"issue_refund"} == {tool["name"] for tool in told["tools"] if tool["destructive"]}
     assert data(shop, "flows/nothing_like_it", status=404)["detail"]
 
