@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from jazz_select.errors import FlowValidationError
 from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import KINDS, Findings
 from jazz_select.evaluation.checks.places import Places
