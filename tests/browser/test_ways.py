@@ -145,9 +145,18 @@ def test_a_run_is_made_kept_and_compared(browser: "Browser", shop_service: Servi
         page.get_by_text("Mended since").wait_for()
         assert "with=eval-" in page.url
         assert len(list(shop_service.files.runs.glob("*.json"))) == 2
+        compared = page.url.removeprefix(shop_service.url)
         looked.open("#/runs")
         assert page.get_by_role("row").count() == 3
         assert looked.faults() == []
+    with looking(browser, shop_service, "phone") as looked:
+        for hash_ in (compared.partition("?")[0], compared):
+            looked.open(hash_).get_by_text("Recall alone: this run asked no model.").wait_for()
+            assert looked.overflow() <= 0
+            measures = looked.page.get_by_role("region", name="Measures")
+            assert measures.evaluate("element => element.scrollWidth - element.clientWidth") <= 0
+            assert looked.faults() == []
+        looked.page.screenshot(path=pictures / "run-compared-phone.png", full_page=True)
 
 
 def test_a_correction_is_written_and_shown(browser: "Browser", shop_service: Service, pictures: Path) -> None:
