@@ -245,6 +245,8 @@ def note_step(span: Span, record: StepRecord) -> None:
             "candidates": {each.name: round(each.compatibility_score, 4) for each in record.candidates},
             "attempts": record.attempts,
             **({"dropped": record.dropped} if record.dropped else {}),
+            **({"fault": record.fault} if record.fault else {}),
+            **({"missing": list(record.missing)} if record.missing else {}),
         }
     )
     if record.error:

@@ -84,7 +84,11 @@ def test_a_conversation_waits_for_a_button_before_it_destroys_something(
         page = looked.open("#/talk/refund")
         page.locator("summary", has_text="What is known beside").click()
         page.locator("#context").fill('{"email": "hana@example.org"}')
-        assert "cannot be undone" in say(looked, "Please cancel my order")
+        said = say(looked, "Please cancel my order")
+        assert "cannot be undone" in said
+        assert "asks to call cancel_order" in said
+        assert "calls cancel_order" not in said
+        assert page.locator(".trace .tag").all_inner_texts() == ["waits"]
         assert looked.faults() == []
         page.screenshot(path=pictures / "talk-light.png")
         page.get_by_role("button", name="No", exact=True).click()
@@ -105,6 +109,29 @@ def test_a_conversation_waits_for_a_button_before_it_destroys_something(
         assert looked.troubles == []
 
 
+def test_a_turn_without_words_says_why_and_what_to_do(browser: "Browser", shop_service: Service) -> None:
+    with looking(browser, shop_service) as looked:
+        looked.open("#/talk/open")
+        said = say(looked, "The vase arrived in pieces, it was broken when I opened the box")
+        assert "damaged_item_claim was found, and stands still: its author gave it no chain of tools." in said
+        assert "No model is configured" in said
+        assert "give the flow a chain" in said
+
+
+def test_what_is_suggested_fills_the_box_and_is_said_by_whoever_sends_it(
+    browser: "Browser", shop_service: Service
+) -> None:
+    with looking(browser, shop_service) as looked:
+        page = looked.open("#/talk/suggested")
+        suggested = page.locator(".hints button").first
+        text = suggested.inner_text()
+        assert any(text in flow.examples for flow in shop_service.catalogue.live.registry.values())
+        suggested.click()
+        assert page.locator("#message").input_value() == text
+        assert page.evaluate("document.activeElement.id") == "message"
+        assert page.locator(".turn").count() == 0
+
+
 def test_a_run_is_made_kept_and_compared(browser: "Browser", shop_service: Service, pictures: Path) -> None:
     with looking(browser, shop_service) as looked:
         page = looked.page
@@ -118,9 +145,18 @@ def test_a_run_is_made_kept_and_compared(browser: "Browser", shop_service: Servi
         page.get_by_text("Mended since").wait_for()
         assert "with=eval-" in page.url
         assert len(list(shop_service.files.runs.glob("*.json"))) == 2
+        compared = page.url.removeprefix(shop_service.url)
         looked.open("#/runs")
         assert page.get_by_role("row").count() == 3
         assert looked.faults() == []
+    with looking(browser, shop_service, "phone") as looked:
+        for hash_ in (compared.partition("?")[0], compared):
+            looked.open(hash_).get_by_text("Recall alone: this run asked no model.").wait_for()
+            assert looked.overflow() <= 0
+            measures = looked.page.get_by_role("region", name="Measures")
+            assert measures.evaluate("element => element.scrollWidth - element.clientWidth") <= 0
+            assert looked.faults() == []
+        looked.page.screenshot(path=pictures / "run-compared-phone.png", full_page=True)
 
 
 def test_a_correction_is_written_and_shown(browser: "Browser", shop_service: Service, pictures: Path) -> None:

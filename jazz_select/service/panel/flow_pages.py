@@ -8,19 +8,23 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from jazz_select.errors import FlowValidationError
 from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import KINDS, Findings
 from jazz_select.evaluation.checks.places import Places
 from jazz_select.evaluation.rules import rules, texts
 from jazz_select.flow.base import BaseFlow
+from jazz_select.routing.decisions.points import GuidedDecisionPoint
+from jazz_select.routing.run_context import chain_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import prompt_of
 from jazz_select.service.panel.landscape import HOW_CONFUSED, HOW_MAPPED, Landscape, landscape
 from jazz_select.service.running import Generation, RunningCatalogue
-from jazz_select.text import as_text
+from jazz_select.text import as_text, describe_error
 from jazz_select.threads import called
 
 _WORST: Final = ("error", "warning", "note")
+_SUGGESTED, _SHORT = 3, 80
 _LOOKED_FOR: Final = tuple(code for code in KINDS if code != "unused-ignore")
 """What is accepted may be so for another embedder than that of the index: that it is not there says nothing here."""
 
@@ -90,6 +94,16 @@ def listed(live: Generation) -> list[dict[str, Any]]:
     ]
 
 
+def suggested(live: Generation) -> list[str]:
+    """Requests to begin with: short examples from across the catalogue, of flows with a chain if those are enough."""
+    flows = sorted(live.registry.values(), key=lambda each: each.name)
+    running = [flow for flow in flows if flow.chain]
+    among = running if len(running) >= _SUGGESTED else flows
+    short = (next((text for text in flow.examples if len(text) <= _SHORT), "") for flow in among)
+    found = list(dict.fromkeys(as_text(text) for text in short if text))
+    return found[:: max(1, len(found) // _SUGGESTED)][:_SUGGESTED]
+
+
 async def shown(live: Generation, flow: BaseFlow) -> dict[str, Any]:
     """All there is to one flow, but for what a survey says of it.
 
@@ -108,6 +122,8 @@ async def shown(live: Generation, flow: BaseFlow) -> dict[str, Any]:
         "examples": list(map(as_text, flow.examples)),
         "aliases": list(map(as_text, flow.aliases)),
         "steps": list(map(as_text, flow.steps)),
+        "chain": _chain(flow),
+        "reply": as_text(flow.reply),
         "priority": list(flow.priority),
         "manual": flow.manual,
         "has_guard": flow.has_guard,
@@ -119,6 +135,24 @@ async def shown(live: Generation, flow: BaseFlow) -> dict[str, Any]:
         "line": place.line,
         "checksum": flow.compute_checksum(),
     }
+
+
+def _chain(flow: BaseFlow) -> list[dict[str, Any]]:
+    """Its steps in order: `tool` where one is set, else among which `tools` the next is chosen."""
+    try:
+        steps = chain_of(flow)
+    except FlowValidationError as error:
+        return [{"problem": describe_error(error)}]
+    told: list[dict[str, Any]] = []
+    for step in steps:
+        if isinstance(step, str):
+            told.append({"tool": as_text(step)})
+        elif isinstance(step, GuidedDecisionPoint):
+            fallback = None if step.fallback_tool is None else as_text(step.fallback_tool)
+            told.append({"tools": list(map(as_text, step.candidate_tools)), "fallback": fallback})
+        else:
+            told.append({"tools": [], "fallback": None})
+    return told
 
 
 def _tool(name: str, tool: Tool | None, *, optional: bool) -> dict[str, Any]:

@@ -119,6 +119,7 @@ class _Panel:
                 "has_log": catalogue.log is not None,
                 "has_learned": settings.learned is not None,
                 "cases": list(await asyncio.to_thread(lambda: files.known)),
+                "examples": flow_pages.suggested(live),
                 "settings": {
                     "top_k": settings.top_k,
                     "coverage": settings.coverage,

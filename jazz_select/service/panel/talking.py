@@ -61,7 +61,7 @@ def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
         "error": "" if result.error is None else describe_error(result.error),
         "incomplete": result.incomplete,
         "prompt": as_text(result.prompt),
-        "runs": [{"flow": run.flow, "status": run.status} for run in result.runs],
+        "runs": [{"flow": run.flow, "status": run.status, "problem": as_text(run.problem)} for run in result.runs],
         "pending": None
         if pending is None
         else {

@@ -130,6 +130,14 @@ def test_a_turn_is_told_event_by_event_with_its_trace(tmp_path: Path) -> None:
         assert last["pending"]["tool"] == "cancel_order"
         assert last["pending"]["destructive"] is True
         assert last["trace"][0]["kind"] == "turn"
+        returned = [event["result"] for name, event in told if name == "tool_returned"]
+        assert [(each["tool"], each["called"], each["fault"]) for each in returned][-1] == (
+            "cancel_order",
+            False,
+            "asked",
+        )
+        (waits,) = [span for span in last["trace"] if span["attributes"].get("tool") == "cancel_order"]
+        assert (waits["name"], waits["attributes"]["fault"]) == ("step", "asked"), "put off, and nothing that failed"
         body = {"message": "yes", "conversation": last["conversation"], "context": {"email": "hana@example.org"}}
         after = events(service, body)[-1][1]
         assert any(span["name"] == "cancel_order" and span["kind"] == "tool" for span in after["trace"])
@@ -165,6 +173,16 @@ def test_the_state_says_who_is_served_and_how(shop: Service) -> None:
     assert told["settings"]["top_k"] == "auto"
 
 
+def test_what_is_suggested_is_said_in_examples_of_the_catalogue_itself(shop: Service, tmp_path: Path) -> None:
+    suggested = data(shop, "state")["examples"]
+    flows = [data(shop, f"flows/{each['name']}") for each in data(shop, "flows")["flows"][:40]]
+    known = {text: flow["name"] for flow in flows for text in flow["examples"]}
+    assert len({known[text] for text in suggested}) == 3, suggested
+    assert max(map(len, suggested)) <= 80
+    with served(tmp_path, hostile, cases=()) as service:  # whatever these flows say
+        assert len(data(service, "state")["examples"]) <= 3
+
+
 def test_a_flow_is_told_whole(shop: Service) -> None:
     listed = data(shop, "flows")["flows"]
     assert len(listed) == 40
@@ -172,6 +190,10 @@ def test_a_flow_is_told_whole(shop: Service) -> None:
     told = data(shop, "flows/refund_order")
     assert told["prompt"].startswith('<flow name="refund_order"')
     assert told["file"].endswith("returns.py")
+    assert told["chain"][0] == {"tool": "lookup_order"}
+    assert told["chain"][2] == {"tools": ["create_return", "offer_store_credit"], "fallback": None}
+    assert "{return_number}" in told["reply"]
+    assert data(shop, "flows/damaged_item_claim")["chain"] == []
     assert {"issue_refund"} == {tool["name"] for tool in told["tools"] if tool["destructive"]}
     assert data(shop, "flows/nothing_like_it", status=404)["detail"]
 

@@ -9,6 +9,14 @@ import { tabs } from "../parts/tabs.js";
 
 export const title = "Flow";
 
+/** A step of a chain: a tool, or a choice. */
+function chained(step) {
+  if (step.problem) return h("span", { class: "tag warn" }, step.problem);
+  if (step.tool) return h("code", {}, step.tool);
+  const names = step.tools.map((name, at) => [at ? " or " : null, h("code", {}, name)]);
+  return ["a choice: ", names.length ? names : "whichever of its tools fits then", step.fallback ? [", else ", h("code", {}, step.fallback)] : null];
+}
+
 export async function mount(outlet, first) {
   const name = first.path[1] ?? "";
   const abort = new AbortController();
@@ -30,6 +38,8 @@ export async function mount(outlet, first) {
       ["Also called", flow.aliases.join(", ")],
       ["Parts", flow.parts.length ? flow.parts.map((part, at) => [at ? ", " : null, h("a", { href: to(["flow", part]) }, part)]) : ""],
       ["Steps", flow.steps.length ? h("ol", { class: "numbered" }, flow.steps.map((step) => h("li", {}, step))) : ""],
+      ["Chain", flow.chain.length ? h("ol", { class: "numbered" }, flow.chain.map((step) => h("li", {}, chained(step)))) : flow.parts.length ? "" : "– (a model or the caller goes on with its prompt)"],
+      ["Reply", flow.reply],
       ["Written in", flow.file ? h("code", { class: "wrap" }, `${flow.file}${flow.line ? `:${flow.line}` : ""}`) : ""],
     ].filter(([, value]) => value !== "");
     const tools = flow.tools.length ? h("ul", { class: "stack" }, flow.tools.map((tool) => h("li", {}, h("div", { class: "meta" }, h("code", {}, tool.name), tool.destructive ? h("span", { class: "tag bad" }, "cannot be undone") : null, tool.is_connected ? null : h("span", { class: `tag ${tool.is_optional ? "" : "warn"}` }, tool.is_optional ? "optional, not connected" : "not connected")), tool.description ? h("p", { class: "dim small" }, tool.description.split("\n")[0]) : null))) : h("p", { class: "note" }, "It has no tools.");

@@ -51,7 +51,7 @@ export async function mount(outlet, first) {
           h("thead", {}, h("tr", {}, ["Run", "When", "What", "Result"].map((name) => h("th", { scope: "col" }, name)))),
           h("tbody", {}, data.runs.map((run) => h("tr", {},
             h("th", { scope: "row" }, h("a", { href: to(["runs", run.id]) }, run.id)), h("td", { "data-label": "When" }, moment(run.at)),
-            h("td", { "data-label": "What", class: "wrap" }, run.kind === "diff" ? `${run.base} → ${run.head}` : `${whole(run.requests)} cases${run.cases ? ` of ${run.cases}` : ""}, ${counted(run.flows, "flow")}`),
+            h("td", { "data-label": "What", class: "wrap" }, run.kind === "diff" ? `${run.base} → ${run.head}` : `${counted(run.requests, "case")}${run.cases ? ` of ${run.cases}` : ""}, ${counted(run.flows, "flow")}`),
             h("td", { "data-label": "Result" }, run.kind === "diff" ? h("span", { class: `tag ${run.passed ? "" : "bad"}` }, counted(run.changes, "request"), " led elsewhere") : h("strong", {}, `R@1 ${percent(run.recall_at_1, 1)}`)))))))) : h("div", { class: "card" }, empty("Nothing was measured yet", "A run asks every labelled request and counts how often the right flow comes first. It takes seconds, and no model is needed.")));
     if (data.under_way) timer = setTimeout(load, 1500);
   }

@@ -45,7 +45,7 @@ export async function mount(outlet, first) {
 
   function draw() {
     fill(log, talk.turns.length ? talk.turns.map(turn) : empty("Nothing said yet", service.has_model ? "Say what a customer would say. The agent finds a flow, runs its tools and answers." : "Say what a customer would say. Without a model the agent runs flows whose steps are plain, and asks for what it lacks.",
-      h("div", { class: "hints" }, ["Where is my order?", "Please cancel my subscription", "I want to return a pair of shoes"].map((text) => h("button", { type: "button", class: "slim", onclick: () => send(text) }, text)))));
+      h("div", { class: "hints" }, service.examples.map((text) => h("button", { type: "button", class: "slim", onclick: () => { message.value = text; message.focus(); } }, text)))));
     drawSide();
   }
 
@@ -71,7 +71,16 @@ export async function mount(outlet, first) {
     return [result.text ? h("p", {}, result.text) : h("p", { class: "dim" }, nothing(result)), result.error ? told("bad", result.error) : null, ask];
   }
 
-  const nothing = (result) => ({ open: result.flows.length ? `${result.flows[0].name} has come to a choice that no model and no policy makes here: go on with its prompt.` : "No flow fits, and there is no model to go on without one: this turn is yours.", blocked: "A guard ended this turn without words." }[result.status] ?? "Nothing was said.");
+  /** Why a turn has no words, and what to do about it. */
+  function nothing(result) {
+    const reason = result.reason ? `: ${result.reason}` : "";
+    if (result.status === "blocked") return result.runs.length ? `This cannot be done here${reason}.` : `A guard ended this turn without words${reason}.`;
+    if (result.status !== "open") return "Nothing was said.";
+    const run = result.runs.findLast((each) => each.status === "open");
+    if (!run) return `No flow was run${reason}. ${service.has_model ? "Put it in other words, or answer it yourself." : "Put it in other words; with a model, the agent would answer or ask back."}`;
+    const why = run.problem ? `: ${run.problem}` : reason;
+    return `${run.flow} was found, and stands still${why}. ${service.has_model ? "Whoever called the agent goes on, with the prompt beside." : "No model is configured that could go on: give the flow a chain of tools, start the service with a model, or go on yourself with the prompt beside."}`;
+  }
 
   function approval(result, last) {
     const call = result.pending;
@@ -158,7 +167,7 @@ export async function mount(outlet, first) {
       for await (const [name, data] of events("turn", { message: said, conversation: talk.conversation, context: known }, running.signal)) {
         if (name === "finished") { each.result = data; talk.conversation = data.conversation; delete data.conversation; }
         else if (name === "failed") each.error = data.detail;
-        else { const step = told_of(name, data); if (step) each.steps.push(step); }
+        else hear(each.steps, name, data);
         draw();
         down();
       }
@@ -202,12 +211,16 @@ export async function mount(outlet, first) {
   };
 }
 
-function told_of(name, data) {
-  switch (name) {
-    case "flow_chosen": return `→ ${data.flow}`;
-    case "tool_called": return `calls ${data.call?.tool}`;
-    case "tool_returned": return data.result?.ok || data.result?.fault === "asked" ? null : `${data.result?.tool}: ${data.result?.error || "no output"}`;
-    case "model_called": return `asks the model (${data.purpose})`;
-    default: return null;
-  }
+/** Put down what an event tells. A call that was refused, or waits for a yes, has not been made: its line says so. */
+function hear(steps, name, data) {
+  const tool = data.call?.tool ?? data.result?.tool;
+  const said = {
+    flow_chosen: () => `→ ${data.flow}`,
+    tool_called: () => `calls ${tool}`,
+    tool_returned: () => (data.result.ok ? null : data.result.fault === "asked" ? `asks to call ${tool}` : `${tool}: ${data.result.error || "no output"}`),
+    model_called: () => `asks the model (${data.purpose})`,
+  }[name]?.();
+  const begun = name === "tool_returned" && !data.result.ok && !data.result.called ? steps.lastIndexOf(`calls ${tool}`) : -1;
+  if (said && begun >= 0) steps[begun] = said;
+  else if (said) steps.push(said);
 }

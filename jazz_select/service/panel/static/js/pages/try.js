@@ -10,7 +10,6 @@ import { tabs } from "../parts/tabs.js";
 import { trace } from "../parts/trace.js";
 
 export const title = "Try";
-const SHOWN = ["Where is my parcel?", "I want my money back", "Change the address on my order"];
 
 const number = (text) => (text === null || text === "" || Number.isNaN(Number(text)) ? null : Number(text));
 
@@ -87,7 +86,7 @@ export async function mount(outlet, first) {
     abort?.abort();
     if (!asked.request) {
       fill(results, empty("Nothing asked yet", `Write what a user would say. It is looked for among ${service.flows} flows by meaning and by words, and you see why one is chosen.`,
-        h("div", { class: "hints" }, SHOWN.map((text) => h("a", { href: to(["try"], { q: text }) }, text)))));
+        h("div", { class: "hints" }, service.examples.map((text) => h("a", { href: to(["try"], { q: text }) }, text)))));
       return;
     }
     const mine = (abort = new AbortController());

@@ -17,6 +17,9 @@ function content(values) {
       : h("div", {}, h("p", { class: "said-by" }, name.replaceAll("_", " ")), h("pre", { class: "text", tabindex: "0", "aria-label": name }, shown(value))));
 }
 
+/** Whether a step was only put off: until a yes, or until the user says what it lacks. */
+const waits = (each) => each.kind === "decision" && each.error === "failed" && (each.attributes.fault === "asked" || each.attributes.missing?.length > 0);
+
 export function trace(spans, leftOut = 0) {
   if (!spans.length) return h("p", { class: "note" }, "Nothing was traced.");
   const end = Math.max(...spans.map((each) => each.started_s + (each.duration_s ?? 0)), 1e-6);
@@ -30,7 +33,7 @@ export function trace(spans, leftOut = 0) {
           h("span", { class: `trace-name d${Math.min(5, each.depth)}` },
             h("span", { class: `trace-kind is-${each.kind}`, "aria-hidden": "true" }),
             h("b", {}, each.name), h("span", { class: "faint small" }, each.kind),
-            each.error ? h("span", { class: "tag bad" }, each.error) : null),
+            waits(each) ? h("span", { class: "tag" }, "waits") : each.error ? h("span", { class: "tag bad" }, each.error) : null),
           h("span", { class: "trace-time", "aria-hidden": "true" }, run),
           h("span", { class: "num dim" }, time(each.duration_s))),
         h("div", { class: `trace-more d${Math.min(5, each.depth)}` }, pairs(each.attributes), content(each.content)));
