@@ -319,10 +319,12 @@ class ServiceTimeoutError(ServiceError):
 
 
 class ServiceKeyError(ServiceError):
-    """The service does not take the key, or wants one."""
+    """The service does not take the key, or wants one and `given` is False."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url, "it does not take this key; give key= the one of your agent")
+    def __init__(self, url: str, *, given: bool = True) -> None:
+        self.given = given
+        problem = "it does not take this key; give key= the one of your agent"
+        super().__init__(url, problem if given else "no key was given: key=… is the one of your agent")
 
 
 class ServiceBusyError(ServiceError):
