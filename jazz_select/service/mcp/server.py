@@ -211,7 +211,7 @@ class AgentServer:
             relayed.reset(token)
         if outcome.status == "asked":
             return input_required(outcome.call, server, "" if outcome.reason == _TO_BE_APPROVED else outcome.reason)
-        return outcome_of(outcome, relay)
+        return outcome_of(outcome, relay, only_reads=tool.read_only is True and not tool.destructive)
 
     def _foreign(self, tools: Mapping[str, Tool]) -> list[str]:
         return [name for name, tool in tools.items() if self.connected.is_foreign(tool)]
