@@ -81,6 +81,8 @@ SCHEMAS: Final[Mapping[str, _Schema]] = {
         {"flow_id": TEXT, "flow_name": TEXT, "prompt": TEXT, "type": TEXT, "description": TEXT, "checksum": TEXT},
         examples=list_of(TEXT),
         tools=list_of(TEXT),
+        chain=list_of({"anyOf": [TEXT, {"type": "object"}]}),
+        reply=TEXT,
     ),
     "Decision": keys(
         {

@@ -1,5 +1,6 @@
 """What is served: the flows of an agent, reading them anew, and whether the service is well."""
 
+from dataclasses import asdict
 from difflib import get_close_matches
 from typing import Any
 
@@ -10,6 +11,8 @@ from starlette.routing import BaseRoute, Route
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.travelling import flow_data
+from jazz_select.routing.decisions.points import GuidedDecisionPoint
+from jazz_select.routing.run_context import CHOOSE, chain_of
 from jazz_select.selector.result import prompt_of
 from jazz_select.service.access import catalogue_of
 from jazz_select.service.agents import ServedAgents
@@ -71,7 +74,7 @@ async def flow(request: Request) -> Response:
         more = f"; did you mean {', '.join(near)}?" if near else ""
         detail = f"there is no flow {name[:200]!r}{more}"
         raise refused(404, detail, code="UnknownFlowError", rest="none")
-    told = flow_data(found)
+    told = {**flow_data(found), "chain": _chain(found), "reply": found.reply}
     name = told.pop("name")
     return answer(as_data({"flow_id": found.id, "flow_name": name, "prompt": await prompt_of(found), **told}))
 
@@ -104,6 +107,14 @@ def _state(catalogue: RunningCatalogue, live: Generation) -> dict[str, Any]:
         "took_s": live.took_s,
         "problem": catalogue.problem,
     }
+
+
+def _chain(found: BaseFlow) -> list[Any]:
+    """Its steps, as a file says them: names of tools, points of decision with their fields, `CHOOSE`."""
+    return [
+        asdict(step) if isinstance(step, GuidedDecisionPoint) else "CHOOSE" if step is CHOOSE else step
+        for step in chain_of(found)
+    ]
 
 
 def _in_short(found: BaseFlow) -> dict[str, Any]:

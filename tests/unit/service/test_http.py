@@ -13,6 +13,7 @@ from jazz_select import FlowRegistry
 from jazz_select.errors import FlowLoadError
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
+from jazz_select.routing.run_context import CHOOSE
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.service.api.openapi import openapi
@@ -181,11 +182,18 @@ async def test_what_was_right_is_kept_in_the_log(tmp_path: Path) -> None:
 
 
 async def test_flows_are_listed_and_told_whole() -> None:
-    async with shop_service() as up:
+    def read() -> Sources:
+        sources = Shop().sources()
+        refund = sources.registry.by_name("refund_order")
+        vars(refund).update(chain=("find_order", CHOOSE), reply="{order} it is")
+        return sources
+
+    async with memory() as index, service(catalogue(index, read)) as up:
         listed = checked("/v1/flows", "get", await up.client.get("/v1/flows"))
         assert [each["flow_name"] for each in listed["flows"]] == ["cancel_order", "refund_order", "track_order"]
         told = checked("/v1/flows/{name}", "get", await up.client.get("/v1/flows/refund_order"))
         assert (told["flow_name"], "<flow" in told["prompt"]) == ("refund_order", True)
+        assert (told["chain"], told["reply"]) == (["find_order", "CHOOSE"], "{order} it is")
         missing = await up.client.get("/v1/flows/refund_oder")
         assert (missing.status_code, "refund_order" in missing.json()["detail"]) == (404, True)
         checked("/v1/flows/{name}", "get", missing)
