@@ -20,7 +20,7 @@ from jazz_select.routing.tools.loading import load_policy, load_tools
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.reload.reading import ReadAnew
-from jazz_select.service.running import RunningCatalogue, Sources
+from jazz_select.service.running import Generation, RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
 from jazz_select.threads import in_thread
@@ -39,6 +39,7 @@ class AgentSource:
         log: Its log of outcomes, if any.
         keys: SHA-256 of each key that opens it, in hexadecimal.
         mcp_servers: The file of the MCP servers whose tools its clients can call over MCP, if any.
+        cases: Files of labelled requests that its panel judges by.
     """
 
     settings: Settings
@@ -46,6 +47,7 @@ class AgentSource:
     log: Path | None = None
     keys: tuple[str, ...] = ()
     mcp_servers: Path | None = None
+    cases: tuple[Path, ...] = ()
 
     @property
     def places(self) -> tuple[str | Path, ...]:
@@ -108,12 +110,23 @@ async def opened(
                     raise
                 said(f"agent {catalogue.agent_id} is not served until this is mended: {error}")
                 continue
-            for note in live.report.notes:
+            for note in (*live.report.notes, *_open_flows(live, catalogue.settings)):
                 said(f"agent {catalogue.agent_id}: {note}")
         if not any(each.is_ready for each in served.values()):
             msg = "none of the agents can be served: mend what is said of each"
             raise ConfigError(msg)
         yield served
+
+
+def _open_flows(live: Generation, settings: Settings) -> list[str]:
+    """What to say of flows that nobody here can run: a turn that comes to one of them is left to who asked."""
+    if settings.llm is not None:
+        return []
+    flows = live.registry.values()
+    count = sum(not (each.chain or each.composite or each.manual) for each in flows)
+    which = "1 flow has" if count == 1 else f"{count} flows have"
+    told = f"{which} no chain of tools, and there is no model: a turn answers `open` for such a flow, with its prompt"
+    return [f"{told}; --llm goes on with it"] if count else []
 
 
 async def _running(

@@ -239,6 +239,8 @@ def test_an_agent_whose_files_are_broken_stops_no_other(folder: Path) -> None:
     [
         ("agents: {}", "at least 1 item"),
         ("agents: {a: {flow: x}}", "agents.a.flows"),
+        ("agents: {a: {flows: flows, flow: x}}", "there are flows, tools, learned, log, llm, key_file, key_sha256"),
+        ("agents: {a: {flows: flows, cases: none.yaml}}", "there is no file of cases"),
         ("agents: {a: {flows: flows, key_sha256: abc}}", "64 hexadecimal digits"),
         ("agents: {a: {flows: flows, key_file: none.key}}", "cannot be read"),
         ("agents: {a: {flows: flows}, b: {flows: flows}}", "has no key"),
@@ -253,6 +255,26 @@ def test_an_agent_whose_files_are_broken_stops_no_other(folder: Path) -> None:
 def test_a_file_of_agents_that_cannot_work_is_refused(folder: Path, text: str, said: str) -> None:
     (folder / "agents.yaml").write_text(text)
     assert said in refused(folder, "--port", "0", "--agents", str(folder / "agents.yaml")).replace("\n", " ")
+
+
+def test_options_that_cannot_work_are_refused(folder: Path) -> None:
+    assert "there is no file of cases nope.yaml" in refused(folder, "--port", "0", "--cases", "nope.yaml")
+    (folder / "agents.yaml").write_text("agents: {a: {flows: flows}}")
+    given = ["--agents", str(folder / "agents.yaml"), "--flows", str(folder / "flows")]
+    assert "its flows, tools, log" in refused(folder, "--port", "0", *given)
+
+
+@pytest.mark.spec("008.2")
+def test_the_panel_judges_each_agent_by_its_own_cases(folder: Path) -> None:
+    (folder / "cases.yaml").write_text("cases:\n  - {request: money back please, flow: refund_order}\n")
+    (folder / "agents.yaml").write_text(
+        f"agents: {{shop: {{flows: flows, cases: cases.yaml, key_sha256: {sha256(KEY.encode()).hexdigest()}}}}}"
+    )
+    with running(folder, "--port", "0", "--agents", str(folder / "agents.yaml")) as up:
+        known = httpx.get(f"{up.root}/v1/panel/state", headers={"authorization": f"Bearer {KEY}"}, timeout=40)
+        assert "cases.yaml" in known.text
+    said = (folder / "stderr").read_text()
+    assert "3 flows have no chain of tools, and there is no model" in said.replace("\n", " ")
 
 
 def test_conversations_go_on_after_a_restart(folder: Path) -> None:
