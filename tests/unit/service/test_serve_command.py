@@ -6,6 +6,7 @@ import stat
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -39,6 +40,14 @@ class Slow(BaseFlow):
             Path(context["mark"]).touch()
             sleep(1.5)
         return True
+"""
+
+HANGS = """
+from pathlib import Path
+from threading import Event
+
+Path({mark!r}).touch()
+Event().wait()
 """
 
 
@@ -117,6 +126,28 @@ def ready_until_it_ends(up: Process) -> Iterator[int]:
             yield httpx.get(f"{up.root}/readyz", timeout=10).status_code
         except httpx.TransportError:
             return
+
+
+@pytest.mark.spec("008.5")
+def test_a_module_that_never_comes_back_does_not_keep_it_alive(folder: Path) -> None:
+    mark = folder / "hangs"
+    with running(folder, "--port", "0", "--no-reload", "--stop-s", "0.5") as up:
+        (folder / "flows" / "hangs.py").write_text(HANGS.format(mark=str(mark)))
+        asking = threading.Thread(target=lambda: suppressed(up))
+        asking.start()
+        while not mark.exists() and asking.is_alive():
+            asking.join(0.01)
+        assert chosen(up.post("/v1/select", ASKED)) == ["refund_order"], "what was live answers meanwhile"
+        up.popen.send_signal(signal.SIGTERM)
+        assert up.ends() == 0
+        asking.join()
+    assert mark.exists()
+
+
+def suppressed(up: Process) -> None:
+    """Ask for what will not be answered any more."""
+    with suppress(httpx.TransportError):
+        up.post("/v1/reload", None)
 
 
 def test_killed_under_load_it_comes_back_with_the_same_flows(folder: Path) -> None:
