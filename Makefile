@@ -36,7 +36,7 @@ demo: $(VENV)/.minilm.done ## Index flows/ and route a dozen requests (no key, n
 
 .PHONY: panel
 panel: $(VENV)/.serve.done $(VENV)/.minilm.done ## Serve the shop of flows/ with its tools, and look at it in a browser (no key, no model; PANEL_ARGS="--llm openai:gpt-5-mini")
-	@mkdir -p .jazz && { [ -e .jazz/learned.yaml ] || echo "format: 1" > .jazz/learned.yaml; }
+	@mkdir -p .jazz
 	@echo "Reading and indexing the flows; the address follows. Ctrl-C ends it."
 	@$(BIN)/jazz-select serve --flows flows --cases examples/eval.yaml --learned .jazz/learned.yaml --log .jazz/outcomes.db --no-access-log $(PANEL_ARGS)
 

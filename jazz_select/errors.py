@@ -489,9 +489,10 @@ class ToolAnswerError(ToolError):
 
 
 class ToolUnheardError(ToolError):
-    """A call was sent, and what became of it is not known: it may have had its effect."""
+    """A call was sent, and what became of it is not known: it may have had its effect. `what` is what happened."""
 
     def __init__(self, tool: str, problem: str) -> None:
+        self.what = problem
         super().__init__(tool, f"it may have been done: {problem}")
 
 

@@ -60,6 +60,11 @@ class Settings(BaseSettings):
     serve_state: Path | None = None
     """Folder of what it keeps beside the index: that secret where none is given, and the claims of calls."""
 
+    @property
+    def learned_by_now(self) -> Path | None:
+        """The file of what was learned, where one is named and is there: `learn` makes it with the first example."""
+        return self.learned if self.learned is not None and self.learned.exists() else None
+
 
 def expanded(text: str) -> str:
     """`text` with each `${NAME}` as it is in the environment, and each `${NAME:-other}` so, or else `other`.

@@ -9,7 +9,7 @@ import orjson
 from rich.console import Console
 from rich.text import Text
 
-from jazz_select.cli.session import learned_file, look_here, require_folder
+from jazz_select.cli.session import look_here, require_folder
 from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import emit, printable, stderr, stdout, styled, waiting, write_file
 from jazz_select.errors import ConfigError
@@ -63,7 +63,7 @@ def run(  # noqa: PLR0913 - one per option
             language=settings.language,
             only=_codes(only),
             ignore=(*texts(said, "ignore", section=SECTION), *_codes(ignore)),
-            learned=learned_file(settings),
+            learned=settings.learned_by_now,
         )
     if sarif_file is not None:
         report = orjson.dumps(sarif(findings), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

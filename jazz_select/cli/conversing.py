@@ -18,7 +18,7 @@ from jazz_select.agent import Agent
 from jazz_select.cli.session import catalogue, look_here
 from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import emit, hint, mark, progress, stdout, styled
-from jazz_select.errors import ConfigError, ToolError
+from jazz_select.errors import ConfigError
 from jazz_select.evaluation.index import AGENT, CACHE, indexed
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.talks.conversations import ConversationCase, load_conversations
@@ -93,13 +93,9 @@ def _tools_of(flows: str, named: str | None, *, quiet: bool) -> Callable[[], Too
     """What gives tools anew, each time it is asked; those of the flows where none are named, if there are any."""
     if named is not None:
         return partial(load_tools, named)
-    try:
-        load_tools(flows)
-    except ToolError:
-        if not quiet:
-            hint(f"there are no tools in {flows}, so the agent has none; --tools names them")
-        return Toolbox
-    return partial(load_tools, flows)
+    if not load_tools(flows, may_be_none=True) and not quiet:
+        hint(f"there are no tools in {flows}, so the agent has none; --tools names them")
+    return partial(load_tools, flows, may_be_none=True)
 
 
 @asynccontextmanager

@@ -33,18 +33,13 @@ def catalogue(settings: "Settings", *, learned: bool = False) -> "FlowRegistry":
         require_folder(settings.flows, advice="name your flows with --flows or JAZZ_FLOWS")
     look_here()
     registry = load_registry(settings.flows)
-    lesson = learned_file(settings) if learned else None
+    lesson = settings.learned_by_now if learned else None
     if lesson is None:
         return registry
     registry, notes = with_learned(registry, lesson)
     for note in notes:
         hint(f"note: {note}")
     return registry
-
-
-def learned_file(settings: "Settings") -> Path | None:
-    """What was learned, where the settings name a file of it and `learn` has made it by now."""
-    return settings.learned if settings.learned is not None and settings.learned.exists() else None
 
 
 def require_folder(name: str, *, advice: str) -> None:

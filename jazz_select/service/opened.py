@@ -1,7 +1,7 @@
 """From settings to what is served: the index opened, models made, flows read and synced; all closed at the end."""
 
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,12 +12,11 @@ from typing import Final
 
 from jazz_select.build import load_registry, open_memory
 from jazz_select.chat.models import as_chat_model
-from jazz_select.errors import ConfigError, JazzSelectError, ToolError
+from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
 from jazz_select.routing.tools.loading import load_policy, load_tools
-from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.reload.reading import ReadAnew
 from jazz_select.service.running import Generation, RunningCatalogue, Sources
@@ -63,13 +62,8 @@ class AgentSource:
         """
         registry = load_registry(self.settings.flows)
         source = self.settings.flows if self.tools is None else self.tools
-        try:
-            tools = load_tools(source)
-        except ToolError:
-            if self.tools is not None:
-                raise
-            return Sources(registry=registry, tools=Toolbox())
-        return Sources(registry=registry, tools=tools, policy=load_policy(source))
+        tools = load_tools(source, may_be_none=self.tools is None)
+        return Sources(registry=registry, tools=tools, policy=load_policy(source) if tools else None)
 
 
 @asynccontextmanager
@@ -110,7 +104,7 @@ async def opened(
                     raise
                 said(f"agent {catalogue.agent_id} is not served until this is mended: {error}")
                 continue
-            for note in (*live.report.notes, *_open_flows(live, catalogue.settings)):
+            for note in _notes(catalogue.settings, live):
                 said(f"agent {catalogue.agent_id}: {note}")
         if not any(each.is_ready for each in served.values()):
             msg = "none of the agents can be served: mend what is said of each"
@@ -118,15 +112,23 @@ async def opened(
         yield served
 
 
-def _open_flows(live: Generation, settings: Settings) -> list[str]:
-    """What to say of flows that nobody here can run: a turn that comes to one of them is left to who asked."""
-    if settings.llm is not None:
-        return []
-    flows = live.registry.values()
-    count = sum(not (each.chain or each.composite or each.manual) for each in flows)
-    which = "1 flow has" if count == 1 else f"{count} flows have"
-    told = f"{which} no chain of tools, and there is no model: a turn answers `open` for such a flow, with its prompt"
-    return [f"{told}; --llm goes on with it"] if count else []
+def _notes(settings: Settings, live: Generation) -> Iterator[str]:
+    """What is to be said of a catalogue that was loaded: also what may be missing from it by mistake."""
+    if not live.tools:
+        yield f"there are no tools in {settings.flows}, so it has none; --tools names them"
+    if settings.learned is not None and settings.learned_by_now is None:
+        yield f"{settings.learned} is not there yet: nothing was learned so far"
+    if settings.llm is None:
+        yield from _open_flows(live)
+    yield from live.report.notes
+
+
+def _open_flows(live: Generation) -> Iterator[str]:
+    """That there are flows which nobody here can run: a turn that comes to one of them is left to who asked."""
+    count = sum(not (each.chain or each.composite or each.manual) for each in live.registry.values())
+    if count:
+        which = "1 flow has" if count == 1 else f"{count} flows have"
+        yield f"{which} no chain of tools, and no model is there to go on: a turn answers `open`; --llm names a model"
 
 
 async def _running(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from secrets import token_bytes
 from time import perf_counter, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from jazz_select.agent import Agent
 from jazz_select.build import sync_registry
@@ -21,12 +21,14 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.service.together import RecallsTogether
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
+from jazz_select.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from jazz_select.memory.sync import SyncReport
     from jazz_select.outcomes import OutcomeLog
 
 _log = logging.getLogger(__name__)
+_READS: Final = "jazz-select-reload"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +143,7 @@ class RunningCatalogue:
         async with self._one_at_a_time:
             started = perf_counter()
             try:
-                found = await asyncio.to_thread(self.read)
+                found = await in_daemon_thread(self.read, name=_READS)  # code of others, which may never come back
                 made = await self._made(found, started, allow_delete=allow_delete)
             except JazzSelectError as error:
                 self.problem = str(error)
@@ -165,7 +167,7 @@ class RunningCatalogue:
             self.agent_id,
             found.registry,
             tools=found.tools or None,
-            learned=settings.learned,
+            learned=settings.learned_by_now,
             allow_delete=allow_delete,
         )
         return Generation(

@@ -37,7 +37,7 @@ POLICY: Final = "POLICY"
 """What a module calls the `DecisionCallback` that chooses where no model is configured."""
 
 
-def load_tools(source: str | Path) -> Toolbox:
+def load_tools(source: str | Path, *, may_be_none: bool = False) -> Toolbox:
     """The tools of a source, in the order of their definition, file by file in alphabetical order.
 
     Args:
@@ -45,17 +45,22 @@ def load_tools(source: str | Path) -> Toolbox:
             .yaml or .yml file with what an MCP server answers to `tools/list`, or with OpenAI-style function
             declarations. In YAML, tools may also be told field by field, as `Tool` has them; `function: module:name` is
             what runs one.
+        may_be_none: Whether it is where flows are read from, which need not have tools: then no tools is an answer. A
+            file of data that flows are told in has none.
 
     Raises:
-        ToolError: There are none, a file cannot be read, or an entry is no tool; of YAML it names file and line.
+        ToolError: There are none and have to be, a file cannot be read, or an entry is no tool; of YAML it names
+            file and line.
         FlowLoadError: A module cannot be imported.
         DuplicateToolError: Two different tools have one name.
     """
     found: dict[int, Tool] = {}
+    if may_be_none and _is_data(source):
+        return Toolbox()
     with _flows_aside():
         for tool in _found(source):
             found.setdefault(id(tool), tool)  # one that a second module imports is still one
-    if not found:
+    if not found and not may_be_none:
         raise ToolError(str(source), f"there are no tools in it; {_remedy(Path(source))}, see docs/tools.md")
     return Toolbox(found.values())
 
@@ -72,13 +77,22 @@ def _remedy(source: Path) -> str:
 def load_policy(source: str | Path) -> DecisionCallback | None:
     """The first `POLICY` of the modules of a source: who chooses at guided points where no model does.
 
+    A file of data has none.
+
     Raises:
         ToolError: There is no such source.
         FlowLoadError: A module cannot be imported.
     """
+    if _is_data(source):
+        return None
     with _flows_aside():
         found = (getattr(sys.modules[name], POLICY, None) for name in _modules(source))
         return next((each for each in found if each is not None), None)
+
+
+def _is_data(source: str | Path) -> bool:
+    """Whether it is a file that is read, and not run."""
+    return Path(source).suffix.lower() in SUFFIXES and Path(source).is_file()
 
 
 @contextmanager
@@ -95,7 +109,7 @@ def _found(source: str | Path) -> Iterator[Tool]:
         given = f"{source!r:.80}"
         problem = "a source is one name or path; load each of several, and put their values into one list"
         raise ToolError(given, problem) from error
-    if path.suffix.lower() in SUFFIXES and path.is_file():
+    if _is_data(path):
         yield from (_listed(path) if path.suffix.lower() == ".json" else _told(path))
         return
     for name in _modules(source):

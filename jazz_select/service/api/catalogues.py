@@ -75,8 +75,8 @@ async def flow(request: Request) -> Response:
         detail = f"there is no flow {name[:200]!r}{more}"
         raise refused(404, detail, code="UnknownFlowError", rest="none")
     told = {**flow_data(found), "chain": _chain(found), "reply": found.reply}
-    name = told.pop("name")
-    return answer(as_data({"flow_id": found.id, "flow_name": name, "prompt": await prompt_of(found), **told}))
+    own = {"flow_id": found.id, "flow_name": told.pop("name"), "prompt": await prompt_of(found)}
+    return answer(as_data({**own, **told}))
 
 
 async def reload(request: Request) -> Response:

@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 import orjson
 from mcp import types
 
+from jazz_select.errors import ToolUnheardError
 from jazz_select.json_values import shorter_text, storable, storable_text, too_much
 from jazz_select.routing.names.resolution import Resolution
 from jazz_select.routing.tool_call import CallOutcome
@@ -43,7 +44,11 @@ def unknown_name(found: Resolution[Tool]) -> types.CallToolResult:
 def outcome_of(outcome: CallOutcome, relay: Relay, *, only_reads: bool = False) -> types.CallToolResult:
     """What became of a call of a connected tool; `only_reads` where it is said to change nothing."""
     if outcome.error is not None:
-        return failure(outcome.error.message, status=outcome.status, **_advice(outcome, only_reads=only_reads))
+        cause = outcome.error.cause
+        problem = outcome.error.message
+        if only_reads and isinstance(cause, ToolUnheardError):  # nobody needs to know whether it was done
+            problem = f"{outcome.call.tool}: nobody heard of its end: {cause.what}"
+        return failure(problem, status=outcome.status, **_advice(outcome, only_reads=only_reads))
     if relay.answer is not None:
         return bounded_answer(relay.answer)
     value = cast("object", outcome.output)

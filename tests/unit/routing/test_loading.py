@@ -90,6 +90,19 @@ def test_what_holds_no_tools_is_said(tmp_path: Path, name: str, text: str | None
         load_tools(tmp_path / name)
 
 
+def test_where_flows_are_read_from_there_need_not_be_tools(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text("flows: []")
+    (tmp_path / "shop.py").write_text("x = 1")
+    for source in (tmp_path, tmp_path / "shop.py", tmp_path / "shop.yaml"):
+        assert not load_tools(source, may_be_none=True)
+    assert load_policy(tmp_path / "shop.yaml") is None
+    (tmp_path / "broken.py").write_text("TOOLS = [7, 42]")
+    with pytest.raises(ToolError, match="an entry of its TOOLS is a Tool or a function, not 7"):
+        load_tools(tmp_path, may_be_none=True)
+    with pytest.raises(ToolError, match="no such package"):
+        load_tools(tmp_path / "gone", may_be_none=True)
+
+
 @pytest.mark.parametrize("source", ["tools_of_nobody.yaml", "tools_of_nobody.py", "tools_of_nobody", "json.nobody"])
 def test_a_source_that_is_not_there_is_no_matter_of_flows(source: str) -> None:
     with pytest.raises(ToolError, match=f"'{source}': there is no such package, folder or file, seen from "):

@@ -6,6 +6,7 @@ import stat
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
@@ -40,6 +41,14 @@ class Slow(BaseFlow):
             Path(context["mark"]).touch()
             sleep(1.5)
         return True
+"""
+
+HANGS = """
+from pathlib import Path
+from threading import Event
+
+Path({mark!r}).touch()
+Event().wait()
 """
 
 
@@ -118,6 +127,28 @@ def ready_until_it_ends(up: Process) -> Iterator[int]:
             yield httpx.get(f"{up.root}/readyz", timeout=10).status_code
         except httpx.TransportError:
             return
+
+
+@pytest.mark.spec("008.5")
+def test_a_module_that_never_comes_back_does_not_keep_it_alive(folder: Path) -> None:
+    mark = folder / "hangs"
+    with running(folder, "--port", "0", "--no-reload", "--stop-s", "0.5") as up:
+        (folder / "flows" / "hangs.py").write_text(HANGS.format(mark=str(mark)))
+        asking = threading.Thread(target=lambda: suppressed(up))
+        asking.start()
+        while not mark.exists() and asking.is_alive():
+            asking.join(0.01)
+        assert chosen(up.post("/v1/select", ASKED)) == ["refund_order"], "what was live answers meanwhile"
+        up.popen.send_signal(signal.SIGTERM)
+        assert up.ends() == 0
+        asking.join()
+    assert mark.exists()
+
+
+def suppressed(up: Process) -> None:
+    """Ask for what will not be answered any more."""
+    with suppress(httpx.TransportError):
+        up.post("/v1/reload", None)
 
 
 def test_killed_under_load_it_comes_back_with_the_same_flows(folder: Path) -> None:
@@ -274,7 +305,44 @@ def test_the_panel_judges_each_agent_by_its_own_cases(folder: Path) -> None:
         known = httpx.get(f"{up.root}/v1/panel/state", headers={"authorization": f"Bearer {KEY}"}, timeout=40)
         assert "cases.yaml" in known.text
     said = (folder / "stderr").read_text()
-    assert "3 flows have no chain of tools, and there is no model" in said.replace("\n", " ")
+    assert "3 flows have no chain of tools, and no model is there" in said.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def pay(amount: int) -> str:\n    return 'x'\nTOOLS = [pay, 42]\n", "an entry of its TOOLS is a Tool"),
+        ("TOOLS = 7\n", "its TOOLS is a list of tools"),
+    ],
+    ids=["one that is none", "no list"],
+)
+def test_tools_that_are_broken_are_not_left_out(folder: Path, text: str, said: str) -> None:
+    (folder / "flows" / "tools.py").write_text(text)
+    result = refused(folder, "--port", "0")
+    assert said in result.replace("\n", " ")
+
+
+def test_what_was_learned_need_not_be_there_yet(folder: Path) -> None:
+    file = folder / "learned.yaml"
+    with running(folder, "--port", "0", "--learned", str(file), "--no-reload") as up:
+        assert "nothing was learned so far" in (folder / "stderr").read_text()
+        file.write_text("format: 7")
+        told = up.post("/v1/reload", None)
+        assert (told.status_code, "learned.yaml" in told.json()["detail"]) == (409, True)
+        file.write_text("format: 1")
+        assert up.post("/v1/reload", None).status_code == 200
+
+
+def test_without_tools_it_says_so(folder: Path) -> None:
+    with running(folder):
+        assert "there are no tools in" in (folder / "stderr").read_text()
+
+
+def test_tools_may_be_told_in_yaml(folder: Path) -> None:
+    (folder / "tools.yaml").write_text("tools:\n- name: find_order\n  description: Find an order.\n")
+    with running(folder, "--port", "0", "--tools", str(folder / "tools.yaml")) as up:
+        assert chosen(up.post("/v1/select", ASKED)) == ["refund_order"]
+    assert "there are no tools" not in (folder / "stderr").read_text()
 
 
 def test_conversations_go_on_after_a_restart(folder: Path) -> None:
