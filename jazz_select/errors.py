@@ -44,9 +44,8 @@ JazzSelectError
     └── ModelUnavailableError   it was not even made, since the model failed lately
 ```
 
-Errors take data and build their message here, so that a caller can read the
-data and a reader gets the same words everywhere. The vendor's own error, where
-there is one, is the cause (`__cause__`).
+Errors take data and build their message here, so that a caller can read the data and a reader gets the same words
+everywhere. The vendor's own error, where there is one, is the cause (`__cause__`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -284,8 +283,7 @@ class NotLoadedError(JazzSelectError):
     """The flows of `agent_id` are not served: `problem` says why they could not be loaded, or that nobody tried yet."""
 
     def __init__(self, agent_id: str, problem: str) -> None:
-        self.agent_id = agent_id
-        self.problem = problem
+        self.agent_id, self.problem = agent_id, problem
         super().__init__(f"agent {agent_id!r} is not served: {problem or 'it is not loaded yet'}")
 
 
@@ -296,10 +294,8 @@ class ServiceError(JazzSelectError):
     """
 
     def __init__(self, url: str, problem: str, *, retryable: bool = False, retry_after: float | None = None) -> None:
-        self.url = url
-        self.problem = problem
-        self.retryable = retryable
-        self.retry_after = retry_after
+        self.url, self.problem = url, problem
+        self.retryable, self.retry_after = retryable, retry_after
         super().__init__(f"the service at {url} failed: {problem}")
 
 
