@@ -139,7 +139,7 @@ class Connection:
     async def _agree(self) -> None:
         """See that the key opens the agent that is meant, once."""
         if not self._is_agreed:
-            found = (await self._asked("GET", "/v1/flows", None, twice=True, limit_s=self.timeout_s)).get("agent_id")
+            found = (await self._asked("GET", "/v1/agent", None, twice=True, limit_s=self.timeout_s)).get("agent_id")
             if found != self.agent_id:
                 msg = f"this key opens the agent {one_line_of(found)!r}, not {self.agent_id!r}: give its own key"
                 raise ConfigError(msg)
