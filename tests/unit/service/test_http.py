@@ -231,6 +231,8 @@ async def test_what_happens_is_counted() -> None:
         'jazz_select_selections_total{agent="shop",reason="semantic",tier="deterministic"} 1.0',
         'jazz_select_catalogue_generation{agent="shop"} 1.0',
         "jazz_select_in_flight 0.0",
+        "# TYPE jazz_select_reload_failures_total counter",
+        'jazz_select_reload_failures_total{agent="shop"} 0.0',
     ):
         assert line in text, line
 
