@@ -143,7 +143,7 @@ class Connection:
     async def _agree(self) -> None:
         """See that the key opens the agent that is meant, once."""
         if not self._is_agreed:
-            found = (await self._asked("GET", "/v1/flows", None, twice=True, limit_s=self.timeout_s)).get("agent_id")
+            found = (await self._asked("GET", "/v1/agent", None, twice=True, limit_s=self.timeout_s)).get("agent_id")
             if found != self.agent_id:
                 what = "this key opens" if self._has_key else f"the service at {self.url} serves"
                 remedy = "give its own key" if self._has_key else "give its own address, or another agent_id"

@@ -68,6 +68,11 @@ class Generation:
 class RunningCatalogue:
     """One agent, served. Reloads come one after the other; requests never wait for one.
 
+    All generations share one index. While a sync writes, what answers recalls from what is written by then: a flow that
+    is new there takes a place among what is recalled and is then left out, one that was deleted is found no more, and
+    one that was rewritten is found by its new examples. Which flow is chosen, its guard and its prompt are always those
+    of one generation.
+
     Attributes:
         settings: How it selects; `settings.agent_id` is whose flows these are.
         memory: The index, of all agents of this process.

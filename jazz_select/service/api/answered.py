@@ -138,6 +138,7 @@ SCHEMAS: Final[Mapping[str, _Schema]] = {
     ),
     "Kept": keys({"kept": FLAG}),
     "FlowInShort": keys(_IN_SHORT),
+    "Served": keys({**_CATALOGUE, "flows": WHOLE}),
     "Flows": keys({**_CATALOGUE, "flows": list_of(ref("FlowInShort"))}),
     "Reloaded": keys(
         {

@@ -36,6 +36,7 @@ def catalogue_routes(served: ServedAgents, life: Life) -> list[BaseRoute]:
         return answer({"status": status}, 200 if status == "ready" else 503)
 
     return [
+        Route("/v1/agent", agent, methods=["GET"]),
         Route("/v1/flows", flows, methods=["GET"]),
         Route("/v1/flows/{name:path}", flow, methods=["GET"]),
         Route("/v1/reload", reload, methods=["POST"]),
@@ -54,6 +55,13 @@ async def metrics(request: Request) -> Response:
     """What Prometheus reads."""
     text = metrics_of(request).text(catalogue_of(request).agent_id)
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
+
+
+async def agent(request: Request) -> Response:
+    """Whom the key opens, and how it is."""
+    catalogue = catalogue_of(request)
+    live = catalogue.live
+    return answer({**_state(catalogue, live), "flows": len(live.registry)})
 
 
 async def flows(request: Request) -> Response:

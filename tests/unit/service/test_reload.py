@@ -409,7 +409,7 @@ async def test_a_catalogue_that_hangs_is_not_waited_for_by_others_for_ever(folde
     thread.start()
     begun.wait()
     try:
-        with pytest.raises(FlowLoadError, match="another catalogue has been read for more than 0.05 s"):
+        with pytest.raises(FlowLoadError, match=r"another catalogue has been read for more than 0\.05 s"):
             await asyncio.to_thread(other)
         assert not other.seen.files, "so that it is tried again"
     finally:
