@@ -44,9 +44,8 @@ JazzSelectError
     └── ModelUnavailableError   it was not even made, since the model failed lately
 ```
 
-Errors take data and build their message here, so that a caller can read the
-data and a reader gets the same words everywhere. The vendor's own error, where
-there is one, is the cause (`__cause__`).
+Errors take data and build their message here, so that a caller can read the data and a reader gets the same words
+everywhere. The vendor's own error, where there is one, is the cause (`__cause__`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -284,8 +283,7 @@ class NotLoadedError(JazzSelectError):
     """The flows of `agent_id` are not served: `problem` says why they could not be loaded, or that nobody tried yet."""
 
     def __init__(self, agent_id: str, problem: str) -> None:
-        self.agent_id = agent_id
-        self.problem = problem
+        self.agent_id, self.problem = agent_id, problem
         super().__init__(f"agent {agent_id!r} is not served: {problem or 'it is not loaded yet'}")
 
 
@@ -296,10 +294,8 @@ class ServiceError(JazzSelectError):
     """
 
     def __init__(self, url: str, problem: str, *, retryable: bool = False, retry_after: float | None = None) -> None:
-        self.url = url
-        self.problem = problem
-        self.retryable = retryable
-        self.retry_after = retry_after
+        self.url, self.problem = url, problem
+        self.retryable, self.retry_after = retryable, retry_after
         super().__init__(f"the service at {url} failed: {problem}")
 
 
@@ -319,10 +315,12 @@ class ServiceTimeoutError(ServiceError):
 
 
 class ServiceKeyError(ServiceError):
-    """The service does not take the key, or wants one."""
+    """The service does not take the key, or wants one and `given` is False."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url, "it does not take this key; give key= the one of your agent")
+    def __init__(self, url: str, *, given: bool = True) -> None:
+        self.given = given
+        problem = "it does not take this key; give key= the one of your agent"
+        super().__init__(url, problem if given else "no key was given: key=… is the one of your agent")
 
 
 class ServiceBusyError(ServiceError):
@@ -487,9 +485,10 @@ class ToolAnswerError(ToolError):
 
 
 class ToolUnheardError(ToolError):
-    """A call was sent, and what became of it is not known: it may have had its effect."""
+    """A call was sent, and what became of it is not known: it may have had its effect. `what` is what happened."""
 
     def __init__(self, tool: str, problem: str) -> None:
+        self.what = problem
         super().__init__(tool, f"it may have been done: {problem}")
 
 

@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -138,7 +138,7 @@ async def _serve(
         _reloading(served, wanted),
     ):
         life = Life()
-        app = make_app(served, options, life=life, parts=[*parts, *_panel(served, settings, wanted)])
+        app = make_app(served, options, life=life, parts=[*parts, *_panel(served, sources, wanted)])
 
         def ready() -> None:
             loaded()
@@ -170,7 +170,7 @@ async def _reloading(served: "ServedAgents", wanted: Wanted) -> "AsyncGenerator[
         yield
 
 
-def _panel(served: "ServedAgents", settings: "Settings", wanted: Wanted) -> "list[Part]":
+def _panel(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wanted) -> "list[Part]":
     """What is shown in a browser, where that is wanted."""
     from jazz_select.service.app import Part
     from jazz_select.service.later import later
@@ -184,7 +184,8 @@ def _panel(served: "ServedAgents", settings: "Settings", wanted: Wanted) -> "lis
         from jazz_select.service.panel.files import files_of
         from jazz_select.service.panel.routes import panel_part
 
-        return panel_part({agent_id: files_of(agent_id, home, wanted.cases) for agent_id in served})
+        cases = {each.settings.agent_id: each.cases for each in sources}
+        return panel_part({agent_id: files_of(agent_id, home, cases.get(agent_id, ())) for agent_id in served})
 
     return [later(("/panel", "/v1/panel"), ["jazz_select.service.panel.routes"], panel)]
 
@@ -256,8 +257,17 @@ def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
     """Who is served.
 
     Raises:
-        ConfigError: The file of agents, or that of a key, cannot be used.
+        ConfigError: The file of agents, of a key or of cases cannot be used.
     """
+    found = _told(settings, wanted)
+    for file in (file for each in found for file in each.cases):
+        if not file.is_file():
+            msg = f"there is no file of cases {file}: leave it out, or name one that is there"
+            raise ConfigError(msg)
+    return found
+
+
+def _told(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
     from jazz_select.service.opened import AgentSource
     from jazz_select.service.tenants import key_digest, key_of_file, load_agents
 
@@ -273,12 +283,13 @@ def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
             log=wanted.log,
             keys=tuple(keys),
             mcp_servers=wanted.mcp_servers,
+            cases=wanted.cases,
         )
         return [only]
     given = (wanted.tools, wanted.log, wanted.cases or None, wanted.mcp_servers, settings.learned, keys or None)
-    if any(each is not None for each in given):
-        what = "its tools, log, cases, learned, mcp_servers and keys"
-        msg = f"with --agents each agent has {what} in that file: leave the options out"
+    if any(each is not None for each in given) or "flows" in settings.model_fields_set:
+        what = "its flows, tools, log, cases, learned, mcp_servers and keys"
+        msg = f"with --agents each agent has {what} in that file: leave the options, and their variables, out"
         raise ConfigError(msg)
     return load_agents(wanted.agents, settings)
 

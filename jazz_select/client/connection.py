@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 LARGEST_ANSWER: Final = 64_000_000
 """Bytes of an answer, or of one event, that are read."""
 _NAME: Final = "jazz-select"
+_AT_A_SOCKET: Final = "http://localhost"
+"""The address of a service at a socket, where nobody named one."""
 _LIMITS: Final = {"timeout": {"connect": 5.0, "read": None, "write": None, "pool": None}}
 """Seconds for a connection to be made; there is one limit around all else."""
 _FIRST_WAIT_S: Final = 0.1
@@ -55,7 +57,7 @@ class Connection:
 
     def __init__(
         self,
-        url: str,
+        url: str | None,
         *,
         key: str | None = None,
         agent_id: str = "",
@@ -72,15 +74,17 @@ class Connection:
         if not is_count(max_retries) or max_retries < 0:
             msg = f"max_retries is how often to ask again, from 0, not {max_retries!r:.80}"
             raise ConfigError(msg)
+        key = key.strip() if isinstance(key, str) else key  # a file that holds one ends with a line end
         if key is not None and not (isinstance(key, str) and _KEY.fullmatch(key)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
             msg = "key is the one that the service was given for your agent: one word, without blanks"
             raise ConfigError(msg)
         if not isinstance(agent_id, str):  # pyright: ignore[reportUnnecessaryIsInstance] - likewise
             msg = f"agent_id is a string, not {agent_id!r:.80}"
             raise ConfigError(msg)
-        self.url = _checked(url)
+        self.url = _checked(_AT_A_SOCKET if url is None and uds is not None else url)
         self.timeout_s = timeout_s
         self.agent_id = agent_id
+        self._has_key = bool(key)
         self._uds, self._max_retries = uds, max_retries
         self._headers = {
             "User-Agent": _NAME,
@@ -139,9 +143,11 @@ class Connection:
     async def _agree(self) -> None:
         """See that the key opens the agent that is meant, once."""
         if not self._is_agreed:
-            found = (await self._asked("GET", "/v1/flows", None, twice=True, limit_s=self.timeout_s)).get("agent_id")
+            found = (await self._asked("GET", "/v1/agent", None, twice=True, limit_s=self.timeout_s)).get("agent_id")
             if found != self.agent_id:
-                msg = f"this key opens the agent {one_line_of(found)!r}, not {self.agent_id!r}: give its own key"
+                what = "this key opens" if self._has_key else f"the service at {self.url} serves"
+                remedy = "give its own key" if self._has_key else "give its own address, or another agent_id"
+                msg = f"{what} the agent {one_line_of(found)!r}, not {self.agent_id!r}: {remedy}"
                 raise ConfigError(msg)
             self._is_agreed = True
 
@@ -181,7 +187,7 @@ class Connection:
             if isinstance(content, Refusal):
                 return content
             if answered.status_code != _OK:
-                return refusal(self.url, answered.status_code, answered.headers, content)
+                return refusal(self.url, answered.status_code, answered.headers, content, has_key=self._has_key)
             found = _object(content)
             return (
                 Refusal(ServiceReplyError(self.url, "what it answered is no JSON object")) if found is None else found
@@ -198,12 +204,12 @@ class Connection:
                 if isinstance(content, Refusal):
                     return content
                 if answered.status_code != _OK:
-                    return refusal(self.url, answered.status_code, answered.headers, content)
+                    return refusal(self.url, answered.status_code, answered.headers, content, has_key=self._has_key)
                 raise ServiceReplyError(self.url, "what it answered are no events")
             try:
                 async for name, data in _frames(answered, self.url):
                     if name == "problem":
-                        raise problem_error(self.url, data)
+                        raise problem_error(self.url, data, has_key=self._has_key)
                     if await hear(name, data):
                         return None
             except _transport_error() as error:

@@ -33,7 +33,7 @@ _SAME: Final = frozenset(
     kind.__name__ for kind in (ConfigError, JazzSelectError, OutcomeLogError, SnapshotError, UnknownFlowError)
 )
 """Errors of a call that mean the same wherever it is answered."""
-_OF_A_BODY: Final = frozenset({"ValidationError", "not_json"})
+_OF_A_BODY: Final = frozenset({"invalid_body", "not_json"})
 """What was sent is nothing that is taken: here it is an argument that cannot work."""
 _LONGEST: Final = 1_000
 _LONGEST_WAIT_S: Final = 86_400.0
@@ -58,11 +58,11 @@ class Refusal:
         return isinstance(self.error, ServiceBusyError | ServiceUnavailableError)
 
 
-def refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> Refusal:
-    """What an answer means that is no success."""
+def refusal(url: str, status: int, headers: Mapping[str, str], body: bytes, *, has_key: bool = True) -> Refusal:
+    """What an answer means that is no success; `has_key` says whether a key was sent."""
     problem = _problem(body)
     if status in _KEY:
-        return Refusal(ServiceKeyError(url), undone=True)
+        return Refusal(ServiceKeyError(url, given=has_key), undone=True)
     wait_s = retry_after(headers.get("retry-after", ""))
     if status == HTTPStatus.TOO_MANY_REQUESTS or problem.get("code") == NO_ROOM:
         return Refusal(ServiceBusyError(url, retry_after=wait_s), undone=True)
@@ -74,11 +74,11 @@ def refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> R
     return Refusal(_told(url, status, problem, wait_s))
 
 
-def problem_error(url: str, problem: object) -> JazzSelectError:
+def problem_error(url: str, problem: object, *, has_key: bool = True) -> JazzSelectError:
     """The error of problem details that came as the last event of a stream."""
     known = cast("dict[str, Any]", problem if isinstance(problem, dict) else {})
     status = known.get("status")
-    return refusal(url, status if isinstance(status, int) else 500, {}, orjson.dumps(problem)).error
+    return refusal(url, status if isinstance(status, int) else 500, {}, orjson.dumps(problem), has_key=has_key).error
 
 
 def _told(url: str, status: int, problem: Mapping[str, Any], wait_s: float | None) -> JazzSelectError:

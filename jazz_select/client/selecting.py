@@ -34,7 +34,7 @@ class RemoteSelector(FlowSelector):
 
     def __init__(  # noqa: PLR0913 - options with a name
         self,
-        url: str,
+        url: str | None = None,
         *,
         key: str | None = None,
         agent_id: str = "",
@@ -46,8 +46,8 @@ class RemoteSelector(FlowSelector):
         """Take where the service is; it is not asked before something is to be selected.
 
         Args:
-            url: Its address, such as `http://127.0.0.1:8420`; https where it is not on this machine.
-            key: Opens the agent; none where the service needs none.
+            url: Its address, such as `http://127.0.0.1:8420`; https where it is not on this machine. None with `uds`.
+            key: Opens the agent; none where the service needs none. Blanks and line ends around it do not count.
             agent_id: Whose flows are meant. Where it is given, the first call sees that the key opens these.
             registry: The flows that live here, by id: a chosen one of them comes as itself, any other one as a `Flow`
                 made of what it says.

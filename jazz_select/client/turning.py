@@ -38,7 +38,7 @@ class RemoteAgent:
 
     def __init__(  # noqa: PLR0913 - options with a name
         self,
-        url: str,
+        url: str | None = None,
         *,
         key: str | None = None,
         agent_id: str = "",
@@ -50,7 +50,7 @@ class RemoteAgent:
         """Take where the service is; arguments are those of `RemoteSelector`.
 
         Args:
-            url: Its address.
+            url: Its address. None with `uds`.
             key: Opens the agent.
             agent_id: Which agent is meant, to be sure.
             registry: The flows that live here.

@@ -38,6 +38,7 @@ class AgentSource:
         log: Its log of outcomes, if any.
         keys: SHA-256 of each key that opens it, in hexadecimal.
         mcp_servers: The file of the MCP servers whose tools its clients can call over MCP, if any.
+        cases: Files of labelled requests that its panel judges by.
     """
 
     settings: Settings
@@ -45,6 +46,7 @@ class AgentSource:
     log: Path | None = None
     keys: tuple[str, ...] = ()
     mcp_servers: Path | None = None
+    cases: tuple[Path, ...] = ()
 
     @property
     def places(self) -> tuple[str | Path, ...]:
@@ -116,7 +118,17 @@ def _notes(settings: Settings, live: Generation) -> Iterator[str]:
         yield f"there are no tools in {settings.flows}, so it has none; --tools names them"
     if settings.learned is not None and settings.learned_by_now is None:
         yield f"{settings.learned} is not there yet: nothing was learned so far"
+    if settings.llm is None:
+        yield from _open_flows(live)
     yield from live.report.notes
+
+
+def _open_flows(live: Generation) -> Iterator[str]:
+    """That there are flows which nobody here can run: a turn that comes to one of them is left to who asked."""
+    count = sum(not (each.chain or each.composite or each.manual) for each in live.registry.values())
+    if count:
+        which = "1 flow has" if count == 1 else f"{count} flows have"
+        yield f"{which} no chain of tools, and no model is there to go on: a turn answers `open`; --llm names a model"
 
 
 async def _running(

@@ -71,7 +71,10 @@ def rest_of(error: HTTPException) -> Rest:
 def problem(
     status: int, detail: str, *, code: str = "", request_id: str = "", headers: dict[str, str] | None = None
 ) -> Response:
-    """The answer: `title` says what kind of thing went wrong, `detail` what to do, `code` is for programs."""
+    """The answer: `title` says what kind of thing went wrong, `detail` what to do, `code` is for programs.
+
+    A code is the name of one of our errors, or in snake_case what HTTP calls it, or something nearer to the point.
+    """
     title = HTTPStatus(status).phrase
     return Response(
         json_bytes(
@@ -96,9 +99,9 @@ def problem_of(error: BaseException, scope: Scope) -> Response:
     if isinstance(error, HTTPException):
         code = getattr(error, _CODE, "")
         headers = dict(error.headers) if error.headers else None
-        return problem(error.status_code, error.detail, code=code, request_id=request_id, headers=headers)
+        return problem(error.status_code, _detail(error), code=code, request_id=request_id, headers=headers)
     if isinstance(error, ValidationError):
-        return problem(400, _invalid(error), code="ValidationError", request_id=request_id)
+        return problem(400, _invalid(error), code="invalid_body", request_id=request_id)
     if isinstance(error, JazzSelectError):
         status = _status_of(error)
         code = type(error).__name__
@@ -111,12 +114,23 @@ def problem_of(error: BaseException, scope: Scope) -> Response:
         return problem(status, detail, code=code, request_id=request_id, headers={"Retry-After": _AGAIN_S})
     _log.error("request_id=<%s> | a request failed", request_id, exc_info=error)
     detail = "the service failed; its log says why, under this request_id"
-    return problem(500, detail, code="InternalError", request_id=request_id)
+    return problem(500, detail, code="internal_server_error", request_id=request_id)
 
 
 async def answer_problem(request: Request, error: Exception) -> Response:
     """`problem_of`, as Starlette calls it."""
     return problem_of(error, request.scope)
+
+
+def _detail(error: HTTPException) -> str:
+    """What to do about it; where nobody said more than HTTP does, where to look."""
+    if error.detail != HTTPStatus(error.status_code).phrase:
+        return error.detail
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and (allowed := dict(error.headers or {}).get("Allow")):
+        return f"this path takes {allowed}; /docs lists what may be asked"
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return "there is nothing at this path; /docs lists what may be asked"
+    return error.detail
 
 
 def _status_of(error: JazzSelectError) -> int:

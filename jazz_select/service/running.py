@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from secrets import token_bytes
 from time import perf_counter, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from jazz_select.agent import Agent
 from jazz_select.build import sync_registry
@@ -21,12 +21,14 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.service.together import RecallsTogether
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
+from jazz_select.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from jazz_select.memory.sync import SyncReport
     from jazz_select.outcomes import OutcomeLog
 
 _log = logging.getLogger(__name__)
+_READS: Final = "jazz-select-reload"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,11 @@ class Generation:
 
 class RunningCatalogue:
     """One agent, served. Reloads come one after the other; requests never wait for one.
+
+    All generations share one index. While a sync writes, what answers recalls from what is written by then: a flow that
+    is new there takes a place among what is recalled and is then left out, one that was deleted is found no more, and
+    one that was rewritten is found by its new examples. Which flow is chosen, its guard and its prompt are always those
+    of one generation.
 
     Attributes:
         settings: How it selects; `settings.agent_id` is whose flows these are.
@@ -141,7 +148,7 @@ class RunningCatalogue:
         async with self._one_at_a_time:
             started = perf_counter()
             try:
-                found = await asyncio.to_thread(self.read)
+                found = await in_daemon_thread(self.read, name=_READS)  # code of others, which may never come back
                 made = await self._made(found, started, allow_delete=allow_delete)
             except JazzSelectError as error:
                 self.problem = str(error)

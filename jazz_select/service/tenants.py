@@ -32,6 +32,7 @@ class _Agent(BaseModel):
     key_file: Path | list[Path] = []
     key_sha256: str | list[str] = []
     mcp_servers: Path | None = None
+    cases: Path | list[Path] = []
     skip_llm_above: float | None = Field(default=None, ge=0, le=1)
     abstain_below: float | None = Field(default=None, ge=0, le=1)
 
@@ -105,7 +106,10 @@ def _read(file: Path) -> _File:
         first, *more = error.errors(include_url=False, include_context=False, include_input=False)
         where = ".".join(map(str, first["loc"])) or "the file"
         rest = f" (and {len(more)} more)" if more else ""
-        msg = f"{file}: {where}: {first['msg']}{rest}; an entry is `agents: {{NAME: {{flows: …, key_file: …}}}}`"
+        known = _Agent if len(first["loc"]) > 1 else _File
+        known_keys = f"; there are {', '.join(known.model_fields)}" if first["type"] == "extra_forbidden" else ""
+        what = f"{where}: {first['msg']}{known_keys}{rest}"
+        msg = f"{file}: {what}; an entry is `agents: {{NAME: {{flows: …, key_file: …}}}}`"
         raise ConfigError(msg) from error
 
 
@@ -124,7 +128,7 @@ def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSou
     digests = told.key_sha256 if isinstance(told.key_sha256, list) else [told.key_sha256]
     for each in digests:
         if not _SHA256.fullmatch(each):
-            msg = f"agent {agent_id!r}: key_sha256 is 64 hexadecimal digits: printf %s KEY | sha256sum"
+            msg = f"agent {agent_id!r}: key_sha256 is 64 hexadecimal digits: tr -d '\\n' < FILE_OF_THE_KEY | sha256sum"
             raise ConfigError(msg)
     return AgentSource(
         settings=base.model_copy(update=given),
@@ -132,6 +136,7 @@ def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSou
         log=None if told.log is None else here / told.log,
         keys=(*digests, *(key_of_file(here / each) for each in files)),
         mcp_servers=None if told.mcp_servers is None else here / told.mcp_servers,
+        cases=tuple(here / each for each in (told.cases if isinstance(told.cases, list) else [told.cases])),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from jazz_select.errors import StoreError
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.values import COVERAGE, RecallResult
 
@@ -98,8 +99,9 @@ class RecallsTogether:
         try:
             found = await self._found(scope, waiting)
         except asyncio.CancelledError:
-            for each in waiting:
-                each.answer.cancel()
+            for each in waiting:  # nobody cancelled these
+                if not each.answer.done():
+                    each.answer.set_exception(StoreError("the index was not asked to the end: ask again"))
             raise
         else:
             for each, result in zip(waiting, found, strict=True):

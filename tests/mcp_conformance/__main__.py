@@ -2,7 +2,7 @@
 
 `python -m tests.mcp_conformance` installs the suite with npm in a folder of its own, starts a server on this machine
 with a gateway in front of the suite's own tools, and compares what fails with `expected.yaml`. Where there is no npm,
-or the suite cannot be had, it says so and ends with 0.
+it says so and ends with 0; where there is, and the suite cannot be had, with 1.
 """
 
 # ruff: noqa: T201 - a program that prints
@@ -21,20 +21,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
-import uvicorn
 import yaml
-from mcp.server.transport_security import TransportSecuritySettings
-from starlette.applications import Starlette
-from starlette.routing import Mount
 
 from jazz_select import Flow, FlowRegistry, ProceduralMemory
 from jazz_select.routing.tools.tool import Toolbox
+from jazz_select.service.access import catalogue_of
 from jazz_select.service.agents import ServedAgents
+from jazz_select.service.app import Part, make_app
+from jazz_select.service.http.life import Life
 from jazz_select.service.mcp.app import McpApp
 from jazz_select.service.mcp.gateway.gateway import Gateway
 from jazz_select.service.mcp.gateway.servers_file import servers_of
 from jazz_select.service.mcp.server import AgentServer
+from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue, Sources
+from jazz_select.service.server import bound, serve
 from jazz_select.settings import Settings
 from jazz_select.testing import HashEmbedder
 
@@ -44,7 +45,7 @@ REVISIONS: Final = ("2025-11-25", "2026-07-28")
 LEAST_NODE: Final = 22
 NODE: Final = "node@22"
 SUITE: Final = "@modelcontextprotocol/conformance"
-_INSTALL_S, _RUN_S = 300, 420
+_INSTALL_S, _RUN_S, _START_S = 300, 420, 30
 
 
 @dataclass
@@ -57,7 +58,11 @@ class Report:
 
 
 def installed(folder: Path) -> list[str]:
-    """The command that runs the suite; empty where it cannot be had."""
+    """The command that runs the suite; empty where there is no npm.
+
+    Raises:
+        SystemExit: It cannot be had.
+    """
     npm = shutil.which("npm")
     if npm is None:
         print("There is no npm here: the conformance suite was not run.")
@@ -67,21 +72,20 @@ def installed(folder: Path) -> list[str]:
         shutil.copy(HERE / name, folder / name)
     program = folder / "node_modules" / SUITE / "dist" / "index.js"
     node = shutil.which("node")
-    if not program.is_file() and not _npm(npm, folder, "ci"):
-        return []
+    if not program.is_file():
+        _npm(npm, folder, "ci")
     if node is None or _major(node) < LEAST_NODE:
         node = str(folder / "node_modules" / ".bin" / "node")
-        if not Path(node).exists() and not _npm(npm, folder, "install", "--no-save", NODE):
-            return []
+        if not Path(node).exists():
+            _npm(npm, folder, "install", "--no-save", NODE)
     return [node, str(program), "server"]
 
 
-def _npm(npm: str, folder: Path, *what: str) -> bool:
+def _npm(npm: str, folder: Path, *what: str) -> None:
     command = [npm, *what, "--no-audit", "--no-fund", "--loglevel=error"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_INSTALL_S, check=False)
     if done.returncode:
-        print(f"npm {what[0]} failed, so the conformance suite was not run: {done.stderr.strip()[-300:]}")
-    return done.returncode == 0
+        sys.exit(f"npm {what[0]} failed, so the conformance suite was not run: {done.stderr.strip()[-300:]}")
 
 
 def _major(node: str) -> int:
@@ -101,28 +105,18 @@ async def serving() -> AsyncGenerator[str]:
         found = Sources(registry=registry, tools=Toolbox())
         running = RunningCatalogue(Settings(agent_id="support"), memory, lambda: found)
         await running.reload()
-        hosts = ["127.0.0.1:*", "localhost:*"]
-        security = TransportSecuritySettings(
-            enable_dns_rebinding_protection=True,
-            allowed_hosts=hosts,
-            allowed_origins=[f"http://{each}" for each in hosts],
-        )
         served = ServedAgents({"support": running}, is_open=True)
-        mcp_app = McpApp(
-            served, lambda _: running, lambda each: AgentServer(each, gateway, listed="all"), security=security
-        )
-        app = Starlette(routes=[Mount("/mcp", mcp_app)])
-        config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off")
-        server = uvicorn.Server(config)
-        async with mcp_app.lifespan():
-            task = asyncio.create_task(server.serve())
-            while not server.started:
-                await asyncio.sleep(0.01)
-            try:
-                yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/mcp/"
-            finally:
-                server.should_exit = True
-                await task
+        mcp_app = McpApp(served, catalogue_of, lambda each: AgentServer(each, gateway, listed="all"))
+        options, life, ready = ServeOptions(stop_s=1, panel=False), Life(), asyncio.Event()
+        app = make_app(served, options, life=life, parts=[Part(mcp_app.routes(), mcp_app.lifespan)])
+        listening = bound("127.0.0.1", 0)
+        task = asyncio.create_task(serve(app, listening, options=options, life=life, ready=ready.set))
+        try:
+            await asyncio.wait_for(ready.wait(), _START_S)
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        finally:
+            life.end()
+            await task
 
 
 def read(revision: str, folder: Path) -> Report:

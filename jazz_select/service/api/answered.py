@@ -81,6 +81,8 @@ SCHEMAS: Final[Mapping[str, _Schema]] = {
         {"flow_id": TEXT, "flow_name": TEXT, "prompt": TEXT, "type": TEXT, "description": TEXT, "checksum": TEXT},
         examples=list_of(TEXT),
         tools=list_of(TEXT),
+        chain=list_of({"anyOf": [TEXT, {"type": "object"}]}),
+        reply=TEXT,
     ),
     "Decision": keys(
         {
@@ -136,6 +138,7 @@ SCHEMAS: Final[Mapping[str, _Schema]] = {
     ),
     "Kept": keys({"kept": FLAG}),
     "FlowInShort": keys(_IN_SHORT),
+    "Served": keys({**_CATALOGUE, "flows": WHOLE}),
     "Flows": keys({**_CATALOGUE, "flows": list_of(ref("FlowInShort"))}),
     "Reloaded": keys(
         {

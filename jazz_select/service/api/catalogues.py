@@ -1,5 +1,6 @@
 """What is served: the flows of an agent, reading them anew, and whether the service is well."""
 
+from dataclasses import asdict
 from difflib import get_close_matches
 from typing import Any
 
@@ -10,6 +11,8 @@ from starlette.routing import BaseRoute, Route
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.travelling import flow_data
+from jazz_select.routing.decisions.points import GuidedDecisionPoint
+from jazz_select.routing.run_context import CHOOSE, chain_of
 from jazz_select.selector.result import prompt_of
 from jazz_select.service.access import catalogue_of
 from jazz_select.service.agents import ServedAgents
@@ -33,6 +36,7 @@ def catalogue_routes(served: ServedAgents, life: Life) -> list[BaseRoute]:
         return answer({"status": status}, 200 if status == "ready" else 503)
 
     return [
+        Route("/v1/agent", agent, methods=["GET"]),
         Route("/v1/flows", flows, methods=["GET"]),
         Route("/v1/flows/{name:path}", flow, methods=["GET"]),
         Route("/v1/reload", reload, methods=["POST"]),
@@ -53,6 +57,13 @@ async def metrics(request: Request) -> Response:
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
 
+async def agent(request: Request) -> Response:
+    """Whom the key opens, and how it is."""
+    catalogue = catalogue_of(request)
+    live = catalogue.live
+    return answer({**_state(catalogue, live), "flows": len(live.registry)})
+
+
 async def flows(request: Request) -> Response:
     """All flows, in short."""
     catalogue = catalogue_of(request)
@@ -71,9 +82,9 @@ async def flow(request: Request) -> Response:
         more = f"; did you mean {', '.join(near)}?" if near else ""
         detail = f"there is no flow {name[:200]!r}{more}"
         raise refused(404, detail, code="UnknownFlowError", rest="none")
-    told = flow_data(found)
-    name = told.pop("name")
-    return answer(as_data({"flow_id": found.id, "flow_name": name, "prompt": await prompt_of(found), **told}))
+    told = {**flow_data(found), "chain": _chain(found), "reply": found.reply}
+    own = {"flow_id": found.id, "flow_name": told.pop("name"), "prompt": await prompt_of(found)}
+    return answer(as_data({**own, **told}))
 
 
 async def reload(request: Request) -> Response:
@@ -104,6 +115,14 @@ def _state(catalogue: RunningCatalogue, live: Generation) -> dict[str, Any]:
         "took_s": live.took_s,
         "problem": catalogue.problem,
     }
+
+
+def _chain(found: BaseFlow) -> list[Any]:
+    """Its steps, as a file says them: names of tools, points of decision with their fields, `CHOOSE`."""
+    return [
+        asdict(step) if isinstance(step, GuidedDecisionPoint) else "CHOOSE" if step is CHOOSE else step
+        for step in chain_of(found)
+    ]
 
 
 def _in_short(found: BaseFlow) -> dict[str, Any]:

@@ -108,6 +108,9 @@ OPERATIONS: Final = (
         body=FeedbackBody,
         example={"selection": "the `logged` of a selection", "right": ["refund_order"]},
     ),
+    _Operation(
+        path="/v1/agent", method="get", name="agent", told="Whom the key opens, and how many flows.", gives="Served"
+    ),
     _Operation(path="/v1/flows", method="get", name="flows", told="All flows, in short.", gives="Flows"),
     _Operation(
         path="/v1/flows/{name}",

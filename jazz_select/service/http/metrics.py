@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -95,9 +95,11 @@ class _Catalogues(Collector):
             "jazz_select_catalogue_flows": "How many flows there are.",
             "jazz_select_catalogue_loaded_timestamp_seconds": "When it was read.",
             "jazz_select_catalogue_stale": "1 where the newest files could not be used.",
-            "jazz_select_reload_failures": "How often flows could not be read again.",
         }
         families = {name: GaugeMetricFamily(name, text, labels=["agent"]) for name, text in told.items()}
+        failures = CounterMetricFamily(
+            "jazz_select_reload_failures", "How often flows could not be read again.", labels=["agent"]
+        )
         for agent_id, catalogue in self._served.items():
             live = catalogue.live if catalogue.is_ready else None
             values = (
@@ -105,11 +107,12 @@ class _Catalogues(Collector):
                 0 if live is None else len(live.registry),
                 0.0 if live is None else live.loaded_at,
                 bool(catalogue.problem),
-                catalogue.failures,
             )
             for family, value in zip(families.values(), values, strict=True):
                 family.add_metric([agent_id], float(value))
+            failures.add_metric([agent_id], float(catalogue.failures))
         yield from families.values()
+        yield failures
 
 
 class _OfOne(CollectorRegistry):

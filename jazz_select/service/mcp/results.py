@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 import orjson
 from mcp import types
 
+from jazz_select.errors import ToolUnheardError
 from jazz_select.json_values import shorter_text, storable, storable_text, too_much
 from jazz_select.routing.names.resolution import Resolution
 from jazz_select.routing.tool_call import CallOutcome
@@ -40,10 +41,14 @@ def unknown_name(found: Resolution[Tool]) -> types.CallToolResult:
     return types.CallToolResult(content=[_text(orjson.dumps(told).decode())], is_error=True)
 
 
-def outcome_of(outcome: CallOutcome, relay: Relay) -> types.CallToolResult:
-    """What became of a call of a connected tool."""
+def outcome_of(outcome: CallOutcome, relay: Relay, *, only_reads: bool = False) -> types.CallToolResult:
+    """What became of a call of a connected tool; `only_reads` where it is said to change nothing."""
     if outcome.error is not None:
-        return failure(outcome.error.message, status=outcome.status, **_advice(outcome))
+        cause = outcome.error.cause
+        problem = outcome.error.message
+        if only_reads and isinstance(cause, ToolUnheardError):  # nobody needs to know whether it was done
+            problem = f"{outcome.call.tool}: nobody heard of its end: {cause.what}"
+        return failure(problem, status=outcome.status, **_advice(outcome, only_reads=only_reads))
     if relay.answer is not None:
         return bounded_answer(relay.answer)
     value = cast("object", outcome.output)
@@ -54,8 +59,10 @@ def outcome_of(outcome: CallOutcome, relay: Relay) -> types.CallToolResult:
     return types.CallToolResult(content=[_text(text)], structured_content=structure)
 
 
-def _advice(outcome: CallOutcome) -> dict[str, object]:
+def _advice(outcome: CallOutcome, *, only_reads: bool) -> dict[str, object]:
     """What a model should do now."""
+    if outcome.status == "unknown" and only_reads:
+        return {"advice": "It changes nothing, so it can be called again."}
     if outcome.status == "unknown":
         return {"advice": "It may have been done. See whether it was before you call it again."}
     if outcome.missing:

@@ -11,11 +11,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from jazz_select.errors import FlowLoadError
 from jazz_select.flow.imports import AsWritten, run_once
 from jazz_select.service.reload.places import python_files, roots
 
 _ONE_AT_A_TIME: Final = threading.RLock()
 """What is imported belongs to the whole process."""
+PATIENCE_S: Final = 30.0
+"""How long the reading of another catalogue is waited for: a module of it may hang, and nothing can end that."""
 
 
 class Modules:
@@ -25,9 +28,9 @@ class Modules:
     a restart.
     """
 
-    def __init__(self, sources: Sequence[str | Path]) -> None:
-        """For these places; nothing is looked at yet."""
-        self._sources = tuple(sources)
+    def __init__(self, sources: Sequence[str | Path], patience_s: float = PATIENCE_S) -> None:
+        """For these places; nothing is looked at yet. Other catalogues are waited for so many seconds."""
+        self._sources, self._patience_s = tuple(sources), patience_s
         self._ours: dict[str, ModuleType] = {}
         self._written = ""
 
@@ -38,8 +41,11 @@ class Modules:
         Where no file of Python changed since the last time, its modules stay with all that they hold, such as open
         connections. Where one did, all of them are run again, as one may import another. Where the block raises, what
         was imported before is there again.
+
+        Raises:
+            FlowLoadError: Another catalogue is being read, and does not come to its end.
         """
-        with _ONE_AT_A_TIME:
+        with self._alone():
             places, written = roots(self._sources), self._digest()
             anew = bool(self._written) and written != self._written
             if not anew:
@@ -57,6 +63,19 @@ class Modules:
             finally:
                 sys.meta_path.remove(finder)
             self._ours, self._written = self._there(places), written
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        if not _ONE_AT_A_TIME.acquire(timeout=self._patience_s):
+            problem = (
+                f"another catalogue has been read for more than {self._patience_s:g} s: does a module of it wait for "
+                "something? Mend it, and start the service again"
+            )
+            raise FlowLoadError(str(next(iter(self._sources), "")), problem)
+        try:
+            yield
+        finally:
+            _ONE_AT_A_TIME.release()
 
     def _digest(self) -> str:
         total = sha256()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jazz_select.errors import FlowLoadError
-from jazz_select.service.reload.modules import Modules
+from jazz_select.service.reload.modules import PATIENCE_S, Modules
 from jazz_select.service.reload.places import Seen, look
 from jazz_select.service.running import Sources
 from jazz_select.text import describe_error
@@ -18,21 +18,25 @@ class ReadAnew:
         seen: What lay there when it was last read, whether or not it could be.
     """
 
-    def __init__(self, read: Callable[[], Sources], places: Sequence[str | Path]) -> None:
-        """Wrap what reads; nothing is read yet."""
+    def __init__(
+        self, read: Callable[[], Sources], places: Sequence[str | Path], *, patience_s: float = PATIENCE_S
+    ) -> None:
+        """Wrap what reads; nothing is read yet. Other catalogues are waited for so many seconds."""
         self.places = tuple(places)
         self.seen = Seen()
-        self._read, self._modules = read, Modules(self.places)
+        self._read, self._modules = read, Modules(self.places, patience_s)
 
     def __call__(self) -> Sources:
         """What it reads; see there for what it raises.
 
         Raises:
-            FlowLoadError: Code there raised what is no `Exception`, which would end more than the reading.
+            FlowLoadError: Code there raised what is no `Exception`, which would end more than the reading; or another
+                catalogue is being read, and does not come to its end.
         """
-        self.seen = look(self.places)
+        seen, self.seen = look(self.places), Seen()
         try:
             with self._modules.as_written():
+                self.seen = seen  # not before: what could not even begin is to be tried again
                 return self._read()
         except Exception:
             raise

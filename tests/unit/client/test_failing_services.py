@@ -60,7 +60,7 @@ def events(*frames: bytes) -> Act:
 
 
 CASES: list[tuple[str, Act, type[Exception], str]] = [
-    ("401", says(401, {}), ServiceKeyError, "does not take this key"),
+    ("401", says(401, {}), ServiceKeyError, "no key was given"),
     ("403", problem(403, "forbidden"), ServiceKeyError, "key"),
     ("421", problem(421, "wrong_host", "for localhost"), ServiceError, "for localhost"),
     ("413", problem(413, "content_too_large", "too large"), ServiceError, "too large"),
@@ -73,11 +73,11 @@ CASES: list[tuple[str, Act, type[Exception], str]] = [
         r"its log says why \(StoreError, requ",
     ),
     ("502 of a proxy", says(502, b"<html>"), ServiceUnavailableError, "HTTP 502, from something that stands before it"),
-    ("500", problem(500, "InternalError"), ServiceError, "InternalError, request r1"),
+    ("500", problem(500, "internal_server_error"), ServiceError, "internal_server_error, request r1"),
     ("404 of another", says(404, b"<html>Not Found"), ServiceReplyError, "HTTP 404"),
     ("a redirect", says(307, b"", location="http://127.0.0.1:1/"), ServiceReplyError, "HTTP 307"),
     ("400", problem(400, "ConfigError", "top_k is wrong"), errors.ConfigError, "^top_k is wrong$"),
-    ("400 of a body", problem(400, "ValidationError", "the body: no"), errors.ConfigError, "the body: no"),
+    ("400 of a body", problem(400, "invalid_body", "the body: no"), errors.ConfigError, "the body: no"),
     ("400 of a conversation", problem(400, "SnapshotError", "not signed"), errors.SnapshotError, "^not signed$"),
     ("an error of nobody", problem(400, "SystemExit", "x"), ServiceError, "x"),
     ("a long word of why", problem(400, "ConfigError", "x" * 9_000), errors.ConfigError, "x…$"),
@@ -277,7 +277,7 @@ FRAMES: list[tuple[str, list[bytes], type[Exception], str]] = [
     ("none", [b": still here\n\n"], ServiceUnavailableError, "broke off"),
     (
         "a problem",
-        [b'event: problem\ndata: {"detail": "lost", "code": "InternalError", "status": 500}\n\n'],
+        [b'event: problem\ndata: {"detail": "lost", "code": "internal_server_error", "status": 500}\n\n'],
         ServiceError,
         "lost",
     ),

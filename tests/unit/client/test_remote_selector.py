@@ -93,17 +93,23 @@ async def test_recall_flows_and_feedback(tmp_path: Path) -> None:
 async def test_a_unix_socket_and_no_key(tmp_path: Path) -> None:
     path = tmp_path / "s"
     async with catalogue() as made, serving(made, path=path, keyed=False) as url:
-        remote = RemoteSelector(url, uds=str(path))
-        assert (await remote.select("refund my order")).names == ["refund_order"]
-        await remote.aclose()
+        for remote in (RemoteSelector(url, uds=str(path)), RemoteSelector(uds=str(path))):
+            assert (await remote.select("refund my order")).names == ["refund_order"]
+            await remote.aclose()
+        async with RemoteSelector(uds=str(path), agent_id="others") as remote:
+            with pytest.raises(ConfigError, match="serves the agent 'shop', not 'others': give its own address"):
+                await remote.select("refund")
 
 
 async def test_a_key_opens_its_own_agent_alone() -> None:
     async with catalogue() as made, serving(made) as url:
-        for key in (None, "another"):
+        for key, told in ((None, "no key was given: key=…"), ("another", "does not take this key")):
             async with RemoteSelector(url, key=key) as remote:
-                with pytest.raises(ServiceKeyError, match="key"):
+                with pytest.raises(ServiceKeyError, match=told) as raised:
                     await remote.select("refund")
+            assert raised.value.given is (key is not None)
+        async with RemoteSelector(url, key=f" {KEY}\n") as remote:  # as the file of a key has it
+            assert (await remote.select("refund my order")).names == ["refund_order"]
         async with RemoteSelector(url, key=KEY, agent_id="others") as remote:
             for _ in range(2):
                 with pytest.raises(ConfigError, match="opens the agent 'shop', not 'others'"):
@@ -169,6 +175,7 @@ async def test_what_cannot_be_sent_is_not_sent(arguments: dict[str, Any], told: 
         ({"url": "127.0.0.1:80"}, "address"),
         ({"url": "ftp://x"}, "address"),
         ({"url": 7}, "address"),
+        ({"url": None}, "address"),
         ({"url": "http://me:secret@x"}, "address alone"),
         ({"url": "http://x/?a=b"}, "address alone"),
         ({"key": "two words"}, "key"),

@@ -8,14 +8,18 @@ import httpx
 import jsonschema
 import orjson
 import pytest
+from starlette.routing import Route
 
 from jazz_select import FlowRegistry
 from jazz_select.errors import FlowLoadError
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
+from jazz_select.routing.run_context import CHOOSE
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.retrieval import SelectRequest
+from jazz_select.service.agents import ServedAgents
 from jazz_select.service.api.openapi import openapi
+from jazz_select.service.app import make_app
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import ScriptedModel
@@ -181,11 +185,18 @@ async def test_what_was_right_is_kept_in_the_log(tmp_path: Path) -> None:
 
 
 async def test_flows_are_listed_and_told_whole() -> None:
-    async with shop_service() as up:
+    def read() -> Sources:
+        sources = Shop().sources()
+        refund = sources.registry.by_name("refund_order")
+        vars(refund).update(chain=("find_order", CHOOSE), reply="{order} it is")
+        return sources
+
+    async with memory() as index, service(catalogue(index, read)) as up:
         listed = checked("/v1/flows", "get", await up.client.get("/v1/flows"))
         assert [each["flow_name"] for each in listed["flows"]] == ["cancel_order", "refund_order", "track_order"]
         told = checked("/v1/flows/{name}", "get", await up.client.get("/v1/flows/refund_order"))
         assert (told["flow_name"], "<flow" in told["prompt"]) == ("refund_order", True)
+        assert (told["chain"], told["reply"]) == (["find_order", "CHOOSE"], "{order} it is")
         missing = await up.client.get("/v1/flows/refund_oder")
         assert (missing.status_code, "refund_order" in missing.json()["detail"]) == (404, True)
         checked("/v1/flows/{name}", "get", missing)
@@ -294,6 +305,8 @@ async def test_what_happens_is_counted() -> None:
         'jazz_select_selections_total{agent="shop",reason="semantic",tier="deterministic"} 1.0',
         'jazz_select_catalogue_generation{agent="shop"} 1.0',
         "jazz_select_in_flight 0.0",
+        "# TYPE jazz_select_reload_failures_total counter",
+        'jazz_select_reload_failures_total{agent="shop"} 0.0',
     ):
         assert line in text, line
 
@@ -323,6 +336,22 @@ async def test_the_page_needs_nothing_from_elsewhere() -> None:
         assert "//" not in page.text.replace("http://127.0.0.1:8420", "").replace("<!doctype", "")
         assert all(path.partition("{")[0] in page.text for path in openapi()["paths"])
         assert (await up.client.get("/docs/style.css")).headers["content-type"].startswith("text/css")
+
+
+async def test_the_document_has_what_there_is_and_nothing_else() -> None:
+    async with memory() as index:
+        app = make_app(ServedAgents({"shop": catalogue(index, Shop().sources)}, is_open=True))
+        routes = [each for each in app.routes if isinstance(each, Route)]
+        there = {(each.path.replace(":path}", "}"), method.lower()) for each in routes for method in each.methods or ()}
+        told = {(path, method) for path, methods in openapi()["paths"].items() for method in methods}
+        pages = {("/", "get"), ("/openapi.json", "get"), ("/docs", "get"), ("/docs/style.css", "get")}
+        assert {each for each in there if each[1] != "head"} == told | pages
+
+
+async def test_whom_a_key_opens_is_said_in_short() -> None:
+    async with shop_service() as up:
+        told = checked("/v1/agent", "get", await up.client.get("/v1/agent"))
+        assert (told["agent_id"], told["generation"], told["flows"]) == ("shop", 1, 3)
 
 
 async def test_the_document_is_an_openapi_document() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import sys
+import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,11 +15,11 @@ from weakref import ref
 import pytest
 
 from jazz_select import ProceduralMemory
-from jazz_select.errors import JazzSelectError
+from jazz_select.errors import FlowLoadError, JazzSelectError
 from jazz_select.service.opened import AgentSource
 from jazz_select.service.reload.reading import ReadAnew
 from jazz_select.service.reload.watching import reloading
-from jazz_select.service.running import Generation, RunningCatalogue
+from jazz_select.service.running import Generation, RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import FailingEmbedder, HashEmbedder
 
@@ -392,6 +393,29 @@ async def test_an_error_that_nobody_thought_of_is_told_as_well(folder: Path, tmp
             await shop.catalogue.reload()
         write(folder / "code.py", "class E(BaseException): ...\nraise E('of another kind')")
         await shop.says("of another kind")
+
+
+async def test_a_catalogue_that_hangs_is_not_waited_for_by_others_for_ever(folder: Path) -> None:
+    begun, over = threading.Event(), threading.Event()
+
+    def hangs() -> Sources:
+        begun.set()
+        over.wait()
+        return AgentSource(settings=Settings(flows=str(folder))).read()
+
+    source = AgentSource(settings=Settings(flows=str(folder)))
+    other = ReadAnew(source.read, source.places, patience_s=0.05)
+    thread = threading.Thread(target=ReadAnew(hangs, source.places), daemon=True)
+    thread.start()
+    begun.wait()
+    try:
+        with pytest.raises(FlowLoadError, match=r"another catalogue has been read for more than 0\.05 s"):
+            await asyncio.to_thread(other)
+        assert not other.seen.files, "so that it is tried again"
+    finally:
+        over.set()
+        thread.join()
+    assert other().registry
 
 
 def test_two_agents_of_one_file_name_are_apart(folder: Path, tmp_path: Path) -> None:

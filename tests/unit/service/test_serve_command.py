@@ -6,6 +6,7 @@ import stat
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
@@ -40,6 +41,14 @@ class Slow(BaseFlow):
             Path(context["mark"]).touch()
             sleep(1.5)
         return True
+"""
+
+HANGS = """
+from pathlib import Path
+from threading import Event
+
+Path({mark!r}).touch()
+Event().wait()
 """
 
 
@@ -136,6 +145,28 @@ def ready_until_it_ends(up: Process) -> Iterator[int]:
             yield httpx.get(f"{up.root}/readyz", timeout=10).status_code
         except httpx.TransportError:
             return
+
+
+@pytest.mark.spec("008.5")
+def test_a_module_that_never_comes_back_does_not_keep_it_alive(folder: Path) -> None:
+    mark = folder / "hangs"
+    with running(folder, "--port", "0", "--no-reload", "--stop-s", "0.5") as up:
+        (folder / "flows" / "hangs.py").write_text(HANGS.format(mark=str(mark)))
+        asking = threading.Thread(target=lambda: suppressed(up))
+        asking.start()
+        while not mark.exists() and asking.is_alive():
+            asking.join(0.01)
+        assert chosen(up.post("/v1/select", ASKED)) == ["refund_order"], "what was live answers meanwhile"
+        up.popen.send_signal(signal.SIGTERM)
+        assert up.ends() == 0
+        asking.join()
+    assert mark.exists()
+
+
+def suppressed(up: Process) -> None:
+    """Ask for what will not be answered any more."""
+    with suppress(httpx.TransportError):
+        up.post("/v1/reload", None)
 
 
 def test_killed_under_load_it_comes_back_with_the_same_flows(folder: Path) -> None:
@@ -257,6 +288,8 @@ def test_an_agent_whose_files_are_broken_stops_no_other(folder: Path) -> None:
     [
         ("agents: {}", "at least 1 item"),
         ("agents: {a: {flow: x}}", "agents.a.flows"),
+        ("agents: {a: {flows: flows, flow: x}}", "there are flows, tools, learned, log, llm, key_file, key_sha256"),
+        ("agents: {a: {flows: flows, cases: none.yaml}}", "there is no file of cases"),
         ("agents: {a: {flows: flows, key_sha256: abc}}", "64 hexadecimal digits"),
         ("agents: {a: {flows: flows, key_file: none.key}}", "cannot be read"),
         ("agents: {a: {flows: flows}, b: {flows: flows}}", "has no key"),
@@ -271,6 +304,26 @@ def test_an_agent_whose_files_are_broken_stops_no_other(folder: Path) -> None:
 def test_a_file_of_agents_that_cannot_work_is_refused(folder: Path, text: str, said: str) -> None:
     (folder / "agents.yaml").write_text(text)
     assert said in refused(folder, "--port", "0", "--agents", str(folder / "agents.yaml")).replace("\n", " ")
+
+
+def test_options_that_cannot_work_are_refused(folder: Path) -> None:
+    assert "there is no file of cases nope.yaml" in refused(folder, "--port", "0", "--cases", "nope.yaml")
+    (folder / "agents.yaml").write_text("agents: {a: {flows: flows}}")
+    given = ["--agents", str(folder / "agents.yaml"), "--flows", str(folder / "flows")]
+    assert "its flows, tools, log" in refused(folder, "--port", "0", *given)
+
+
+@pytest.mark.spec("008.2")
+def test_the_panel_judges_each_agent_by_its_own_cases(folder: Path) -> None:
+    (folder / "cases.yaml").write_text("cases:\n  - {request: money back please, flow: refund_order}\n")
+    (folder / "agents.yaml").write_text(
+        f"agents: {{shop: {{flows: flows, cases: cases.yaml, key_sha256: {sha256(KEY.encode()).hexdigest()}}}}}"
+    )
+    with running(folder, "--port", "0", "--agents", str(folder / "agents.yaml")) as up:
+        known = httpx.get(f"{up.root}/v1/panel/state", headers={"authorization": f"Bearer {KEY}"}, timeout=40)
+        assert "cases.yaml" in known.text
+    said = (folder / "stderr").read_text()
+    assert "3 flows have no chain of tools, and no model is there" in said.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

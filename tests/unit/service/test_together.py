@@ -7,7 +7,7 @@ import pytest
 
 from jazz_select import ProceduralMemory
 from jazz_select.build import sync_registry
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, StoreError
 from jazz_select.service.together import RecallsTogether
 from tests.unit.service.served import REFUND, Shop, memory
 
@@ -66,6 +66,20 @@ async def test_who_is_cancelled_takes_nobody_along() -> None:
         tasks[4].cancel()
         found = await asyncio.gather(*tasks, return_exceptions=True)
         assert [isinstance(each, asyncio.CancelledError) for each in found] == [True, False, False, False, True, False]
+        assert (await together.recall(REFUND, "shop"))[0]["flow_name"] == "refund_order"
+
+
+async def test_a_lookup_that_is_cancelled_from_within_is_an_error_to_those_who_wait() -> None:
+    class Cancelling(Counted):
+        async def recall_many(self, queries: list[str], *given: Any, **options: Any) -> Any:
+            raise asyncio.CancelledError
+
+    async with memory() as inner:
+        await filled(inner)
+        together = RecallsTogether(Cancelling(inner))  # pyright: ignore[reportArgumentType] - asked as the memory is
+        tasks = [asyncio.create_task(together.recall(REFUND, "shop")) for _ in range(5)]
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [isinstance(each, StoreError) for each in found] == [False, True, True, True, True]
         assert (await together.recall(REFUND, "shop"))[0]["flow_name"] == "refund_order"
 
 

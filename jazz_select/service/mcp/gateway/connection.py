@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from secrets import token_hex
 from types import TracebackType
 from typing import Any, Final, Self, TextIO
 
@@ -19,8 +20,6 @@ from jazz_select.service.mcp.gateway.servers_file import ServerSpec
 from jazz_select.text import beginning
 
 _CONNECT_S: Final = 30.0
-_READING_S: Final = 0.2
-"""How long the last lines are waited for: what a server has started may hold its pipe open for ever."""
 _KEPT_LINES, _LONGEST_LINE, _CHUNK = 20, 300, 4_096
 _log = logging.getLogger(__name__)
 
@@ -105,28 +104,36 @@ class _Watched:
 def _heard(spec: ServerSpec) -> Generator[TextIO]:
     """Where a process writes its errors: the last lines of them are logged when it has ended, without its secrets.
 
-    They are read by a thread, since a process that nobody reads stops in the middle of what it writes.
+    They are read by a thread, since a process that nobody reads stops in the middle of what it writes. What it has
+    started may hold its end of the pipe for ever: so a mark that we write ourselves ends the reading.
     """
     reading, writing = os.pipe()
     last: deque[str] = deque(maxlen=_KEPT_LINES)
+    mark = token_hex().encode()
 
     def read() -> None:
         rest = b""
-        with suppress(OSError):
+        try:
             while chunk := os.read(reading, _CHUNK):
                 *lines, rest = (rest[-_CHUNK:] + chunk).split(b"\n")
-                last.extend(line.decode(errors="replace") for line in lines if line.strip())
+                last.extend(line.decode(errors="replace") for line in lines if line.strip() and line != mark)
+                if mark in lines:
+                    rest = b""
+                    break
+        except OSError as error:
+            _log.debug("server=<%s>, error=<%s> | its standard error cannot be read", spec.name, error)
+        finally:
+            os.close(reading)
         if rest.strip():
             last.append(rest.decode(errors="replace"))
-        os.close(reading)
-
-    reader = threading.Thread(target=read, name=f"jazz-select-mcp-{spec.name}", daemon=True)
-    reader.start()
-    try:
-        with os.fdopen(writing, "w", encoding="utf-8") as errors:
-            yield errors
-    finally:
-        reader.join(timeout=_READING_S)
-        for line in list(last):
+        for line in last:
             told = beginning(spec.without_secrets(plain_text(line)), _LONGEST_LINE)
             _log.info("server=<%s>, line=<%s> | an MCP server wrote to its standard error", spec.name, told)
+
+    threading.Thread(target=read, name=f"jazz-select-mcp-{spec.name}", daemon=True).start()
+    with os.fdopen(writing, "w", encoding="utf-8") as errors:
+        try:
+            yield errors
+        finally:
+            with suppress(OSError):  # nobody reads any more
+                os.write(writing, b"\n" + mark + b"\n")

@@ -212,6 +212,8 @@ async def test_a_server_that_died_is_started_again_and_others_never_wait_for_it(
         unheard = await waiting
         assert unheard.is_error
         assert '"status":"unknown"' in said(unheard)
+        assert "It changes nothing, so it can be called again." in said(unheard)
+        assert "may have been done" not in said(unheard), "it only reads"
 
         meanwhile = await call(client, "first.lookup", email="a")  # unless it is back already
         assert not meanwhile.is_error or "MCP server first is not connected" in said(meanwhile)

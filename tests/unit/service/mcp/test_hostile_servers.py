@@ -1,6 +1,9 @@
 """What a server of others writes is data: it names no tool of another's, gives no orders, and learns no secrets."""
 
+import asyncio
 import logging
+import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 from jazz_select.routing import Tool, tools_from_mcp
 from jazz_select.service.mcp import four
 from jazz_select.service.mcp.foreign import in_its_words, plain_schema, plain_text
+from jazz_select.service.mcp.gateway.connection import connection
 from jazz_select.service.mcp.gateway.names import GivenNames, named
 from jazz_select.service.mcp.gateway.servers_file import ServerSpec
 from jazz_select.service.mcp.listing import as_listed
@@ -121,6 +125,27 @@ def spec(name: str, **more: Any) -> ServerSpec:
 
 
 @pytest.mark.spec("008.3")
+@pytest.mark.spec("008.3")
+@pytest.mark.skipif(sys.platform != "linux", reason="setsid")
+async def test_what_a_server_leaves_behind_holds_nothing_open(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    command = "setsid sleep 20 </dev/null >/dev/null & echo last words >&2; exec cat"  # which holds standard error
+    spec = ServerSpec(name="leaves", command="sh", args=("-c", command))
+
+    def reading() -> list[str]:
+        return [each.name for each in threading.enumerate() if each.name == "jazz-select-mcp-leaves"]
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        async with connection(spec, lambda: None):
+            assert reading()
+    async with asyncio.timeout(10):
+        while reading():
+            await asyncio.sleep(0.01)
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1, "one of the event loop's, which watches processes"
+    assert caplog.text.count("line=<last words>") == 3
+
+
 def test_two_servers_with_tools_of_one_name_are_both_there() -> None:
     names = GivenNames()
     both = [list(named(spec(each), [Tool(name="search"), Tool(name="get")], names)) for each in ("web", "files")]
