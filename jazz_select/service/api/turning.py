@@ -34,7 +34,7 @@ def turning_routes(options: ServeOptions) -> list[BaseRoute]:
         """Answer one message."""
         catalogue = catalogue_of(request)
         body = await asked(request, TurnBody)
-        given = _arguments(body, catalogue, options)
+        given = turn_arguments(body, catalogue, options)
         if _EVENTS in request.headers.get("accept", ""):
             return StreamingResponse(_told(request, catalogue, given), media_type=_EVENTS, headers=_HEADERS)
         result = await catalogue.live.agent.turn(**given)
@@ -44,7 +44,7 @@ def turning_routes(options: ServeOptions) -> list[BaseRoute]:
     return [Route("/v1/turn", turn, methods=["POST"])]
 
 
-def _arguments(body: TurnBody, catalogue: RunningCatalogue, options: ServeOptions) -> dict[str, Any]:
+def turn_arguments(body: TurnBody, catalogue: RunningCatalogue, options: ServeOptions) -> dict[str, Any]:
     """What `Agent.turn` is given.
 
     Raises:

@@ -16,9 +16,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.json_values import json_bytes
 from jazz_select.service.access import catalogue_of
+from jazz_select.service.api.asked import TurnBody, asked
+from jazz_select.service.api.turning import turn_arguments
 from jazz_select.service.app import Part
 from jazz_select.service.panel import corrections, flow_pages, runs, talking
-from jazz_select.service.panel.bodies import CorrectionBody, RunBody, TryBody, TurnBody, read_body
+from jazz_select.service.panel.bodies import CorrectionBody, RunBody, TryBody
 from jazz_select.service.panel.files import PanelFiles
 from jazz_select.service.panel.trying import tried
 from jazz_select.service.running import RunningCatalogue
@@ -132,13 +134,14 @@ class _Panel:
     async def tried(self, request: Request) -> Response:
         """A request, selected."""
         catalogue = catalogue_of(request)
-        return _json(await tried(catalogue, await read_body(request, TryBody)))
+        return _json(await tried(catalogue, await asked(request, TryBody)))
 
     async def turn(self, request: Request) -> Response:
         """A turn, as server-sent events."""
         catalogue = catalogue_of(request)
-        body = await read_body(request, TurnBody)
-        events = talking.told(catalogue.live, body, catalogue.secret)
+        body = await asked(request, TurnBody)
+        given = turn_arguments(body, catalogue, request.app.state.options)
+        events = talking.told(catalogue.live, given, catalogue.secret)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
@@ -186,7 +189,7 @@ class _Panel:
     async def begin(self, request: Request) -> Response:
         """Begin a run."""
         catalogue = catalogue_of(request)
-        body = await read_body(request, RunBody)
+        body = await asked(request, RunBody)
         return _json({"id": self._runs.begin(catalogue, self._of(catalogue), body)}, 202)
 
     async def run(self, request: Request) -> Response:
@@ -221,7 +224,7 @@ class _Panel:
     async def correct(self, request: Request) -> Response:
         """Keep what was right."""
         catalogue = catalogue_of(request)
-        body = await read_body(request, CorrectionBody)
+        body = await asked(request, CorrectionBody)
         return _json(await corrections.kept(catalogue, self._of(catalogue), body), 201)
 
 

@@ -8,11 +8,9 @@ from typing import Any, Final, cast
 import orjson
 
 from jazz_select.agent.chain.transcript import Event, Finished
-from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.turn import TurnResult
 from jazz_select.errors import JazzSelectError
 from jazz_select.json_values import Secret, plain
-from jazz_select.service.panel.bodies import TurnBody
 from jazz_select.service.panel.trying import decision_dict
 from jazz_select.service.running import Generation
 from jazz_select.text import as_text, describe_error
@@ -22,12 +20,10 @@ _LONGEST: Final = 20_000
 """Characters of a text of a span that are sent; the browser need not hold more."""
 
 
-async def told(live: Generation, body: TurnBody, secret: Secret) -> AsyncGenerator[bytes]:
+async def told(live: Generation, given: dict[str, Any], secret: Secret) -> AsyncGenerator[bytes]:
     """The events of one turn as server-sent events; the last is `finished`, or `failed` with what went wrong."""
     try:
-        history = Conversation.from_json(body.conversation, secret=secret) if body.conversation else None
-        events = live.agent.stream(body.message, history, context=body.context)
-        async with aclosing(events) as heard:
+        async with aclosing(live.agent.stream(**given)) as heard:
             async for event in heard:
                 yield _sse(*_named(event, secret))
     except JazzSelectError as error:
