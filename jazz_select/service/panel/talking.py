@@ -11,7 +11,6 @@ from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.turn import TurnResult
 from jazz_select.errors import JazzSelectError
 from jazz_select.json_values import Secret, plain
-from jazz_select.service.panel.trying import decision_dict
 from jazz_select.service.running import Generation
 from jazz_select.text import as_text, describe_error
 
@@ -78,7 +77,7 @@ def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
             "names": selection.names,
             "explained": as_text(selection.explain()),
             "logged": selection.logged,
-            "decision": decision_dict(selection.decision),
+            "decision": selection.decision.to_dict(),
         },
         "model_calls": result.model_calls,
         "input_tokens": result.usage.input_tokens,

@@ -64,7 +64,7 @@ def test_a_try_that_asks_shows_what_was_sent_and_said(shop: Service) -> None:
     assert found["prompt"]["messages"] == unasked["prompt"]["messages"], "what would be sent is what is sent"
     assert found["decision"]["raw_reply"] == '["1"]'
     assert found["decision"]["model"] == "scripted"
-    assert found["decision"]["input_tokens"] > 0
+    assert found["decision"]["usage"]["input_tokens"] > 0
     assert [each["name"] for each in found["candidates"] if each["is_chosen"]] == [found["chosen"][0]["name"]]
     assert found["chosen"][0]["prompt"].startswith("<flow")
     assert {"chat", "recall", "decision"} <= {span["kind"] for span in found["trace"]}
