@@ -20,6 +20,7 @@ from jazz_select.service.api.asked import TurnBody, asked
 from jazz_select.service.api.catalogues import flow_named
 from jazz_select.service.api.turning import turn_arguments
 from jazz_select.service.app import Part
+from jazz_select.service.http.events import HEADERS, MEDIA_TYPE, streamed
 from jazz_select.service.panel import corrections, flow_pages, runs, talking
 from jazz_select.service.panel.bodies import CorrectionBody, RunBody, TryBody
 from jazz_select.service.panel.files import PanelFiles
@@ -141,9 +142,8 @@ class _Panel:
         catalogue = catalogue_of(request)
         body = await asked(request, TurnBody)
         given = turn_arguments(body, catalogue, request.app.state.options)
-        events = talking.told(catalogue.live, given, catalogue.secret)
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
-        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+        events = streamed(request, catalogue, given, lambda event: talking.told(event, catalogue.secret))
+        return StreamingResponse(events, media_type=MEDIA_TYPE, headers=HEADERS)
 
     async def flows(self, request: Request) -> Response:
         """Every flow, in short."""

@@ -157,7 +157,7 @@ export async function mount(outlet, first) {
     try {
       for await (const [name, data] of events("turn", { message: said, history: talk.conversation || null, context: known }, running.signal)) {
         if (name === "finished") { each.result = data; talk.conversation = data.conversation; delete data.conversation; }
-        else if (name === "failed") each.error = data.detail;
+        else if (name === "problem") each.error = data.detail;
         else { const step = told_of(name, data); if (step) each.steps.push(step); }
         draw();
         down();
