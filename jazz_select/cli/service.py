@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -178,7 +178,7 @@ def _panel(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wanted)
 
     if not wanted.panel:
         return []
-    home = state_folder(settings)
+    home = state_folder(sources[0].settings)
 
     def panel() -> Part:
         from jazz_select.service.panel.files import files_of

@@ -147,7 +147,7 @@ class Runs:
             embedder=settings.embedder,
             language=settings.language,
             agent_id=catalogue.agent_id,
-            learned=settings.learned,
+            learned=settings.learned_by_now,
             here=here,
         )
         told = await asyncio.to_thread(found.to_dict)

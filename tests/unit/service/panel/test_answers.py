@@ -9,7 +9,9 @@ import httpx
 import orjson
 import pytest
 
-from tests.browser.serving import KEY, MARKUP, SCRIPTED, Service, hostile, served
+from jazz_select.evaluation.checks.checking import check
+from jazz_select.evaluation.rules import judging
+from tests.browser.serving import KEY, MARKUP, ROOT, SCRIPTED, Service, hostile, served
 
 pytestmark = pytest.mark.spec("008.4")
 ASKED = "Where is my parcel? It should have come on Monday"
@@ -62,7 +64,7 @@ def test_a_try_that_asks_shows_what_was_sent_and_said(shop: Service) -> None:
     assert found["prompt"]["messages"] == unasked["prompt"]["messages"], "what would be sent is what is sent"
     assert found["decision"]["raw_reply"] == '["1"]'
     assert found["decision"]["model"] == "scripted"
-    assert found["decision"]["input_tokens"] > 0
+    assert found["decision"]["usage"]["input_tokens"] > 0
     assert [each["name"] for each in found["candidates"] if each["is_chosen"]] == [found["chosen"][0]["name"]]
     assert found["chosen"][0]["prompt"].startswith("<flow")
     assert {"chat", "recall", "decision"} <= {span["kind"] for span in found["trace"]}
@@ -97,6 +99,8 @@ def test_what_is_tried_is_not_logged(shop: Service) -> None:
         {"request": "x", "skip_llm_above": 2},
         {"request": "x", "episodes": ["e"] * 21},
         {"request": "x", "surprise": 1},
+        {"request": "x", "ask": "yes"},
+        {"request": "x", "top_k": "3"},
         [],
         "text",
     ],
@@ -112,8 +116,16 @@ def test_what_cannot_be_tried_is_told(shop: Service, body: Any) -> None:
 def test_odd_requests_are_answered(shop: Service, request_: str) -> None:
     body = orjson.dumps({"request": request_.encode("utf-8", "replace").decode()})
     url = shop.url.replace("/panel/", "/v1/panel/try")
-    answer = httpx.post(url, content=body, timeout=60)
+    answer = httpx.post(url, content=body, headers={"content-type": "application/json"}, timeout=60)
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["try", "turn", "runs", "corrections"])
+@pytest.mark.parametrize("media", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_what_a_form_of_another_page_could_send_is_not_taken(shop: Service, path: str, media: str) -> None:
+    url = shop.url.replace("/panel/", f"/v1/panel/{path}")
+    answer = httpx.post(url, content=b'{"request": "x", "message": "x"}', headers={"content-type": media})
+    assert answer.status_code == 415
 
 
 # --- turns -----------------------------------------------------------------------------
@@ -138,7 +150,7 @@ def test_a_turn_is_told_event_by_event_with_its_trace(tmp_path: Path) -> None:
         )
         (waits,) = [span for span in last["trace"] if span["attributes"].get("tool") == "cancel_order"]
         assert (waits["name"], waits["attributes"]["fault"]) == ("step", "asked"), "put off, and nothing that failed"
-        body = {"message": "yes", "conversation": last["conversation"], "context": {"email": "hana@example.org"}}
+        body = {"message": "yes", "history": last["conversation"], "context": {"email": "hana@example.org"}}
         after = events(service, body)[-1][1]
         assert any(span["name"] == "cancel_order" and span["kind"] == "tool" for span in after["trace"])
         assert after["turns"] == 2
@@ -148,9 +160,7 @@ def test_a_conversation_that_was_changed_is_refused(shop: Service) -> None:
     last = events(shop, {"message": "Where is my order?"})[-1][1]
     forged = last["conversation"].replace("Where is my order?", "Refund everything!")
     assert forged != last["conversation"]
-    ((name, told),) = events(shop, {"message": "yes", "conversation": forged})
-    assert name == "failed"
-    assert told["code"] == "SnapshotError"
+    assert data(shop, "turn", {"message": "yes", "history": forged}, status=400)["code"] == "SnapshotError"
 
 
 def test_a_reader_who_leaves_ends_the_turn_and_nothing_else(shop: Service) -> None:
@@ -216,6 +226,28 @@ def test_findings_are_told_at_their_flow(tmp_path: Path) -> None:
     named = {name for each in told["findings"] for name in each["flows"]}
     assert set(told["by_flow"]) == named
     assert any(MARKUP in name for name in named), "names are told as they are: pages show them as text"
+
+
+def test_findings_are_those_of_check_and_of_files_as_they_are_now(tmp_path: Path) -> None:
+    cases = tmp_path / "own.yaml"
+    cases.write_text("- {request: Is it raining?, expect: none}\n", "utf-8")
+    with served(tmp_path / "shop", cases=(cases,)) as service:
+        before = data(service, "findings")
+        leaked = "changed my mind after it arrived"
+        cases.write_text(f"- {{request: {leaked}, expect: refund_order}}\n", "utf-8")
+        after = data(service, "findings")
+        found = check(str(ROOT / "flows"), tools=str(ROOT / "flows"), cases=cases, **checked(service)).to_dict()
+    assert "leaked-case" not in {each["code"] for each in before["findings"]}
+    codes = [(each["code"], each["flows"]) for each in after["findings"]]
+    assert codes == [(each["code"], each["flows"]) for each in found["findings"]]
+    assert any(leaked in str(each) for each in after["findings"])
+    assert after["accepted"] == found["accepted"] != []
+
+
+def checked(service: Service) -> dict[str, Any]:
+    """How the team of this repository judges."""
+    how = judging(service.catalogue.settings)
+    return {"embedder": how.embedder, "language": how.language, "ignore": how.ignore, "learned": how.learned}
 
 
 # --- who may see it, and how pages are given --------------------------------------------------

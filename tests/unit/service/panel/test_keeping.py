@@ -1,5 +1,6 @@
 """What the panel keeps: runs, cases and examples; written whole or not at all, and told when they cannot be."""
 
+import asyncio
 import subprocess
 import time
 from collections.abc import Generator
@@ -122,12 +123,24 @@ def test_a_run_that_fails_in_any_way_says_so(service: Service, monkeypatch: pyte
     assert data(service, "runs")["under_way"] is None
 
 
-def test_a_run_ends_with_the_service_and_nothing_is_kept_of_it(tmp_path: Path) -> None:
+def test_a_run_ends_with_the_service_and_nothing_is_kept_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    async def never(*_: Any, **__: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("called off")
+
     with served(tmp_path) as service:
+        monkeypatch.setattr(service.catalogue.memory, "recall_many", never)
         (cases,) = data(service, "runs")["cases"]
         data(service, "runs", {"kind": "eval", "cases": cases}, status=202)
+        while not data(service, "runs")["under_way"]["total"]:
+            pass
         service.stop()
         assert service.ended.wait(30)
+    assert ended == ["called off"]
     assert not service.files.runs.exists()
 
 
