@@ -1,6 +1,6 @@
 // What was right: one click makes a case, or an example.
 import { fill, fresh, h, say } from "../dom.js";
-import { forget, get, post } from "../api.js";
+import { get, post, WRITTEN } from "../api.js";
 import { told } from "./states.js";
 
 let names = null;
@@ -34,11 +34,11 @@ export function mend(about, suggested, flows, standing, done) {
       const what = !found.is_new ? `It is there already: ${found.file}` : make === "case" ? `Added to ${found.file}` : `Learned as version ${found.version}, live now: ${found.file}`;
       fill(outcome, told(found.is_new ? "good" : "warn", what, found.logged ? ". The log was told as well." : ".", found.text ? h("pre", {}, found.text) : null));
       say(what);
-      forget();
       done?.();
     } catch (error) {
       fill(outcome, told("bad", `Nothing was written: ${error.message}`));
     } finally {
+      dispatchEvent(new Event(WRITTEN));
       buttons.forEach((button, at) => { button.disabled = at === 1 && !standing.has_learned; });
     }
   }
