@@ -1,29 +1,27 @@
 """`jazz-select check`: everything that is wrong with a catalogue, the worst first."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 from rich.console import Console
 from rich.text import Text
 
-from jazz_select.cli.session import learned_file, look_here, require_folder
+from jazz_select.cli.session import look_here, require_folder
 from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import emit, printable, stderr, stdout, styled, waiting, write_file
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import KINDS, Evidence, Finding, Findings, Severity
 from jazz_select.evaluation.checks.sarif import sarif
-from jazz_select.evaluation.rules import FILE, known_only, rules, texts
+from jazz_select.evaluation.rules import FILE, judging
 from jazz_select.text import counted
 
 if TYPE_CHECKING:
     from jazz_select.settings import Settings
 
-SECTION = "check"
-_NAMES = ("ignore", "fail-on", "embedder")
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _SHOWN, _EVIDENCE = 20, 3
 """Findings of one kind that are shown, and texts of each; the JSON has all."""
@@ -47,10 +45,9 @@ def run(  # noqa: PLR0913 - one per option
         ConfigError: A rule or an option cannot work, or the SARIF file cannot be written.
         FlowLoadError: There are no flows.
     """
-    said = team_rules()
-    level = _level(
-        fail_on or said.get("fail-on", Severity.ERROR.value), by="--fail-on" if fail_on else f"{FILE}: fail-on"
-    )
+    how = judging(settings)
+    said = Severity.ERROR.value if how.fail_on is None else how.fail_on
+    level = _level(fail_on or said, by="--fail-on" if fail_on else f"{FILE}: fail-on")
     if "flows" not in settings.model_fields_set:
         require_folder(settings.flows, advice="name your flows, as the argument, with --flows or JAZZ_FLOWS")
     look_here()
@@ -59,11 +56,11 @@ def run(  # noqa: PLR0913 - one per option
             settings.flows,
             tools=tools,
             cases=cases,
-            embedder=embedder_of(settings, said),
-            language=settings.language,
+            embedder=how.embedder,
+            language=how.language,
             only=_codes(only),
-            ignore=(*texts(said, "ignore", section=SECTION), *_codes(ignore)),
-            learned=learned_file(settings),
+            ignore=(*how.ignore, *_codes(ignore)),
+            learned=how.learned,
         )
     if sarif_file is not None:
         report = orjson.dumps(sarif(findings), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -73,30 +70,6 @@ def run(  # noqa: PLR0913 - one per option
     else:
         _show(stdout(), findings, settings.flows)
     return int(level is not None and bool(findings.at_least(level)))
-
-
-def team_rules() -> Mapping[str, Any]:
-    """What the project's file says of judging a catalogue.
-
-    Raises:
-        ConfigError: It cannot be read, or says what is not known.
-    """
-    said = rules(SECTION)
-    known_only(said, _NAMES, section=SECTION)
-    return said
-
-
-def embedder_of(settings: "Settings", said: Mapping[str, Any]) -> str:
-    """An option or the environment wins over the project's file, which wins over the default.
-
-    Raises:
-        ConfigError: The file names none.
-    """
-    given: object = said.get("embedder", settings.embedder)
-    if not isinstance(given, str):
-        msg = f"{FILE}: embedder is a name such as static, not {given!r:.40}"
-        raise ConfigError(msg)
-    return settings.embedder if "embedder" in settings.model_fields_set else given
 
 
 def _codes(given: Sequence[str]) -> tuple[str, ...]:

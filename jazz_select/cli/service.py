@@ -150,12 +150,15 @@ async def _reloading(served: "ServedAgents", wanted: Wanted) -> "AsyncGenerator[
 
 def _panel(served: "ServedAgents", settings: "Settings", wanted: Wanted) -> "list[Part]":
     """What is shown in a browser, where that is wanted."""
-    from jazz_select.service.app import Part
-    from jazz_select.service.panel.files import PanelFiles
-    from jazz_select.service.panel.routes import panel_routes
+    from jazz_select.service.opened import state_folder
+    from jazz_select.service.panel.files import files_of
+    from jazz_select.service.panel.routes import panel_part
 
-    files = {settings.agent_id: PanelFiles(cases=wanted.cases)} if wanted.cases else {}
-    return [Part(panel_routes(served, files))] if wanted.panel else []
+    if not wanted.panel:
+        return []
+    home = state_folder(settings)
+    files = {agent_id: files_of(agent_id, home, wanted.cases) for agent_id in served}
+    return [panel_part(files)]
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from jazz_select.build import load_registry, open_memory, with_learned
 from jazz_select.cli.options import encodable
 from jazz_select.cli.terminal import hint, waiting
 from jazz_select.errors import ConfigError
+from jazz_select.evaluation.rules import learned_file
 
 if TYPE_CHECKING:
     from jazz_select.flow.base import FlowRegistry
@@ -40,11 +41,6 @@ def catalogue(settings: "Settings", *, learned: bool = False) -> "FlowRegistry":
     for note in notes:
         hint(f"note: {note}")
     return registry
-
-
-def learned_file(settings: "Settings") -> Path | None:
-    """What was learned, where the settings name a file of it and `learn` has made it by now."""
-    return settings.learned if settings.learned is not None and settings.learned.exists() else None
 
 
 def require_folder(name: str, *, advice: str) -> None:

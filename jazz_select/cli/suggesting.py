@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from jazz_select.cli.checking import SECTION, embedder_of, team_rules
 from jazz_select.cli.session import catalogue
 from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import emit, hint, stdout, styled, waiting, write_file
@@ -17,7 +16,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.checks.suggesting import suggest
 from jazz_select.evaluation.checks.suggestions import Labelled, Part, Suggestion, Suggestions
-from jazz_select.evaluation.rules import texts
+from jazz_select.evaluation.rules import judging
 from jazz_select.outcomes import OutcomeLog, labels
 from jazz_select.text import counted
 
@@ -47,7 +46,7 @@ def run(  # noqa: PLR0913 - one per option
     if output is not None and output.exists():
         msg = f"--output {output} is there already, perhaps with somebody's remarks; delete it, or name another file"
         raise ConfigError(msg)
-    said = team_rules()
+    how = judging(settings)
     registry = catalogue(settings, learned=True)
     held_out = [case for file in cases for case in load_cases(file, registry, flows=settings.flows)]
     logged = [each for file in labelled for each in _logged(load_cases(file, registry, flows=settings.flows))]
@@ -67,9 +66,9 @@ def run(  # noqa: PLR0913 - one per option
                 cases=held_out,
                 flows=flows,
                 most=most,
-                embedder=embedder_of(settings, said),
+                embedder=how.embedder,
                 language=settings.language,
-                ignore=texts(said, "ignore", section=SECTION),
+                ignore=how.ignore,
             )
         )
     if output is not None:

@@ -1,13 +1,18 @@
-"""Writing a file whole or not at all: whoever reads it finds what was there before, or what is there now.
+"""Writing a file whole or not at all, and one at a time: whoever reads it finds what was there, or what is there now.
 
 For what several processes may read and write at the same time: what was learned, and what sides of a comparison were.
 """
 
 import os
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
+from jazz_select.errors import ConfigError
+
+_PATIENCE_S: Final = 10.0
 _OWN, _SHARED = 0o600, 0o666
 
 
@@ -35,6 +40,32 @@ def write_whole(file: Path, content: bytes, *, private: bool = False) -> None:
         with suppress(OSError):
             aside.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def locked(file: Path) -> Generator[None]:
+    """While nobody else changes the file, in this process or another; a hidden lock stays beside it.
+
+    Raises:
+        ConfigError: Another one does not let go of it within ten seconds, or its folder cannot be written.
+    """
+    import portalocker
+
+    flags = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock = portalocker.Lock(file.with_name(f".{file.name}.lock"), mode="a+", timeout=_PATIENCE_S, flags=flags)
+        lock.acquire()
+    except portalocker.exceptions.LockException as error:
+        msg = f"another process is changing {file}: try again when it is done"
+        raise ConfigError(msg) from error
+    except OSError as error:
+        msg = f"cannot write {file}: {error.strerror or error}"
+        raise ConfigError(msg) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 _BINARY = getattr(os, "O_BINARY", 0)

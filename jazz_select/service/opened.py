@@ -154,8 +154,8 @@ def _keys(agents: Sequence[AgentSource]) -> Mapping[str, str]:
     return keys
 
 
-def _state(settings: Settings) -> Path:
-    """The folder of what is kept beside the index.
+def state_folder(settings: Settings) -> Path:
+    """The one folder of all that a service keeps beside its index: `JAZZ_SERVE_STATE`, made where there is none.
 
     Raises:
         ConfigError: It cannot be made.
@@ -170,7 +170,7 @@ def _state(settings: Settings) -> Path:
 
 
 def _claims(settings: Settings) -> SqliteClaims:
-    return SqliteClaims(_state(settings) / "claims.db")
+    return SqliteClaims(state_folder(settings) / "claims.db")
 
 
 def _secret(settings: Settings) -> bytes:
@@ -185,7 +185,7 @@ def _secret(settings: Settings) -> bytes:
             msg = f"JAZZ_SERVE_SECRET has {len(given)} bytes, and {_SECRET_BYTES} are needed: openssl rand -hex 32"
             raise ConfigError(msg)
         return given
-    file = _state(settings) / "secret"
+    file = state_folder(settings) / "secret"
     try:
         try:
             handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ALONE)

@@ -19,9 +19,9 @@ from jazz_select.outcomes import OutcomeLog
 from jazz_select.ports import ChatModel
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.app import Part, make_app
+from jazz_select.service.app import make_app
 from jazz_select.service.panel.files import PanelFiles
-from jazz_select.service.panel.routes import panel_routes
+from jazz_select.service.panel.routes import panel_part
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import MemoryClaims
@@ -136,7 +136,7 @@ def served(
                 await catalogue.reload()
                 digests = {sha256(key.encode()).hexdigest(): AGENT for key in keys}
                 agents = ServedAgents({AGENT: catalogue}, digests, is_open=not keys)
-                app = make_app(agents, parts=[Part(panel_routes(agents, {AGENT: files}))])
+                app = make_app(agents, parts=[panel_part({AGENT: files})])
                 config = uvicorn.Config(app, port=0, log_level="critical", lifespan="on", timeout_graceful_shutdown=1)
                 server = uvicorn.Server(config)
                 task = asyncio.create_task(server.serve())

@@ -82,6 +82,33 @@ def is_commit(name: str, folder: Path) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A commit that changed something.
+
+    Attributes:
+        short: The beginning of its hash.
+        at: When it was committed, as ISO 8601.
+        subject: The first line of its message.
+    """
+
+    short: str
+    at: str
+    subject: str
+
+
+def commits_of(path: Path, *, most: int) -> tuple[Change, ...]:
+    """The last commits that changed what lies at and below a path, the newest first; none outside of a repository."""
+    form = "--format=%h%x1f%cI%x1f%s"
+    real = path.resolve()
+    try:
+        told = _git(real if real.is_dir() else real.parent, "log", f"-{most}", "-z", form, "--", f":(literal){real}")
+    except ConfigError:
+        return ()
+    rows = [each.split("\x1f") for each in told.decode(errors="replace").split("\0") if each.count("\x1f") >= 2]  # noqa: PLR2004
+    return tuple(Change(short=short, at=at, subject="\x1f".join(rest)) for short, at, *rest in rows)
+
+
 def _resolved(name: str, root: Path) -> str:
     ask = ("rev-parse", "--verify", "--quiet", "--end-of-options")
     try:

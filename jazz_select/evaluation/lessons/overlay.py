@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jazz_select.errors import ConfigError, FlowError
 from jazz_select.evaluation.cases import Case, read_entries
-from jazz_select.evaluation.whole_files import write_whole
+from jazz_select.evaluation.whole_files import locked, write_whole
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.encoder import printable
 
@@ -23,7 +23,6 @@ FORMAT = 1
 _KEPT, _MOST_TEXTS = 10, 40_000
 """Versions that a file holds, the live one and the one on trial among them, and the texts in them together: a file of
 more values than these make is not read."""
-_PATIENCE_S = 10.0
 """How long another process is waited for that changes the file, in seconds."""
 _HEAD = """\
 # What jazz-select has learned from corrections: examples beside those that the flows have of their own.
@@ -175,28 +174,12 @@ def changed_overlay(file: Path, change: Callable[[Overlay], Overlay], *, must_ex
         ConfigError: The file cannot be read or written, or another process does not let go of it within ten seconds;
             and whatever `change` raises.
     """
-    import portalocker
-
-    beside = file.with_name(f".{file.name}.lock")
-    flags = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        lock = portalocker.Lock(beside, mode="a+", timeout=_PATIENCE_S, flags=flags)
-        lock.acquire()
-    except portalocker.exceptions.LockException as error:
-        msg = f"another process is changing {file}: try again when it is done"
-        raise ConfigError(msg) from error
-    except OSError as error:
-        msg = f"cannot write what was learned to {file}: {error.strerror or error}"
-        raise ConfigError(msg) from error
-    try:
+    with locked(file):
         before = load_overlay(file, must_exist=must_exist)
         after = change(before)
         if after is not before:
             after.save(file)
         return after
-    finally:
-        lock.release()
 
 
 def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:

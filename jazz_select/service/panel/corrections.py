@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.evaluation.casefiles import entries_of
 from jazz_select.evaluation.cases import NONE, Case, read_cases
 from jazz_select.evaluation.lessons.corrections import LONGEST
@@ -20,17 +21,18 @@ from jazz_select.evaluation.lessons.overlay import (
     spelled,
     storable,
 )
+from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.panel.bodies import CorrectionBody
-from jazz_select.service.panel.files import PanelFiles, alone, replaced
+from jazz_select.service.panel.files import PanelFiles, replaced
 from jazz_select.service.running import RunningCatalogue
-from jazz_select.text import as_text
+from jazz_select.text import as_text, describe_error
 from jazz_select.values import flow_id
 
 _WRITES: Final = (".yaml", ".yml", ".jsonl", ".ndjson")
 _MOST_SHOWN: Final = 30
-_ONE_LINE: Final = 10**9
+_log = logging.getLogger(__name__)
 
 
 async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> dict[str, Any]:
@@ -38,7 +40,8 @@ async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionB
 
     Raises:
         ConfigError: There is no such flow, it contradicts what is known, or a file cannot be written. Nothing was.
-        OutcomeLogError: The log could not be told; what was written before stays.
+
+    What goes wrong once it is written is told in `problems`: what is kept and not live, a log that could not be told.
     """
     registry = catalogue.live.registry
     right = tuple(dict.fromkeys(body.right))
@@ -53,11 +56,21 @@ async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionB
         told = await asyncio.to_thread(add_case, registry, files, body, right)
     else:
         told = await asyncio.to_thread(_as_example, catalogue, files, body, right)
-        if told["is_new"]:
+    problems: list[str] = []
+    if told["is_new"] and body.make == "example":
+        try:
             live = await catalogue.reload()
             told["generation"] = live.number
-    told["logged"] = await _told_the_log(catalogue, body, right)
-    return told
+        except Exception as error:  # noqa: BLE001 - it is written: whatever it is, whoever wrote it is to hear of it
+            _log.error("agent_id=<%s> | what was taught is not live", catalogue.agent_id, exc_info=error)
+            problems.append(f"kept, not live: {catalogue.problem or describe_error(error)}")
+    try:
+        logged = await _told_the_log(catalogue, body, right)
+    except JazzSelectError as error:
+        _log.error("agent_id=<%s> | a correction is kept, and the log not told", catalogue.agent_id, exc_info=error)
+        logged = ""
+        problems.append(f"kept, and the log could not be told: {describe_error(error)}")
+    return {**told, "logged": logged, "problems": list(map(as_text, problems))}
 
 
 def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
@@ -119,7 +132,7 @@ def add_case(
     if owner := _example_of(registry, case.request):
         msg = f"this request is an example of {owner} word for word, so as a case it would measure nothing: reword it"
         raise ConfigError(msg)
-    with alone(file):
+    with locked(file):
         for known_file in dict.fromkeys((*files.cases, file)):
             for known in _cases(known_file, None):
                 if _asked(known) != _asked(case):
@@ -131,7 +144,7 @@ def add_case(
                 return {"is_new": False, "file": known_file.as_posix(), "text": "", "make": "case"}
         text = _entry(file, entry)
         before = file.read_text("utf-8") if file.is_file() else ""
-        replaced(file, lambda draft: _checked(draft, before, text, file))
+        replaced(file, _grown(before, text, file))
     return {"is_new": True, "file": file.as_posix(), "text": text, "make": "case"}
 
 
@@ -147,24 +160,31 @@ def _entry(file: Path, entry: Mapping[str, Any]) -> str:
     return f"- {written.strip()}"
 
 
-def _checked(draft: Path, before: str, text: str, file: Path) -> None:
-    """The file with one entry more, read back before it counts.
+def _grown(before: str, text: str, file: Path) -> bytes:
+    """The file with one entry more, read back beside it before it counts.
 
     Raises:
-        ConfigError: It is not what it was with one entry more.
+        ConfigError: It is not what it was with one entry more, or nothing can be written there.
     """
     count = 0
     if before.strip():
         count = len(entries_of(file).entries) if _has_entries(before, file) else 0
         before = before if before.endswith("\n") else f"{before}\n"
-    draft.write_text(f"{before}{text}\n", encoding="utf-8")
+    content = f"{before}{text}\n".encode()
     try:
-        grown = len(entries_of(draft).entries) == count + 1
+        with TemporaryDirectory(prefix=".", dir=file.parent) as aside:
+            draft = Path(aside) / f"draft{file.suffix}"
+            draft.write_bytes(content)
+            is_grown = len(entries_of(draft).entries) == count + 1
     except ConfigError:
-        grown = False
-    if not grown:
+        is_grown = False
+    except OSError as error:
+        msg = f"cannot write {file}: {error.strerror or error}"
+        raise ConfigError(msg) from error
+    if not is_grown:
         msg = f"nothing can be added at the end of {file}: it is no list with an entry a line"
         raise ConfigError(msg)
+    return content
 
 
 def _has_entries(text: str, file: Path) -> bool:
@@ -211,11 +231,18 @@ def _as_example(
             raise ConfigError(msg)
     if owner == name:
         return {"is_new": False, "file": file.as_posix(), "text": "", "make": "example"}
-    changed = changed_overlay(file, partial(_taught, name=name, text=text, ids=body.logged))
+    was: list[int] = []
+
+    def teach(overlay: Overlay) -> Overlay:
+        was.append(overlay.live)
+        return _taught(overlay, name=name, text=text, ids=body.logged)
+
+    changed = changed_overlay(file, teach)
+    is_new = changed.live not in was
     return {
-        "is_new": True,
+        "is_new": is_new,
         "file": file.as_posix(),
-        "text": f"{name}: {text}",
+        "text": f"{name}: {text}" if is_new else "",
         "make": "example",
         "version": changed.live,
     }

@@ -10,9 +10,9 @@ from weakref import WeakKeyDictionary
 
 from jazz_select.errors import FlowValidationError
 from jazz_select.evaluation.checks.checking import check
-from jazz_select.evaluation.checks.findings import KINDS, Findings
+from jazz_select.evaluation.checks.findings import Findings
 from jazz_select.evaluation.checks.places import Places
-from jazz_select.evaluation.rules import rules, texts
+from jazz_select.evaluation.rules import FILE, judging
 from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.run_context import chain_of
@@ -25,8 +25,8 @@ from jazz_select.threads import called
 
 _WORST: Final = ("error", "warning", "note")
 _SUGGESTED, _SHORT = 3, 80
-_LOOKED_FOR: Final = tuple(code for code in KINDS if code != "unused-ignore")
-"""What is accepted may be so for another embedder than that of the index: that it is not there says nothing here."""
+_Stamp = tuple[tuple[str, int, int], ...]
+"""Files that a survey is made of, each with when it was changed and how large it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +34,13 @@ class Surveyed:
     """What is known of one generation of a catalogue."""
 
     number: int
+    stamp: _Stamp
     land: Landscape
     findings: Findings
 
 
 class Surveys:
-    """Looks each catalogue over when somebody asks, beside the loop, once for each generation of it."""
+    """Looks each catalogue over when somebody asks, beside the loop, anew when it or a file has changed."""
 
     def __init__(self) -> None:
         self._kept: WeakKeyDictionary[RunningCatalogue, Surveyed] = WeakKeyDictionary()
@@ -49,30 +50,48 @@ class Surveys:
         """What is known of the catalogue as it is now; whoever asks meanwhile waits for the same answer.
 
         Raises:
+            ConfigError: What the team says of judging, or a file that it is judged by, cannot be read.
             EmbeddingError: The embedder failed.
         """
         lock = self._one_at_a_time.setdefault(catalogue, asyncio.Lock())
         async with lock:
             live = catalogue.live
             known = self._kept.get(catalogue)
-            if known is None or known.number != live.number:
-                known = await asyncio.to_thread(_surveyed, catalogue, live, tuple(cases.values()))
+            learned = catalogue.settings.learned
+            judged_by = (*cases.values(), FILE, *(() if learned is None else (learned,)))
+            stamp = await asyncio.to_thread(_stamp, judged_by)
+            if known is None or (known.number, known.stamp) != (live.number, stamp):
+                known = await asyncio.to_thread(_surveyed, catalogue, live, tuple(cases.values()), stamp)
                 self._kept[catalogue] = known
             return known
 
 
-def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, ...]) -> Surveyed:
-    encoder = catalogue.memory.encoder
+def _stamp(files: tuple[Path, ...]) -> _Stamp:
+    found: list[tuple[str, int, int]] = []
+    for file in files:
+        try:
+            told = file.stat()
+        except OSError:  # not there, or not to be seen: when it is, that is a change
+            continue
+        found.append((file.as_posix(), told.st_mtime_ns, told.st_size))
+    return tuple(found)
+
+
+def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, ...], stamp: _Stamp) -> Surveyed:
+    encoder, settings = catalogue.memory.encoder, catalogue.settings
+    how = judging(settings)
     findings = check(
         live.registry,
         tools=live.tools or None,
         cases=cases,
-        embedder=encoder.embedder,
-        language=catalogue.settings.language,
-        only=_LOOKED_FOR,
-        ignore=texts(rules("check"), "ignore", section="check"),
+        # The same one is not loaded again.
+        embedder=encoder.embedder if how.embedder == settings.embedder else how.embedder,
+        language=how.language,
+        ignore=how.ignore,
+        learned=how.learned,
     )
-    return Surveyed(number=live.number, land=landscape(list(live.registry.values()), encoder), findings=findings)
+    land = landscape(list(live.registry.values()), encoder)
+    return Surveyed(number=live.number, stamp=stamp, land=land, findings=findings)
 
 
 def listed(live: Generation) -> list[dict[str, Any]]:

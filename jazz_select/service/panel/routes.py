@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,10 +16,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.json_values import json_bytes
 from jazz_select.service.access import catalogue_of
-from jazz_select.service.agents import ServedAgents
+from jazz_select.service.app import Part
 from jazz_select.service.panel import corrections, flow_pages, runs, talking
 from jazz_select.service.panel.bodies import CorrectionBody, RunBody, TryBody, TurnBody, read_body
-from jazz_select.service.panel.files import PanelFiles, files_of
+from jazz_select.service.panel.files import PanelFiles
 from jazz_select.service.panel.trying import tried
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import as_text
@@ -41,15 +42,14 @@ _HEADERS: Final = {
 }
 
 
-def panel_routes(served: ServedAgents, files: Mapping[str, PanelFiles] | None = None) -> list[BaseRoute]:
+def panel_part(files: Mapping[str, PanelFiles]) -> Part:
     """Pages below `/panel/`, and their data below `/v1/panel/`.
 
     Args:
-        served: Who is served.
-        files: Agent id to its files; those below `.jazz` for who has none here.
+        files: Agent id to its files, for every agent that is served.
     """
-    panel = _Panel(served, files or {})
-    return [
+    panel = _Panel(files)
+    routes: list[BaseRoute] = [
         Route("/v1/panel/state", panel.state),
         Route("/v1/panel/try", panel.tried, methods=["POST"]),
         Route("/v1/panel/turn", panel.turn, methods=["POST"]),
@@ -66,6 +66,7 @@ def panel_routes(served: ServedAgents, files: Mapping[str, PanelFiles] | None = 
         Route("/panel", _to_the_pages),
         Mount("/panel", app=_Guarded(StaticFiles(directory=_PAGES, html=True))),
     ]
+    return Part(routes, panel.running)
 
 
 class _Guarded:
@@ -86,15 +87,17 @@ class _Guarded:
 class _Panel:
     """Answers for whichever agent a request is for."""
 
-    def __init__(self, served: ServedAgents, files: Mapping[str, PanelFiles]) -> None:
-        self._alone = len(served) == 1
+    def __init__(self, files: Mapping[str, PanelFiles]) -> None:
         self._files = dict(files)
         self._surveys = flow_pages.Surveys()
         self._runs = runs.Runs()
 
     def _of(self, catalogue: RunningCatalogue) -> PanelFiles:
-        known = self._files.get(catalogue.agent_id)
-        return known if known is not None else files_of(catalogue.agent_id, alone_here=self._alone)
+        return self._files[catalogue.agent_id]
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """While the service runs."""
+        return self._runs.closed()
 
     async def state(self, request: Request) -> Response:
         """Who is served, how, and what is wrong."""

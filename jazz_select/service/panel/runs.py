@@ -1,9 +1,10 @@
 """Runs: what `eval` and `diff` found, kept as JSON files in a folder, and made anew while the service runs."""
 
 import asyncio
-import subprocess
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,15 +17,18 @@ import orjson
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.evaluation.cases import read_cases
 from jazz_select.evaluation.changes.comparison import diff
+from jazz_select.evaluation.changes.git_tree import commits_of, repository_of
 from jazz_select.evaluation.lessons.drifting import DAY_S, drift
 from jazz_select.evaluation.measures.evaluating import evaluate
 from jazz_select.evaluation.route import Policy
 from jazz_select.outcomes.entries import Logged
 from jazz_select.service.panel.bodies import RunBody
 from jazz_select.service.panel.files import PanelFiles, is_file_name, replaced
+from jazz_select.service.reload.places import placed
 from jazz_select.service.running import RunningCatalogue
-from jazz_select.text import describe_error
+from jazz_select.text import as_text, describe_error
 
+_log = logging.getLogger(__name__)
 _LARGEST: Final = 32 << 20
 _MOST_LISTED, _MOST_COMMITS, _MOST_DAYS = 100, 15, 3_660
 _SUMMARIES: Final = ("requests", "flows", "recall_at_1", "recall_at_3", "mrr", "model", "summary", "passed")
@@ -79,13 +83,26 @@ class Runs:
         name, why = self._failed.get(catalogue, ("", ""))
         return why if name == run else ""
 
+    @asynccontextmanager
+    async def closed(self) -> AsyncGenerator[None]:
+        """While the service runs; at its end a run that is being made is called off, and nothing is kept of it."""
+        try:
+            yield
+        finally:
+            tasks = [run.task for run in self._under.values() if run.task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
     async def _kept(self, catalogue: RunningCatalogue, files: PanelFiles, run: Under, work: Any) -> None:
         try:
             found: dict[str, Any] = await work()
             file = files.runs / f"{run.id}.json"
             text = orjson.dumps(found, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_INDENT_2)
-            await asyncio.to_thread(replaced, file, lambda draft: draft.write_bytes(text))
-        except JazzSelectError as error:
+            await asyncio.to_thread(replaced, file, text)
+        except Exception as error:  # noqa: BLE001 - nobody awaits it: what is not kept here is never heard of
+            if not isinstance(error, JazzSelectError):
+                _log.error("run=<%s> | a run failed", run.id, exc_info=error)
             self._failed[catalogue] = (run.id, describe_error(error))
         finally:
             self._under.pop(catalogue, None)
@@ -121,15 +138,17 @@ class Runs:
         if body.base not in [each["commit"] for each in await commits(settings.flows)]:
             msg = f"there is no commit {body.base!r:.60} among those that the panel lists"
             raise ConfigError(msg)
+        here, flows = await asyncio.to_thread(_seen_from, settings.flows)
         found = await diff(
             body.base,
-            flows=settings.flows,
+            flows=flows,
             cases=tuple(files.known.values()),
             policy=Policy.of(settings),
             embedder=settings.embedder,
             language=settings.language,
             agent_id=catalogue.agent_id,
             learned=settings.learned,
+            here=here,
         )
         told = await asyncio.to_thread(found.to_dict)
         return {**told, "kind": "diff", "at": run.began}
@@ -137,15 +156,23 @@ class Runs:
 
 async def commits(flows: str) -> list[dict[str, str]]:
     """The last commits that changed the flows, the newest first; none where they are in no git repository."""
-    command = ["git", "log", f"-{_MOST_COMMITS}", "--format=%h%x1f%cI%x1f%s", "--", flows]
-    try:
-        done = await asyncio.to_thread(
-            subprocess.run, command, capture_output=True, text=True, errors="replace", check=False, timeout=10
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    rows = [line.split("\x1f") for line in done.stdout.splitlines() if line.count("\x1f") == 2]  # noqa: PLR2004
-    return [{"commit": commit, "at": at, "subject": subject[:200]} for commit, at, subject in rows]
+    place = placed(flows)
+    found = () if place is None else await asyncio.to_thread(commits_of, Path(place), most=_MOST_COMMITS)
+    return [{"commit": each.short, "at": each.at, "subject": as_text(each.subject[:200])} for each in found]
+
+
+def _seen_from(flows: str) -> tuple[Path | None, str]:
+    """The repository of flows that lie in another one than the service runs in, and how they are called in it.
+
+    None, and the flows as they are called here, where they are in this one, or are no files.
+    """
+    path = Path(flows).resolve()
+    if not path.exists():
+        return None, flows
+    root = repository_of(path if path.is_dir() else path.parent)
+    if root is None or not path.is_relative_to(root.resolve()) or Path.cwd().is_relative_to(root.resolve()):
+        return None, flows
+    return root, path.relative_to(root.resolve()).as_posix()
 
 
 def kept(files: PanelFiles) -> list[dict[str, Any]]:

@@ -90,6 +90,24 @@ def test_a_socket_in_a_file_is_for_its_owner_and_goes_with_the_process(folder: P
     assert not file.exists()
 
 
+@pytest.mark.spec("008.4")
+def test_what_the_panel_keeps_lies_in_the_folder_of_the_service(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = folder / "read-only"
+    here.mkdir(mode=0o555)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("JAZZ_SERVE_STATE", str(folder / "state"))
+    with running(folder) as up:
+        told = up.post("/v1/panel/corrections", {"request": "Give me back what I paid", "right": ["refund_order"]})
+        assert told.status_code == 201, told.text
+        kept = folder / "state" / "panel" / Settings().agent_id
+        assert told.json()["file"] == (kept / "cases.yaml").as_posix()
+        run = up.post("/v1/panel/runs", {"kind": "eval", "cases": told.json()["file"]}).json()["id"]
+        while "under_way" in httpx.get(f"{up.root}/v1/panel/runs/{run}").json():
+            assert up.popen.poll() is None
+        assert [each.name for each in (kept / "runs").iterdir()] == [f"{run}.json"]
+    assert list(here.iterdir()) == []
+
+
 @pytest.mark.spec("008.2")
 def test_what_is_in_flight_is_finished_before_it_stops(folder: Path) -> None:
     (folder / "flows" / "slow.py").write_text(SLOW)

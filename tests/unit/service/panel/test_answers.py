@@ -9,7 +9,9 @@ import httpx
 import orjson
 import pytest
 
-from tests.browser.serving import KEY, MARKUP, SCRIPTED, Service, hostile, served
+from jazz_select.evaluation.checks.checking import check
+from jazz_select.evaluation.rules import judging
+from tests.browser.serving import KEY, MARKUP, ROOT, SCRIPTED, Service, hostile, served
 
 pytestmark = pytest.mark.spec("008.4")
 ASKED = "Where is my parcel? It should have come on Monday"
@@ -218,6 +220,28 @@ def test_findings_are_told_at_their_flow(tmp_path: Path) -> None:
     assert any(MARKUP in name for name in named), "names are told as they are: pages show them as text"
 
 
+def test_findings_are_those_of_check_and_of_files_as_they_are_now(tmp_path: Path) -> None:
+    cases = tmp_path / "own.yaml"
+    cases.write_text("- {request: Is it raining?, expect: none}\n", "utf-8")
+    with served(tmp_path / "shop", cases=(cases,)) as service:
+        before = data(service, "findings")
+        leaked = "changed my mind after it arrived"
+        cases.write_text(f"- {{request: {leaked}, expect: refund_order}}\n", "utf-8")
+        after = data(service, "findings")
+        found = check(str(ROOT / "flows"), tools=str(ROOT / "flows"), cases=cases, **checked(service)).to_dict()
+    assert "leaked-case" not in {each["code"] for each in before["findings"]}
+    codes = [(each["code"], each["flows"]) for each in after["findings"]]
+    assert codes == [(each["code"], each["flows"]) for each in found["findings"]]
+    assert any(leaked in str(each) for each in after["findings"])
+    assert after["accepted"] == found["accepted"] != []
+
+
+def checked(service: Service) -> dict[str, Any]:
+    """How the team of this repository judges."""
+    how = judging(service.catalogue.settings)
+    return {"embedder": how.embedder, "language": how.language, "ignore": how.ignore, "learned": how.learned}
+
+
 # --- who may see it, and how pages are given --------------------------------------------------
 
 
@@ -243,7 +267,7 @@ def test_nothing_but_the_pages_is_given(shop: Service, path: str) -> None:
     with httpx.Client() as client:
         answer = client.get(f"{shop.url}{path}")
     assert answer.status_code in {400, 404}
-    assert "panel_routes" not in answer.text
+    assert "panel_part" not in answer.text
 
 
 def test_the_bare_address_leads_to_the_pages(shop: Service) -> None:

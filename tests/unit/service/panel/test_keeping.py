@@ -1,5 +1,7 @@
 """What the panel keeps: runs, cases and examples; written whole or not at all, and told when they cannot be."""
 
+import asyncio
+import subprocess
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -42,6 +44,11 @@ def finished(service: Service, run: str) -> Any:
         assert time.monotonic() < end
         time.sleep(0.05)
     return told
+
+
+def git(folder: Path, *words: str) -> None:
+    command = ["git", "-C", str(folder), "-c", "user.name=A", "-c", "user.email=a@example.org", *words]
+    subprocess.run(command, check=True)
 
 
 # --- runs --------------------------------------------------------------------------------
@@ -103,6 +110,59 @@ def test_a_version_that_was_not_listed_is_not_compared(service: Service) -> None
     assert "no commit" in finished(service, run)["failed"]
 
 
+def test_a_run_that_fails_in_any_way_says_so(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> Any:
+        msg = "a fault of ours"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(service.catalogue, "selector", fails)
+    monkeypatch.setattr(service.catalogue.memory, "recall_many", fails)
+    (cases,) = data(service, "runs")["cases"]
+    run = data(service, "runs", {"kind": "eval", "cases": cases}, status=202)["id"]
+    assert "a fault of ours" in finished(service, run)["failed"]
+    assert data(service, "runs")["under_way"] is None
+
+
+def test_a_run_ends_with_the_service_and_nothing_is_kept_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    async def never(*_: Any, **__: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("called off")
+
+    with served(tmp_path) as service:
+        monkeypatch.setattr(service.catalogue.memory, "recall_many", never)
+        (cases,) = data(service, "runs")["cases"]
+        data(service, "runs", {"kind": "eval", "cases": cases}, status=202)
+        while not data(service, "runs")["under_way"]["total"]:
+            pass
+        service.stop()
+        assert service.ended.wait(30)
+    assert ended == ["called off"]
+    assert not service.files.runs.exists()
+
+
+def test_commits_are_those_of_the_repository_of_the_flows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jazz_select.evaluation.changes.git_tree import commits_of
+
+    flows = tmp_path / "shop" / "flows"
+    flows.mkdir(parents=True)
+    git(tmp_path / "shop", "init", "-q")
+    for name in ("one", "two"):
+        (flows / f"{name}.yaml").write_text("[]\n", "utf-8")
+        git(tmp_path / "shop", "add", ".")
+        git(tmp_path / "shop", "commit", "-qm", f"Flow {name}")
+    git(tmp_path / "shop", "commit", "-qm", "Something else", "--allow-empty")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert [each.subject for each in commits_of(flows, most=5)] == ["Flow two", "Flow one"]
+    assert [each.subject for each in commits_of(flows / "one.yaml", most=5)] == ["Flow one"]
+    assert commits_of(elsewhere, most=5) == ()
+
+
 def test_drift_is_told_of_a_log_and_of_none(service: Service) -> None:
     assert data(service, "drift") == {"has_log": True, "drift": None}
     correct(service, BLUE, "exchange_item")
@@ -152,7 +212,7 @@ def test_whatever_was_asked_comes_out_of_the_file_as_it_went_in(tmp_path: Path, 
     from jazz_select.service.panel.bodies import CorrectionBody
     from jazz_select.service.panel.corrections import add_case
 
-    files = PanelFiles(collected=tmp_path / f"cases{suffix}")
+    files = PanelFiles(collected=tmp_path / f"cases{suffix}", runs=tmp_path)
     for request in ("first", text, "last"):
         assert add_case({}, files, CorrectionBody(request=request), ())["is_new"]
     assert [case.request for case in load_cases(files.collected, None)] == ["first", text.strip(), "last"]
@@ -198,6 +258,32 @@ def test_an_example_is_live_at_once(service: Service) -> None:
     assert data(service, "corrections")["learned"]["count"] == 2
 
 
+def test_the_same_example_twice_is_kept_once_and_read_once(service: Service) -> None:
+    for is_new in (True, False):
+        told = correct(service, "The zither wants tuning", "product_advice", make="example")
+        assert (told["is_new"], told["version"]) == (is_new, 1)
+    assert data(service, "state")["generation"] == 2
+    assert data(service, "corrections")["learned"]["version"] == 1
+
+
+@pytest.mark.parametrize("wrong", [ConfigError("no such flows"), RuntimeError("a flow's own fault")], ids=repr)
+def test_an_example_that_cannot_be_read_anew_is_kept_and_not_live(service: Service, wrong: Exception) -> None:
+    read = service.catalogue.read
+
+    def fails() -> Any:
+        raise wrong
+
+    service.catalogue.read = fails
+    told = correct(service, "The zither wants tuning", "product_advice", make="example")
+    service.catalogue.read = read
+    (problem,) = told["problems"]
+    assert problem.startswith("kept, not live: ")
+    assert str(wrong) in problem
+    assert "generation" not in told
+    assert data(service, "corrections")["learned"]["examples"] == {"product_advice": ["The zither wants tuning"]}
+    assert data(service, "state")["generation"] == 1
+
+
 @pytest.mark.parametrize(
     ("request_", "right", "why"),
     [
@@ -223,21 +309,15 @@ def test_an_example_that_would_do_harm_is_refused(
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "file.txt"
-    replaced(file, lambda draft: draft.write_text("one", "utf-8"))
-
-    def torn(draft: Path) -> None:
-        draft.write_text("tw", "utf-8")
-        msg = "no"
-        raise ConfigError(msg)
-
-    with pytest.raises(ConfigError, match="no"):
-        replaced(file, torn)
+    replaced(file, b"one")
+    with pytest.raises(ConfigError, match="cannot write"):
+        replaced(file / "below", b"two")
     assert [each.read_text("utf-8") for each in file.parent.iterdir()] == ["one"]
 
 
-def test_agents_have_files_of_their_own() -> None:
+def test_agents_have_files_of_their_own(tmp_path: Path) -> None:
     names = ["shop", "clinic", "../shop", "sh/op", "", "shop\x00", "a" * 300]
-    homes = [files_of(name, alone_here=False) for name in names]
+    homes = [files_of(name, tmp_path) for name in names]
     assert len({each.runs for each in homes}) == len({each.collected for each in homes}) == len(names)
-    assert all(".." not in each.runs.parts and each.runs.parts[:2] == (".jazz", "runs") for each in homes)
+    assert all(".." not in each.runs.parts and each.runs.parents[1] == tmp_path / "panel" for each in homes)
     assert [is_file_name(name) for name in names] == [True, True, False, False, False, False, False]

@@ -31,12 +31,14 @@ export function mend(about, suggested, flows, standing, done) {
     try {
       const right = choice.value ? [choice.value] : [];
       const found = await post("corrections", { request: about.request, right, make, episodes: about.episodes ?? [], logged: about.logged ?? "" });
-      const what = !found.is_new ? `It is there already: ${found.file}` : make === "case" ? `Added to ${found.file}` : `Learned as version ${found.version}, live now: ${found.file}`;
-      fill(outcome, told(found.is_new ? "good" : "warn", what, found.logged ? ". The log was told as well." : ".", found.text ? h("pre", {}, found.text) : null));
-      say(what);
+      const isLive = found.generation !== undefined;
+      const what = !found.is_new ? `It is there already: ${found.file}` : make === "case" ? `Added to ${found.file}` : `Learned as version ${found.version}${isLive ? ", live now" : ""}: ${found.file}`;
+      const whole = found.is_new && !found.problems.length;
+      fill(outcome, told(whole ? "good" : "warn", what, found.logged ? ". The log was told as well." : ".", found.problems.map((each) => h("p", {}, each)), found.text ? h("pre", {}, found.text) : null));
+      say([what, ...found.problems].join(". "));
       done?.();
     } catch (error) {
-      fill(outcome, told("bad", `Nothing was written: ${error.message}`));
+      fill(outcome, told("bad", error.status >= 400 && error.status < 500 ? `Nothing was written: ${error.message}` : `It may not have been written: ${error.message}`));
     } finally {
       dispatchEvent(new Event(WRITTEN));
       buttons.forEach((button, at) => { button.disabled = at === 1 && !standing.has_learned; });
