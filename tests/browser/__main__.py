@@ -4,8 +4,6 @@ Every page, light, dark and on a phone; by keyboard; and with a catalogue, a too
 of all pages go to `--pictures`.
 """
 
-import os
-import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -22,9 +20,6 @@ def main() -> int:
     if missing:
         sys.stderr.write(f"{', '.join(missing)} is missing: make browser, or pip install -e '.[browser]'\n")
         return 2
-    if chromium() is None and shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0:
-        for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "chromium"]):
-            subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
     if chromium() is None:
         sys.stderr.write("There is no Chromium on PATH: install it (Debian and Ubuntu: apt-get install chromium).\n")
         return 2

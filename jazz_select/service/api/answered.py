@@ -149,7 +149,8 @@ SCHEMAS: Final[Mapping[str, _Schema]] = {
 
 def answer(value: Any, status: int = 200) -> Response:
     """A value as JSON."""
-    return Response(json_bytes(value), status, {"Cache-Control": "no-store"}, "application/json")
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    return Response(json_bytes(value), status, headers, "application/json")
 
 
 def metrics_of(request: Request) -> ServiceMetrics:

@@ -62,17 +62,26 @@ async def flows(request: Request) -> Response:
 
 async def flow(request: Request) -> Response:
     """One flow, whole."""
-    name: str = request.path_params["name"]
-    registry = catalogue_of(request).live.registry
+    found = flow_named(catalogue_of(request).live, request.path_params["name"])
+    told = flow_data(found)
+    name = told.pop("name")
+    return answer(as_data({"flow_id": found.id, "flow_name": name, "prompt": await prompt_of(found), **told}))
+
+
+def flow_named(live: Generation, name: str) -> BaseFlow:
+    """The flow of this name, or of this id.
+
+    Raises:
+        HTTPException: There is none; the answer says which names are near.
+    """
+    registry = live.registry
     found = registry.get(flow_id(name)) or registry.get(name)
     if found is None:
         near = get_close_matches(name[:200], [each.name for each in registry.values()], n=3)
         more = f"; did you mean {', '.join(near)}?" if near else ""
         detail = f"there is no flow {name[:200]!r}{more}"
         raise refused(404, detail, code="UnknownFlowError", rest="none")
-    told = flow_data(found)
-    name = told.pop("name")
-    return answer(as_data({"flow_id": found.id, "flow_name": name, "prompt": await prompt_of(found), **told}))
+    return found
 
 
 async def reload(request: Request) -> Response:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -14,16 +14,19 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jazz_select.json_values import json_bytes
 from jazz_select.service.access import catalogue_of
+from jazz_select.service.api.answered import answer
+from jazz_select.service.api.asked import TurnBody, asked
+from jazz_select.service.api.catalogues import flow_named
+from jazz_select.service.api.turning import turn_arguments
 from jazz_select.service.app import Part
+from jazz_select.service.http.events import HEADERS, MEDIA_TYPE, streamed
 from jazz_select.service.panel import corrections, flow_pages, runs, talking
-from jazz_select.service.panel.bodies import CorrectionBody, RunBody, TryBody, TurnBody, read_body
+from jazz_select.service.panel.bodies import CorrectionBody, RunBody, TryBody
 from jazz_select.service.panel.files import PanelFiles
 from jazz_select.service.panel.trying import tried
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import as_text
-from jazz_select.values import flow_id
 
 _PAGES: Final = Path(__file__).parent / "static"
 _DAYS: Final = 7.0
@@ -104,7 +107,7 @@ class _Panel:
         catalogue = catalogue_of(request)
         files, settings = self._of(catalogue), catalogue.settings
         live = catalogue.live
-        return _json(
+        return answer(
             {
                 "agent_id": as_text(catalogue.agent_id),
                 "flows": len(live.registry),
@@ -133,37 +136,35 @@ class _Panel:
     async def tried(self, request: Request) -> Response:
         """A request, selected."""
         catalogue = catalogue_of(request)
-        return _json(await tried(catalogue, await read_body(request, TryBody)))
+        return answer(await tried(catalogue, await asked(request, TryBody)))
 
     async def turn(self, request: Request) -> Response:
         """A turn, as server-sent events."""
         catalogue = catalogue_of(request)
-        body = await read_body(request, TurnBody)
-        events = talking.told(catalogue.live, body, catalogue.secret)
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
-        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+        body = await asked(request, TurnBody)
+        given = turn_arguments(body, catalogue, request.app.state.options)
+        events = streamed(request, catalogue, given, lambda event: talking.told(event, catalogue.secret))
+        return StreamingResponse(events, media_type=MEDIA_TYPE, headers=HEADERS)
 
     async def flows(self, request: Request) -> Response:
         """Every flow, in short."""
         live = catalogue_of(request).live
-        return _json({"generation": live.number, "flows": flow_pages.listed(live)})
+        return answer({"generation": live.number, "flows": flow_pages.listed(live)})
 
     async def flow(self, request: Request) -> Response:
         """One flow, whole."""
         live = catalogue_of(request).live
-        found = live.registry.get(flow_id(request.path_params["name"]))
-        if found is None:
-            raise HTTPException(404, "there is no such flow now; the catalogue's list has all there are")
-        return _json(await flow_pages.shown(live, found))
+        found = flow_named(live, request.path_params["name"])
+        return answer(await flow_pages.shown(live, found))
 
     async def map(self, request: Request) -> Response:
         """Where the flows lie, and which are confused."""
-        return _json(flow_pages.mapped(await self._surveyed(request)))
+        return answer(flow_pages.mapped(await self._surveyed(request)))
 
     async def findings(self, request: Request) -> Response:
         """What a check finds, and how much of it names which flow."""
         surveyed = await self._surveyed(request)
-        return _json({**surveyed.findings.to_dict(), "by_flow": flow_pages.counted(surveyed.findings)})
+        return answer({**surveyed.findings.to_dict(), "by_flow": flow_pages.counted(surveyed.findings)})
 
     async def _surveyed(self, request: Request) -> flow_pages.Surveyed:
         catalogue = catalogue_of(request)
@@ -173,7 +174,7 @@ class _Panel:
         """The runs that are kept, the one that is being made, and what there is to judge by."""
         catalogue = catalogue_of(request)
         files = self._of(catalogue)
-        return _json(
+        return answer(
             {
                 "runs": await asyncio.to_thread(runs.kept, files),
                 "under_way": self._runs.under_way(catalogue),
@@ -187,8 +188,8 @@ class _Panel:
     async def begin(self, request: Request) -> Response:
         """Begin a run."""
         catalogue = catalogue_of(request)
-        body = await read_body(request, RunBody)
-        return _json({"id": self._runs.begin(catalogue, self._of(catalogue), body)}, 202)
+        body = await asked(request, RunBody)
+        return answer({"id": self._runs.begin(catalogue, self._of(catalogue), body)}, 202)
 
     async def run(self, request: Request) -> Response:
         """A run that is kept, how far one that is being made has come, or why it failed."""
@@ -196,12 +197,12 @@ class _Panel:
         name: str = request.path_params["run"]
         under = self._runs.under_way(catalogue)
         if under is not None and under["id"] == name:
-            return _json({"under_way": under})
+            return answer({"under_way": under})
         found = await asyncio.to_thread(runs.one, self._of(catalogue), name)
         if found is not None:
-            return _json({"run": found})
+            return answer({"run": found})
         if why := self._runs.failed(catalogue, name):
-            return _json({"failed": as_text(why)})
+            return answer({"failed": as_text(why)})
         raise HTTPException(404, "there is no such run; the list has all there are")
 
     async def drift(self, request: Request) -> Response:
@@ -212,24 +213,19 @@ class _Panel:
             raise HTTPException(400, "days is a number of days, such as 7") from error
         catalogue = catalogue_of(request)
         found = await runs.drifted(catalogue, days)
-        return _json({"has_log": catalogue.log is not None, "drift": found})
+        return answer({"has_log": catalogue.log is not None, "drift": found})
 
     async def corrections(self, request: Request) -> Response:
         """What was corrected so far."""
         catalogue = catalogue_of(request)
-        return _json(await asyncio.to_thread(corrections.recent, catalogue, self._of(catalogue)))
+        return answer(await asyncio.to_thread(corrections.recent, catalogue, self._of(catalogue)))
 
     async def correct(self, request: Request) -> Response:
         """Keep what was right."""
         catalogue = catalogue_of(request)
-        body = await read_body(request, CorrectionBody)
-        return _json(await corrections.kept(catalogue, self._of(catalogue), body), 201)
+        body = await asked(request, CorrectionBody)
+        return answer(await corrections.kept(catalogue, self._of(catalogue), body), 201)
 
 
 def _to_the_pages(_: Request) -> Response:
     return RedirectResponse("/panel/", 307)
-
-
-def _json(value: Mapping[str, Any], status: int = 200) -> Response:
-    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-    return Response(json_bytes(value), status, headers, "application/json")

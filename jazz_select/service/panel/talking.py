@@ -1,20 +1,12 @@
 """A turn of the agent, told event by event, with its trace. The conversation travels signed: none is kept here."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
-import orjson
-
 from jazz_select.agent.chain.transcript import Event, Finished
-from jazz_select.agent.conversation import Conversation
+from jazz_select.agent.events import event_data
 from jazz_select.agent.turn import TurnResult
-from jazz_select.errors import JazzSelectError
 from jazz_select.json_values import Secret, plain
-from jazz_select.service.panel.bodies import TurnBody
-from jazz_select.service.panel.trying import decision_dict
-from jazz_select.service.running import Generation
 from jazz_select.text import as_text, describe_error
 
 _MOST_SPANS: Final = 400
@@ -22,31 +14,9 @@ _LONGEST: Final = 20_000
 """Characters of a text of a span that are sent; the browser need not hold more."""
 
 
-async def told(live: Generation, body: TurnBody, secret: Secret) -> AsyncGenerator[bytes]:
-    """The events of one turn as server-sent events; the last is `finished`, or `failed` with what went wrong."""
-    try:
-        history = Conversation.from_json(body.conversation, secret=secret) if body.conversation else None
-        events = live.agent.stream(body.message, history, context=body.context)
-        async with aclosing(events) as heard:
-            async for event in heard:
-                yield _sse(*_named(event, secret))
-    except JazzSelectError as error:
-        yield _sse("failed", {"code": type(error).__name__, "detail": describe_error(error)})
-
-
-def _named(event: Event, secret: Secret) -> tuple[str, Mapping[str, Any]]:
-    if isinstance(event, Finished):
-        return "finished", _result(event.answer, secret)
-    kind = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in type(event).__name__)
-    return kind.lstrip("_"), _flat(event)
-
-
-def _flat(event: object) -> dict[str, Any]:
-    """A frozen value with those in it, as plain JSON values."""
-    if not is_dataclass(event):
-        return {}
-    values = {each.name: getattr(event, each.name) for each in fields(event)}
-    return {name: _flat(value) if is_dataclass(value) else plain(value) for name, value in values.items()}
+def told(event: Event, secret: Secret) -> Mapping[str, Any]:
+    """What the panel is told of an event: what every client is, but of the last one as its pages show it."""
+    return _result(event.answer, secret) if isinstance(event, Finished) else event_data(event)
 
 
 def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
@@ -82,7 +52,7 @@ def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
             "names": selection.names,
             "explained": as_text(selection.explain()),
             "logged": selection.logged,
-            "decision": decision_dict(selection.decision),
+            "decision": selection.decision.to_dict(),
         },
         "model_calls": result.model_calls,
         "input_tokens": result.usage.input_tokens,
@@ -103,8 +73,3 @@ def _bounded(value: Any) -> Any:
     if isinstance(value, list):
         return [_bounded(each) for each in cast("list[Any]", value)]
     return value
-
-
-def _sse(name: str, data: Mapping[str, Any]) -> bytes:
-    # JSON of orjson has no line breaks, so one line of data is all of it.
-    return b"event: %s\ndata: %s\n\n" % (name.encode(), orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS))

@@ -10,7 +10,7 @@ from jazz_select.service.panel.bodies import TryBody
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.telemetry import Span, Trace
 from jazz_select.text import as_text, estimate_tokens
-from jazz_select.values import Candidate, Decision, Message, Reply
+from jazz_select.values import Candidate, Message, Reply
 
 _OPTIONS: Final = ("top_k", "coverage", "skip_llm_above", "abstain_below")
 Seen = Literal["sent", "unsent", ""]
@@ -43,7 +43,7 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
     return {
         "request": body.request,
         "explained": as_text(result.explain()),
-        "decision": decision_dict(result.decision),
+        "decision": result.decision.to_dict(),
         "candidates": [_candidate(each, live, result.decision.chosen_ids) for each in result.decision.candidates],
         "chosen": [
             {"name": flow.name, "title": flow.display_name, "prompt": as_text(prompt)}
@@ -57,31 +57,6 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
         },
         "trace": [span.as_json() for span in trace.spans],
         "generation": live.number,
-    }
-
-
-def decision_dict(decision: Decision) -> dict[str, Any]:
-    """What was decided, in plain JSON values; times in seconds."""
-    usage = decision.usage
-    return {
-        "tier": decision.tier.value,
-        "reason": decision.reason.value,
-        "confidence": decision.confidence,
-        "in_scope": decision.in_scope,
-        "sized": as_text(decision.sized),
-        "recalled_by": as_text(decision.recalled_by),
-        "raw_reply": None if decision.raw_reply is None else as_text(decision.raw_reply),
-        "parsed_ids": list(map(as_text, decision.parsed_ids)),
-        "model": as_text(decision.model),
-        "attempts": decision.attempts,
-        "error": as_text(decision.error),
-        "notes": list(map(as_text, decision.notes)),
-        "recall_s": decision.latency.recall_s,
-        "choose_s": decision.latency.choose_s,
-        "total_s": decision.latency.total_s,
-        "input_tokens": None if usage is None else usage.input_tokens,
-        "output_tokens": None if usage is None else usage.output_tokens,
-        "cached_tokens": None if usage is None else usage.cached_tokens,
     }
 
 

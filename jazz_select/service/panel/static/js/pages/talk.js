@@ -164,9 +164,9 @@ export async function mount(outlet, first) {
     draw();
     down();
     try {
-      for await (const [name, data] of events("turn", { message: said, conversation: talk.conversation, context: known }, running.signal)) {
+      for await (const [name, data] of events("turn", { message: said, history: talk.conversation || null, context: known }, running.signal)) {
         if (name === "finished") { each.result = data; talk.conversation = data.conversation; delete data.conversation; }
-        else if (name === "failed") each.error = data.detail;
+        else if (name === "problem") each.error = data.detail;
         else hear(each.steps, name, data);
         draw();
         down();

@@ -113,11 +113,11 @@ export async function mount(outlet, first) {
       ? found.chosen.map((each, at) => [at ? ", " : null, h("a", { href: to(["flow", each.name]) }, each.name)])
       : decision.reason === "unasked" ? "A model chooses" : "No flow";
     const figures = [
-      ["Time", time(decision.total_s), `recall ${time(decision.recall_s)}${decision.choose_s > 0.0005 ? `, choice ${time(decision.choose_s)}` : ""}`],
+      ["Time", time(decision.latency.total_s), `recall ${time(decision.latency.recall_s)}${decision.latency.choose_s > 0.0005 ? `, choice ${time(decision.latency.choose_s)}` : ""}`],
       ["Candidates", whole(found.candidates.length), decision.sized ? "as many as needed" : "as set"],
-      decision.input_tokens === null
+      decision.usage === null
         ? ["Prompt", found.prompt.tokens ? `≈ ${whole(found.prompt.tokens)}` : "–", found.prompt.tokens ? "tokens, not sent" : "nothing to send"]
-        : ["Tokens", `${whole(decision.input_tokens)} → ${whole(decision.output_tokens)}`, decision.model || `${decision.attempts} calls`],
+        : ["Tokens", `${whole(decision.usage.input_tokens)} → ${whole(decision.usage.output_tokens)}`, decision.model || `${decision.attempts} calls`],
     ];
     return h("div", { class: "card verdict" },
       h("div", { class: "stack" },
