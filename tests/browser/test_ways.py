@@ -179,6 +179,8 @@ def test_a_correction_is_written_and_shown(browser: "Browser", shop_service: Ser
         assert looked.faults() == []
         looked.open("#/runs/drift")
         page.get_by_text("Expected to be right").wait_for()
+        page.get_by_text("There is nothing from the 7 days before, so no change can be told.").wait_for()
+        assert page.get_by_text("No change is larger than chance").count() == 0
         assert looked.faults() == []
 
 
@@ -215,12 +217,18 @@ def test_what_a_model_saw_and_said_is_shown(browser: "Browser", tmp_path: Path, 
 
 def test_a_service_that_is_gone_and_files_that_cannot_be_used_are_told(browser: "Browser", tmp_path: Path) -> None:
     with served(tmp_path) as service, looking(browser, service) as looked:
+        # Without the looks from time to time: each page looks by itself.
+        looked.page.add_init_script("window.setInterval = () => 0")
         page = looked.open("#/catalogue")
         service.catalogue.problem = "flows/orders.py:3: <script>no condition</script>"
         page.reload()
         page.get_by_text("The newest files are not live.").wait_for()
         page.get_by_text("<script>no condition</script>").wait_for()
         assert looked.faults() == []
+        service.reload()
+        page.get_by_role("link", name="Runs", exact=True).click()
+        page.get_by_role("heading", name="Runs", exact=True).wait_for()
+        page.locator("#banner:empty").wait_for(state="attached")
         service.stop()
         service.ended.wait(30)
         page.get_by_role("link", name="Correct", exact=True).click()

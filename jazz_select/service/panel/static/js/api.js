@@ -76,4 +76,6 @@ export async function standing() {
   known ??= get("state");
   try { return await known; } catch (error) { known = null; throw error; }
 }
+/** Heard by the shell when something was written, or failed to be. */
+export const WRITTEN = "jazz-written";
 export const forget = () => { known = null; };

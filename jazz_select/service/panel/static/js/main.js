@@ -1,5 +1,5 @@
 // The shell: which page is shown, what stands beside it, and what is told of the service as a whole.
-import { ApiError, askKeyWith, forget, key, standing } from "./api.js";
+import { ApiError, askKeyWith, forget, key, standing, WRITTEN } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { route, to } from "./url.js";
 import { counted, moment } from "./words.js";
@@ -19,6 +19,7 @@ const main = document.getElementById("main");
 let shown = null;
 let mounted = null;
 let generation = 0;
+let rounds = 0;
 
 const MODULES = ["try", "talk", "catalogue", "flow", "runs", "run", "correct"];
 const module = (at) => {
@@ -31,7 +32,9 @@ async function load(name) {
   try { return await import(`./pages/${name}.js`); } catch { throw new ApiError(0, "The service does not answer. It may have stopped, or be starting again.", "gone"); }
 }
 
-async function show() {
+async function show(event) {
+  // Looked up with each page, so that what is told beside it is as new as the page; it asks the same answer of `standing`.
+  if (event) stand();
   const at = route();
   const name = module(at);
   const current = UNDER[at.path[0]] ?? at.path[0];
@@ -71,14 +74,18 @@ async function show() {
 /** What is told of the service, looked at again and again: a reload that failed, a service that is gone. */
 async function stand() {
   const banner = document.getElementById("banner");
+  const mine = Symbol("stand");
+  stand.last = mine;
   try {
     forget();
     const now = await standing();
+    if (stand.last !== mine) return;
     fill(document.getElementById("standing"), h("strong", {}, now.agent_id), h("span", {}, `${counted(now.flows, "flow")}, ${counted(now.tools, "tool")}`), h("span", {}, now.has_model ? "with a model" : "without a model"), h("span", { title: `generation ${now.generation}` }, `read ${moment(now.loaded_at)}`));
     fill(banner, now.problem ? h("div", { class: "banner" }, h("strong", {}, "The newest files are not live."), h("span", {}, now.problem)) : null);
     if (generation && generation !== now.generation) { forgetNames(); say("The catalogue was reloaded"); }
     generation = now.generation;
   } catch (error) {
+    if (stand.last !== mine) return;
     fill(banner, h("div", { class: "banner bad" }, h("strong", {}, error.code === "gone" ? "The service is not there." : "The service cannot answer."), h("span", {}, error.code === "gone" ? "It is asked again every few seconds." : error.message)));
   }
 }
@@ -113,7 +120,12 @@ document.querySelector(".skip").addEventListener("click", (event) => { event.pre
 theme();
 askKeyWith(askKey);
 addEventListener("hashchange", show);
+addEventListener(WRITTEN, stand);
+addEventListener("focus", () => { if (!asked) stand(); });
 // The other pages are fetched once this one is shown: then each opens at once, also while the service is away.
 show().then(() => MODULES.forEach((name) => load(name).catch(() => null)));
 stand();
-setInterval(() => { if (!document.hidden && !asked) stand(); }, 10_000);
+setInterval(() => {
+  rounds += 1;
+  if (!document.hidden && !asked && (rounds % 5 === 0 || document.getElementById("banner").firstChild)) stand();
+}, 2_000);

@@ -18,6 +18,9 @@ export function moment(at) {
   return Number.isNaN(date.getTime()) ? dash : date.toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 }
 
+/** A note as a sentence: with a capital and a full stop. */
+export const sentence = (text) => text.replace(/^./u, (letter) => letter.toUpperCase()).replace(/(?<![.!?…])$/, ".");
+
 export const counted = (number, one, many = `${one}s`) => `${whole(number)} ${number === 1 ? one : many}`;
 
 export const REASONS = {

@@ -79,7 +79,7 @@ export async function mount(outlet, first) {
     const run = result.runs.findLast((each) => each.status === "open");
     if (!run) return `No flow was run${reason}. ${service.has_model ? "Put it in other words, or answer it yourself." : "Put it in other words; with a model, the agent would answer or ask back."}`;
     const why = run.problem ? `: ${run.problem}` : reason;
-    return `${run.flow} was found, and stands still${why}. ${service.has_model ? "Whoever called the agent goes on, with the prompt beside." : "No model is configured that could go on: give the flow a chain of tools, start the service with a model, or go on yourself with the prompt beside."}`;
+    return `${run.flow} was found, and stands still${why}. ${service.has_model ? "Whoever called the agent goes on, with the prompt beside." : "No model is configured that could go on: give the flow a chain that leaves no choice open, start the service with a model, or go on yourself with the prompt beside."}`;
   }
 
   function approval(result, last) {

@@ -2,7 +2,7 @@
 import { fill, h } from "../dom.js";
 import { get } from "../api.js";
 import { go, to } from "../url.js";
-import { moment, percent, whole } from "../words.js";
+import { moment, percent, sentence, whole } from "../words.js";
 import { empty, failed, waiting } from "./states.js";
 
 const shared = (share) => (share.share === null ? "–" : [percent(share.share), h("span", { class: "dim" }, ` of ${whole(share.of)}`)]);
@@ -27,9 +27,9 @@ export async function drawDrift(body, first, signal) {
     ];
     const flows = found.flows.filter((each) => each.now.requests).slice(0, 20);
     fill(place,
-      h("div", { class: "card" }, h("h2", {}, found.alarms.length ? "What to look at" : "Nothing to look at"),
-        found.alarms.length ? h("ul", { class: "notes" }, found.alarms.map((each) => h("li", {}, each.subject ? `${each.subject}: ` : "", each.message))) : h("p", { class: "note" }, "No change is larger than chance makes it."),
-        found.notes.map((note) => h("p", { class: "note" }, note))),
+      h("div", { class: "card" }, h("h2", {}, found.alarms.length ? "What to look at" : found.before.requests ? "Nothing to look at" : "Nothing to compare with yet"),
+        found.alarms.length ? h("ul", { class: "notes" }, found.alarms.map((each) => h("li", {}, each.subject ? `${each.subject}: ` : "", each.message))) : found.before.requests ? h("p", { class: "note" }, "No change is larger than chance makes it.") : null,
+        found.notes.map((note) => h("p", { class: "note" }, sentence(note)))),
       h("div", { class: "card flush" }, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Both windows" }, h("table", {},
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "All flows"), h("th", { scope: "col", class: "num" }, `${moment(found.now.since)} – ${moment(found.now.until)}`), h("th", { scope: "col", class: "num" }, "before"))),
         h("tbody", {}, rows.map(([label, of]) => h("tr", {}, h("th", { scope: "row" }, label), h("td", { class: "num" }, of(found.now)), h("td", { class: "num" }, of(found.before)))))))),

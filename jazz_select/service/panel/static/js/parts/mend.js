@@ -1,6 +1,6 @@
 // What was right: one click makes a case, or an example.
 import { fill, fresh, h, say } from "../dom.js";
-import { forget, get, post } from "../api.js";
+import { get, post, WRITTEN } from "../api.js";
 import { told } from "./states.js";
 
 let names = null;
@@ -36,11 +36,11 @@ export function mend(about, suggested, flows, standing, done) {
       const whole = found.is_new && !found.problems.length;
       fill(outcome, told(whole ? "good" : "warn", what, found.logged ? ". The log was told as well." : ".", found.problems.map((each) => h("p", {}, each)), found.text ? h("pre", {}, found.text) : null));
       say([what, ...found.problems].join(". "));
-      forget();
       done?.();
     } catch (error) {
       fill(outcome, told("bad", error.status >= 400 && error.status < 500 ? `Nothing was written: ${error.message}` : `It may not have been written: ${error.message}`));
     } finally {
+      dispatchEvent(new Event(WRITTEN));
       buttons.forEach((button, at) => { button.disabled = at === 1 && !standing.has_learned; });
     }
   }
