@@ -15,7 +15,7 @@ from jazz_select import Flow, FlowRegistry, ProceduralMemory, tool_from_function
 from jazz_select.ports import ChatModel, ClaimStore
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.app import make_app
+from jazz_select.service.app import Part, make_app
 from jazz_select.service.http.life import Life
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue, Sources
@@ -127,7 +127,10 @@ async def memory() -> AsyncGenerator[ProceduralMemory]:
 
 @asynccontextmanager
 async def service(
-    *catalogues: RunningCatalogue, keys: Sequence[str] = (), options: ServeOptions | None = None
+    *catalogues: RunningCatalogue,
+    keys: Sequence[str] = (),
+    options: ServeOptions | None = None,
+    parts: Sequence[Part] = (),
 ) -> AsyncGenerator[Service]:
     """These agents, each behind the key at its place; without keys, the one there is."""
     told = {sha256(key.encode()).hexdigest(): each.agent_id for key, each in zip(keys, catalogues, strict=False)}
@@ -138,7 +141,7 @@ async def service(
     listening = bound("127.0.0.1", 0)
     port: int = listening.getsockname()[1]
     ready = asyncio.Event()
-    app = make_app(agents, wanted, life=life)
+    app = make_app(agents, wanted, life=life, parts=parts)
     running = asyncio.create_task(serve(app, listening, options=wanted, life=life, ready=ready.set))
     waiting = asyncio.create_task(ready.wait())
     await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -154,12 +157,12 @@ async def service(
 
 @asynccontextmanager
 async def shop_service(
-    *, keys: Sequence[str] = (), options: ServeOptions | None = None, **settings: Any
+    *, keys: Sequence[str] = (), options: ServeOptions | None = None, parts: Sequence[Part] = (), **settings: Any
 ) -> AsyncGenerator[Service]:
     """The shop alone."""
     async with (
         memory() as index,
-        service(catalogue(index, Shop().sources, **settings), keys=keys, options=options) as up,
+        service(catalogue(index, Shop().sources, **settings), keys=keys, options=options, parts=parts) as up,
     ):
         yield up
 
