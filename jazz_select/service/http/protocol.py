@@ -49,7 +49,7 @@ class _Patient(_Protocol):
             return
         now: Any = self.cycle
         is_asked = now is not None and not now.response_complete
-        if is_asked:
+        if is_asked and now is not None:
             self._forget()
             if self._is_ahead() or not now.more_body:
                 self.flow.resume_reading()  # who does not read never hears that the client has left

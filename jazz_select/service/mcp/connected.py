@@ -146,7 +146,8 @@ class ConnectedTools:
 
     def _unconnected(self) -> tuple[str, ...]:
         states = self._gateway.states if self._gateway is not None else ()
-        return tuple(
+        left_out = self._gateway.notes if self._gateway is not None else ()
+        return *left_out, *(
             f"the MCP server {each.server} is not connected: "
             + ("its tools fail until it is back" if each.tools else "its tools are not known yet")
             for each in states
