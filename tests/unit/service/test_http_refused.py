@@ -235,6 +235,19 @@ def test_a_bucket_fills_as_time_passes() -> None:
     assert [bucket.wait_s() > 0 for _ in range(4)] == [False, False, False, True]
 
 
+async def test_no_line_of_the_log_is_written_by_a_client(shop: Service, caplog: pytest.LogCaptureFixture) -> None:
+    forged = 'x> | ok\n{"time": "2026-01-01"}\r\x1b[31m\u2028'
+    given_ids = [forged, "b" * 100_000]
+    candidates = [{"flow_id": each, "flow_name": "a", "description": "b"} for each in given_ids]
+    async with asking(shop) as up:
+        for each in candidates:
+            response = await up.post("/v1/select", {"request": REFUND, "candidates": [each]})
+            assert response.status_code == 200
+    lines = [record.getMessage() for record in caplog.records if "flow is not run" in record.getMessage()]
+    assert len(lines) == 2
+    assert all(len(line) < 1_000 and line.isprintable() for line in lines)
+
+
 # --- keys --------------------------------------------------------------------------
 
 
