@@ -176,7 +176,7 @@ async def _mcp(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wan
         def server_of(running: "RunningCatalogue") -> AgentServer:
             return AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed)
 
-        app = McpApp(served, catalogue_of, server_of)
+        app = McpApp(served, catalogue_of, server_of, options=wanted.options())
         yield [Part(routes=app.routes(), lifespan=app.lifespan)]
 
 

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.mcp.server import AgentServer
+from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue
 
 CatalogueOf = Callable[[HTTPConnection], RunningCatalogue]
@@ -36,6 +37,7 @@ class McpApp:
         make: Serving = AgentServer,
         *,
         security: TransportSecuritySettings | None = None,
+        options: ServeOptions | None = None,
     ) -> None:
         """Take who is served.
 
@@ -43,12 +45,19 @@ class McpApp:
             served: The agents.
             of: Whom a request is for; whatever it raises passes to the app that this is mounted in.
             make: Makes the server of an agent, such as one with a gateway.
+            options: How many sessions there may be of each agent, and how long one may rest.
             security: Which hosts and origins are answered, where nobody before this looks at them.
         """
         self._of = of
+        limits = options or ServeOptions()
         self.servers: Mapping[str, AgentServer] = {agent_id: make(running) for agent_id, running in served.items()}
         self._managers = {
-            agent_id: StreamableHTTPSessionManager(each.server, security_settings=security)
+            agent_id: StreamableHTTPSessionManager(
+                each.server,
+                security_settings=security,
+                max_sessions=limits.max_sessions,
+                session_idle_timeout=limits.session_idle_s,
+            )
             for agent_id, each in self.servers.items()
         }
 
