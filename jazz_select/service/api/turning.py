@@ -22,6 +22,8 @@ from jazz_select.service.running import RunningCatalogue
 from jazz_select.values import Message
 
 _EVENTS: Final = "text/event-stream"
+_LARGEST_SCHEMA: Final = 64 << 10
+"""Bytes of a schema: what takes seconds to be checked is no schema of an answer."""
 _ALIVE_S: Final = 15.0
 """How often a stream says that it is still there, where nothing happens."""
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -48,12 +50,15 @@ def _arguments(body: TurnBody, catalogue: RunningCatalogue, options: ServeOption
     """What `Agent.turn` is given.
 
     Raises:
-        HTTPException: It may not take so long.
+        HTTPException: It may not take so long, or its schema is too large.
         SnapshotError: The conversation is none that this service gave for this agent.
     """
     limit: float | Literal["agent"] = "agent" if body.timeout_s is None else body.timeout_s
     if body.timeout_s is not None and body.timeout_s > options.max_turn_s:
         detail = f"timeout_s: a turn may take {options.max_turn_s:g} s here, and no longer"
+        raise refused(400, detail, rest="none")
+    if body.schema_ is not None and len(json_bytes(body.schema_)) > _LARGEST_SCHEMA:
+        detail = f"schema: it is larger than {_LARGEST_SCHEMA} bytes of JSON, and none of an answer needs to be"
         raise refused(400, detail, rest="none")
     history: Conversation | list[Message] | None = None
     if isinstance(body.history, str):

@@ -124,6 +124,7 @@ async def test_a_body_that_is_not_what_is_taken_is_refused(shop: Service, body: 
         ("/v1/turn", {"message": "x", "history": "{}"}),
         ("/v1/turn", {"message": "x", "schema": {"type": "no such type"}}),
         ("/v1/turn", {"message": "x", "schema": {"$ref": "http://127.0.0.1:1/x"}}),
+        ("/v1/turn", {"message": "x", "schema": {"type": "object", "description": "x" * 70_000}}),
         ("/v1/feedback", {"selection": "x", "right": []}),
         ("/v1/feedback", {"selection": "x"}),
     ],
@@ -278,6 +279,14 @@ async def test_without_its_key_an_agent_says_nothing(headers: dict[str, str]) ->
             told = problem_in(refused, 401)
             assert refused.headers["www-authenticate"] == "Bearer"
             assert "refund" not in told["detail"]
+
+
+async def test_of_two_keys_none_counts() -> None:
+    async with shop_service(keys=[KEY]) as up:
+        twice = [("authorization", f"Bearer {KEY}"), ("authorization", "Bearer wrong")]
+        for headers in (twice, twice[::-1], [twice[0], twice[0]]):
+            told = problem_in(await up.client.get("/v1/flows", headers=headers), 400)
+            assert told["code"] == "several_keys"
 
 
 @pytest.mark.spec("008.2")
