@@ -19,7 +19,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Final, Literal, Protocol, Self
 
 import orjson
 
@@ -28,6 +28,8 @@ from jazz_select.json_values import plain
 from jazz_select.text import describe_error, one_line
 from jazz_select.travel import list_of, object_of, unreadable, value_of
 
+_DEEPEST: Final = 1_000
+"""How many spans may lie in one another, where they are read: each is shown so far from the left."""
 _log = logging.getLogger("jazz_select.trace")
 Kind = Literal["turn", "node", "recall", "decision", "chat", "tool"]
 """What a span is: a turn, a node of its graph, a narrowing, a decision, a call of a model, a call of a tool."""
@@ -190,6 +192,8 @@ class Trace:
             known = object_of(each, "span")
             place = known.pop("parent", None)
             made = value_of(Span, known)
+            if not 0 <= made.depth <= _DEEPEST:
+                raise unreadable("span", f"its depth is none from 0 to {_DEEPEST}")
             if place is not None:
                 if not isinstance(place, int) or not 0 <= place < len(found.spans):
                     raise unreadable("span", f"its parent is {place!r:.80}, and not one that began before it")

@@ -38,7 +38,7 @@ def describe_error(error: BaseException) -> str:
         said = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 - an error whose text fails is still an error
         said = ""
-    return f"{type(error).__name__}: {beginning(said, _LONGEST_ERROR)}".removesuffix(": ")
+    return f"{type(error).__name__}: {in_one_line(beginning(said, _LONGEST_ERROR))}".removesuffix(": ")
 
 
 def problem_of(error: BaseException) -> str:
@@ -50,6 +50,11 @@ def one_line(value: object) -> str:
     """A value as at most 120 characters in one line."""
     text = f"{value:.3g}" if isinstance(value, float) else " ".join(as_text(value).split())
     return beginning(text, _LONGEST_VALUE)
+
+
+def in_log(value: object) -> str:
+    """A value from outside as a part of a log's line: bounded, and nothing in it ends the line or moves a cursor."""
+    return in_one_line(beginning(as_text(value), _LONGEST_ERROR))
 
 
 def as_text(value: object) -> str:

@@ -143,6 +143,20 @@ def object_of(data: object, what: str) -> dict[str, Any]:
     return {**known}
 
 
+def whole_of(data: object, what: str) -> dict[str, Any]:
+    """An object of JSON in which everything is JSON: no halves of surrogate pairs, no number beyond 64 bits.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    known = object_of(data, what)
+    try:
+        orjson.dumps(known)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise unreadable(what, f"something in it is no JSON: {describe_error(error)}") from error
+    return known
+
+
 def list_of(data: object, what: str) -> list[Any]:
     """Data that is a list of JSON.
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeGuard, cast
 from uuid import NAMESPACE_DNS, uuid5
 
 from jazz_select.notebook import Shown, facts_html, page_html, rows_html
-from jazz_select.travel import as_data, json_text, list_of, object_of, read_json, value_of
+from jazz_select.travel import as_data, json_text, list_of, object_of, read_json, value_of, whole_of
 
 Role = Literal["system", "user", "assistant"]
 
@@ -180,7 +180,7 @@ class Candidate:
         Raises:
             ConfigError: It is none.
         """
-        return value_of(cls, object_of(data, cls.__name__), sparse=True)
+        return value_of(cls, whole_of(data, cls.__name__), sparse=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +244,7 @@ class RecallResult(list[dict[str, Any]]):
         Raises:
             ConfigError: It is none.
         """
-        known = object_of(data, cls.__name__)
+        known = whole_of(data, cls.__name__)
         found = cls(object_of(each, "Candidate") for each in list_of(known.get("candidates"), cls.__name__))
         for each in found:
             Candidate.from_dict(each)
@@ -366,7 +366,7 @@ class Decision:
         Raises:
             ConfigError: It is none.
         """
-        return value_of(cls, object_of(data, cls.__name__), sparse=True)
+        return value_of(cls, whole_of(data, cls.__name__), sparse=True)
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""

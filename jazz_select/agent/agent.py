@@ -44,7 +44,7 @@ from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.selector.options import check_timeout
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
-from jazz_select.threads import spent_budget, time_budget
+from jazz_select.threads import Deadline, in_time, spent_budget, time_budget
 from jazz_select.values import Message, flow_id
 
 _SELECT, _RUN, _CONVERSE, _ANSWER = "select", "run_flows", "converse", "answer"
@@ -248,7 +248,9 @@ class Agent:
             timeout_s = self._timeout_s
         else:
             check_timeout(timeout_s)
-        wanted = await output_schema(schema) if schema is not None else self._schema
+        whole = Deadline.after(timeout_s)
+        with time_budget(timeout_s):
+            wanted = self._schema if schema is None else await _prepared(schema)
         conversation = Conversation.of(history).named(conversation_id)
         said = heard(message)
         holds = {**self._facts, **checked_facts(facts)} if self._facts or facts is not None else {}
@@ -263,7 +265,7 @@ class Agent:
             listening(on_event),
             Trace(self._hooks, redact=self._redact) as trace,
             span(self.name, "turn") as traced,
-            time_budget(timeout_s) as budget,
+            time_budget(whole.left_s) as budget,
         ):
             if holds:
                 request = replace(request, facts=await told_facts(holds))
@@ -341,3 +343,16 @@ class Agent:
     async def _answered(self, work: TurnWork) -> NodeExit[TurnOutcome]:
         """What is told."""
         return NodeExit(await self._answers.give(work))
+
+
+async def _prepared(schema: SchemaLike) -> OutputSchema:
+    """A schema for one turn.
+
+    Raises:
+        ConfigError: It cannot be used, or the time of the turn is over before it could be.
+    """
+    try:
+        return await in_time(output_schema(schema), what="its schema")
+    except TimeoutError as error:
+        msg = "the schema could not be checked within the turn's timeout_s: give a smaller one, or more time"
+        raise ConfigError(msg) from error

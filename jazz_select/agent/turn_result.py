@@ -19,11 +19,11 @@ from jazz_select.travel import (
     as_data,
     error_of,
     json_text,
-    object_of,
     read_json,
     text_of,
     unreadable,
     value_of,
+    whole_of,
 )
 from jazz_select.values import Usage
 
@@ -111,7 +111,7 @@ class TurnResult:
             SnapshotError: The conversation is not signed with this secret.
         """
         what = cls.__name__
-        known = object_of(data, what)
+        known = whole_of(data, what)
         selection = known.get("selection")
         try:
             conversation = Conversation.from_json(text_of(known.get("conversation"), what), secret=secret)

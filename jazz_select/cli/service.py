@@ -222,7 +222,7 @@ def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", wanted:
     def server_of(running: "RunningCatalogue") -> AgentServer:
         return AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed)
 
-    app = McpApp(served, catalogue_of, server_of, max_body=wanted.max_body)
+    app = McpApp(served, catalogue_of, server_of, options=wanted.options())
     return Part(routes=app.routes(), lifespan=app.lifespan)
 
 

@@ -12,6 +12,7 @@ from jazz_select.memory.fit.model import RecallModel
 from jazz_select.memory.long_requests import Said
 from jazz_select.memory.recall import Retriever
 from jazz_select.ports import Embedder, Vectors
+from jazz_select.text import in_log
 from jazz_select.values import RecallResult
 
 _log = logging.getLogger(__name__)
@@ -56,7 +57,9 @@ class StagedRetriever(Retriever):
                 results = await self._some(said, scope, model, strict=True)
                 why = ""
             except EmbeddingError as error:
-                _log.warning("embedder=<%s>, error=<%s> | the second answers all", error.embedder, error.problem)
+                _log.warning(
+                    "embedder=<%s>, error=<%s> | the second answers all", error.embedder, in_log(error.problem)
+                )
                 why = f"{first} failed"
                 degraded = (f"recall without {first}: {error}",)
         for result in results:
@@ -66,7 +69,7 @@ class StagedRetriever(Retriever):
             fitted = model.second or RecallModel(names=model.names, caveat=model.caveat)
             read = await self._some([said[place] for place in left], scope, fitted, stage=1, strict=True)
         except EmbeddingError as error:
-            _log.warning("embedder=<%s>, error=<%s> | the first answers all", error.embedder, error.problem)
+            _log.warning("embedder=<%s>, error=<%s> | the first answers all", error.embedder, in_log(error.problem))
             if why:
                 results = await self._some(said, scope, model)
             for place in left:

@@ -18,6 +18,7 @@ from jazz_select.memory.fusion import Fused, merged, mixed, ranked, with_numbers
 from jazz_select.memory.long_requests import AT_ONCE, LONG, Said, SentenceReader
 from jazz_select.memory.together import FEW, readings
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
+from jazz_select.text import in_log
 from jazz_select.values import UNSIZED, Candidate, RecallResult
 
 ARM_DEPTH = 30
@@ -353,7 +354,7 @@ class Retriever:
         try:
             return 0.0 if query.dense is None else self._hollow[stage].nearness(query.dense)
         except EmbeddingError as error:
-            _log.warning("error=<%s> | how much a request says by itself is not known", error)
+            _log.warning("error=<%s> | how much a request says by itself is not known", in_log(error))
             return 0.0
 
     def _query(
@@ -376,5 +377,7 @@ class Retriever:
         except EmbeddingError as error:
             if strict:
                 raise
-            _log.warning("embedder=<%s>, error=<%s> | recall goes on by BM25 alone", error.embedder, error.problem)
+            _log.warning(
+                "embedder=<%s>, error=<%s> | recall goes on by BM25 alone", error.embedder, in_log(error.problem)
+            )
             return [None for _ in texts], (f"recall by BM25 alone: {error}",)

@@ -7,6 +7,7 @@ from inspect import isawaitable
 from typing import Any, NamedTuple
 
 from jazz_select.flow.base import BaseFlow
+from jazz_select.text import in_log
 from jazz_select.threads import called_within
 
 _log = logging.getLogger(__name__)
@@ -106,5 +107,5 @@ def _problem(flow: BaseFlow, context: Mapping[str, Any]) -> str | None:
         problem = "available() is async; declare it with `def`"
     except Exception as error:  # noqa: BLE001 - an author's guard may raise anything; failing open would run what it guards
         problem = f"{type(error).__name__}: {error}"
-    _log.warning("flow=<%s>, problem=<%s> | guard failed, flow counts as not available", flow.name, problem)
+    _log.warning("flow=<%s>, problem=<%s> | guard failed, flow counts as not available", flow.name, in_log(problem))
     return problem

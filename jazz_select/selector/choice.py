@@ -15,7 +15,7 @@ from jazz_select.selector.options import MOST_EXAMPLES
 from jazz_select.selector.prompt import OFF, PROMPT_TOKENS, REQUEST_LIMIT, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import Request
-from jazz_select.text import cut
+from jazz_select.text import cut, in_log
 from jazz_select.threads import Deadline, in_daemon_thread
 from jazz_select.values import Candidate, Reason, Tier
 
@@ -299,7 +299,7 @@ class ModelChoice:
             )
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
             told = _problem(error)
-            _log.warning("error=<%s> | the model failed, falling back to the top candidate", told)
+            _log.warning("error=<%s> | the model failed, falling back to the top candidate", in_log(told))
             fallback = top(candidates, self._flows, Reason.FALLBACK_ERROR)
             return Choice(verdict=fallback, error=told, notes=built().notes)
         notes = (*built().notes, *answer.notes)

@@ -14,7 +14,7 @@ from jazz_select.flow.definition import digest_of
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request
-from jazz_select.text import as_text
+from jazz_select.text import as_text, in_log
 from jazz_select.threads import in_thread
 
 _log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class Outcomes:
             try:
                 digest = digest_of(registry.values())[:_DIGITS]
             except FlowError as error:  # of a composite whose parts are not there: no reason not to keep an entry
-                _log.warning("error=<%s> | what the catalogue says is not noted in the log", error)
+                _log.warning("error=<%s> | what the catalogue says is not noted in the log", in_log(error))
                 digest = ""
             self._known = (registry.version, digest)
         return self._known[1]

@@ -11,7 +11,7 @@ from jazz_select.flow.travelling import flow_data, flow_of, live_flows
 from jazz_select.notebook import page_html
 from jazz_select.telemetry import Span
 from jazz_select.threads import called_within
-from jazz_select.travel import as_data, json_text, list_of, object_of, read_json, text_of, unreadable
+from jazz_select.travel import as_data, json_text, list_of, object_of, read_json, text_of, unreadable, whole_of
 from jazz_select.values import Candidate, Decision, Reason, Tier, candidates_html, flow_id
 
 _WHY = {
@@ -112,7 +112,7 @@ class FlowSelectionResult:
             ConfigError: It is none.
         """
         what = cls.__name__
-        known = object_of(data, what)
+        known = whole_of(data, what)
         chosen = [object_of(each, "flow") for each in list_of(known.get("chosen"), what)]
         offered = list_of(known.get("candidates"), what)
         decision = Decision.from_dict({**object_of(known.get("decision"), what), "candidates": offered})

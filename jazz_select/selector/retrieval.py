@@ -15,7 +15,7 @@ from jazz_select.selector.options import AUTO, TopK
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import note_recall
 from jazz_select.telemetry import span
-from jazz_select.text import clean
+from jazz_select.text import clean, in_log
 from jazz_select.values import UNSIZED, Candidate
 
 _log = logging.getLogger(__name__)
@@ -206,7 +206,7 @@ class CandidateSource:
             if not self.fallback:
                 raise
             _log.warning(
-                "agent_id=<%s>, error=<%s> | recall failed, using the fallback candidates", self.agent_id, error
+                "agent_id=<%s>, error=<%s> | recall failed, using the fallback candidates", self.agent_id, in_log(error)
             )
             note = f"recall failed, so the choice is among the fallback candidates: {error}"
             return [usable_candidates(self.fallback, closed=closed.ids, notes=(*closed.notes, note)) for _ in requests]

@@ -38,6 +38,7 @@ from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
 from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection
 from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, SelectRequest, candidate_sets
 from jazz_select.telemetry import span
+from jazz_select.text import in_log
 from jazz_select.values import COVERAGE, Candidate, Decision, Latency, Reason, Tier
 
 if TYPE_CHECKING:
@@ -422,7 +423,7 @@ class FlowSelector:
                 why = "in the index but not in the registry; run sync_registry"
             else:
                 why = "registered but not offered" if flow_id in self._registry else "unknown"
-            _log.warning("flow_id=<%s> | flow is not run: %s", flow_id, why)
+            _log.warning("flow_id=<%s> | flow is not run: %s", in_log(flow_id), why)
 
 
 def _outcomes(log: object, agent_id: str, registry: Mapping[str, BaseFlow]) -> "Outcomes":

@@ -67,6 +67,9 @@ class Door:
             HTTPException: It is nobody.
         """
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        if sum(name == b"authorization" for name, _ in scope["headers"]) > 1:
+            detail = "there are several Authorization headers, and no telling which of them counts: send one"
+            raise refused(400, detail, code="several_keys")
         path: str = scope["path"]
         if self._served.is_open:
             _check_neighbour(scope, headers, public=is_public(path))

@@ -1,6 +1,9 @@
 """From settings to what is served: the index opened, models made, flows read and synced; all closed at the end."""
 
+import asyncio
+import logging
 import os
+import sqlite3
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -26,6 +29,10 @@ from jazz_select.threads import in_thread
 
 _SECRET_BYTES: Final = 32
 _OWNER_ALONE: Final = 0o600
+_DAY_S: Final = 86_400.0
+_CLAIMS_KEPT_S: Final = 30 * _DAY_S
+"""How long a call cannot be made again by whoever sends an older state of its conversation."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +99,7 @@ async def opened(
         memory = await stack.enter_async_context(await open_memory(base))
         master = await in_thread(_secret, base)
         claims = await in_thread(_claims, base)
+        await stack.enter_async_context(_pruned(claims))
         made: dict[str, RunningCatalogue] = {}
         for each in agents:
             made[each.settings.agent_id] = await _running(stack, each, memory, claims, master)
@@ -195,6 +203,26 @@ def state_folder(settings: Settings) -> Path:
 
 def _claims(settings: Settings) -> SqliteClaims:
     return SqliteClaims(state_folder(settings) / "claims.db")
+
+
+@asynccontextmanager
+async def _pruned(claims: SqliteClaims) -> AsyncGenerator[None]:
+    """Claims do not grow without end: at the start and once a day, those that are too old are dropped."""
+
+    async def prune() -> None:
+        while True:
+            try:
+                await claims.forget(_CLAIMS_KEPT_S)
+            except sqlite3.Error as error:
+                _log.warning("error=<%s> | old claims could not be dropped", describe_error(error))
+            await asyncio.sleep(_DAY_S)
+
+    task = asyncio.create_task(prune())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
 
 
 def _secret(settings: Settings) -> bytes:

@@ -7,7 +7,7 @@ from typing import Final
 from jazz_select.errors import ConfigError
 from jazz_select.values import is_count, is_number
 
-_COUNTS: Final = ("max_body", "max_in_flight", "max_streams")
+_COUNTS: Final = ("max_body", "max_in_flight", "max_streams", "max_sessions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,8 @@ class ServeOptions:
         max_in_flight: Requests that are worked on at once. One more is refused with 503; where there are several
             agents, one that has three quarters of the places for itself is refused with 429.
         max_streams: Streams that are held open at once beside these, such as a client of MCP that listens.
+        max_sessions: Sessions of MCP that each agent may have at once; one more is refused with 503.
+        session_idle_s: Seconds without a request after which such a session is over; its client begins a new one.
         rate: Requests of each key per second, on average; None for no limit. More is refused with 429.
         burst: How many may come at once before `rate` counts; None for as many as in two seconds.
         body_timeout_s: Seconds in which a body has to be there; a slower one is refused with 408.
@@ -34,6 +36,8 @@ class ServeOptions:
     max_body: int = 1 << 20
     max_in_flight: int = 256
     max_streams: int = 256
+    max_sessions: int = 1_000
+    session_idle_s: float = 1_800.0
     rate: float | None = None
     burst: int | None = None
     body_timeout_s: float = 10.0

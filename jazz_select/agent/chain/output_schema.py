@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 from jazz_select.chat.json_reader import BROKEN, decoded, embedded, ends_as_json, repaired, too_large
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
 SchemaLike = Mapping[str, Any] | type[Any]
 """A JSON Schema as a mapping, or a pydantic class."""
-_LARGE: Final = 20_000
+_LARGE: Final = 2_000
 """Characters of a schema from which on it takes longer to see that it is one than a loop should wait."""
+_ONE_AT_A_TIME: Final = Lock()
 _MOST_CHECKED: Final = 64
 """How many of the values that stand in a reply are held against a schema; the last ones are."""
 
@@ -116,7 +118,15 @@ async def output_schema(schema: SchemaLike) -> OutputSchema:
     """
     if words_are_loaded() and not too_much(schema, _LARGE):
         return OutputSchema(schema)
-    return await in_daemon_thread(partial(OutputSchema, schema), name="jazz-select-schemas")
+    return await in_daemon_thread(partial(_in_turn, schema), name="jazz-select-schemas")
+
+
+def _in_turn(schema: SchemaLike) -> OutputSchema:
+    """One mapping after the other: many at once would leave a loop little of the time that they share with it."""
+    if not isinstance(schema, Mapping):
+        return OutputSchema(schema)  # an author's class may take as long as it likes, and is nobody else's concern
+    with _ONE_AT_A_TIME:
+        return OutputSchema(schema)
 
 
 def _is_model(schema: object) -> "TypeGuard[type[BaseModel]]":

@@ -10,7 +10,7 @@ from jazz_select.ports import FlowMemory
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import at_word, cut, with_parameters
+from jazz_select.text import at_word, cut, in_log, with_parameters
 from jazz_select.values import AgentScope, FlowCard
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ class ToolRecall:
         try:
             found, notes = await self._found(request, toolbox, limit)
         except JazzSelectError as error:
-            _log.warning("agent_id=<%s>, error=<%s> | recall of tools failed, showing all of them", self._scope, error)
+            _log.warning(
+                "agent_id=<%s>, error=<%s> | recall of tools failed, showing all of them", self._scope, in_log(error)
+            )
             note = f"recall failed, so all {len(toolbox)} tools are shown: {cut(str(error), _ERROR)}"
             return RecalledTools(_by_name(toolbox.values()), notes=(note,))
         if not found:

@@ -1,16 +1,21 @@
 """Flows for requests: select, select_many, recall, and what was right."""
 
-from typing import Any
+import asyncio
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request as Query
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.service.access import catalogue_of
 from jazz_select.service.api.answered import answer, metrics_of
 from jazz_select.service.api.asked import FeedbackBody, OneOfMany, RecallBody, SelectBody, SelectManyBody, asked
+
+_AT_ONCE: Final = 32
+"""Requests of one body that are looked at before others have their turn."""
 
 
 def selecting_routes() -> list[BaseRoute]:
@@ -38,9 +43,11 @@ async def select_many(request: Request) -> Response:
     """Those of several, each by itself."""
     catalogue = catalogue_of(request)
     body = await asked(request, SelectManyBody)
-    results = await catalogue.live.selector.select_many(
-        [_one(each) for each in body.requests], context=body.context, ask=body.ask
-    )
+    selector, results = catalogue.live.selector, list[FlowSelectionResult]()
+    for at in range(0, len(body.requests), _AT_ONCE):
+        some = [_one(each) for each in body.requests[at : at + _AT_ONCE]]
+        results += await selector.select_many(some, context=body.context, ask=body.ask)
+        await asyncio.sleep(0)  # others are answered in between
     metrics_of(request).selected(catalogue.agent_id, results)
     return answer({"results": [each.to_dict() for each in results]})
 

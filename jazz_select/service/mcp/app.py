@@ -37,7 +37,7 @@ class McpApp:
         make: Serving = AgentServer,
         *,
         security: TransportSecuritySettings | None = None,
-        max_body: int | None = None,
+        options: ServeOptions | None = None,
     ) -> None:
         """Take who is served.
 
@@ -45,14 +45,20 @@ class McpApp:
             served: The agents.
             of: Whom a request is for; whatever it raises passes to the app that this is mounted in.
             make: Makes the server of an agent, such as one with a gateway.
+            options: How many sessions of each agent there may be, how long one may rest, and how large a request is.
             security: Which hosts and origins are answered, where nobody before this looks at them.
-            max_body: Bytes of a request that are read; as of a service where None.
         """
         self._of = of
+        limits = options or ServeOptions()
         self.servers: Mapping[str, AgentServer] = {agent_id: make(running) for agent_id, running in served.items()}
-        most = ServeOptions().max_body if max_body is None else max_body
         self._managers = {
-            agent_id: StreamableHTTPSessionManager(each.server, security_settings=security, max_request_body_size=most)
+            agent_id: StreamableHTTPSessionManager(
+                each.server,
+                security_settings=security,
+                max_sessions=limits.max_sessions,
+                session_idle_timeout=limits.session_idle_s,
+                max_request_body_size=limits.max_body,
+            )
             for agent_id, each in self.servers.items()
         }
 

@@ -14,7 +14,7 @@ from jazz_select.routing.tools.retrieval import ToolRecall, sync_tools
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.service.mcp.gateway.gateway import Gateway
 from jazz_select.service.running import RunningCatalogue
-from jazz_select.text import beginning
+from jazz_select.text import beginning, in_log
 
 _STARTING_S: Final = 5.0
 """How long requests wait for servers that have only just been started, all of them together."""
@@ -83,7 +83,9 @@ class ConnectedTools:
             await self._index()
             found = await ToolRecall(self._running.memory, self._running.agent_id).recall(request, tools, limit)
         except JazzSelectError as error:
-            _log.warning("agent_id=<%s>, error=<%s> | tools could not be indexed", self._running.agent_id, error)
+            _log.warning(
+                "agent_id=<%s>, error=<%s> | tools could not be indexed", self._running.agent_id, in_log(error)
+            )
             notes.append(
                 f"the index failed, so these were found by their words: {beginning(str(error), _LONGEST_NOTE)}"
             )
@@ -106,7 +108,9 @@ class ConnectedTools:
             try:
                 await self._index()
             except JazzSelectError as error:  # the next search tries it again, and says so
-                _log.warning("agent_id=<%s>, error=<%s> | tools could not be indexed", self._running.agent_id, error)
+                _log.warning(
+                    "agent_id=<%s>, error=<%s> | tools could not be indexed", self._running.agent_id, in_log(error)
+                )
 
     # --- inside --------------------------------------------------------------------
 
@@ -146,7 +150,8 @@ class ConnectedTools:
 
     def _unconnected(self) -> tuple[str, ...]:
         states = self._gateway.states if self._gateway is not None else ()
-        return tuple(
+        left_out = self._gateway.notes if self._gateway is not None else ()
+        return *left_out, *(
             f"the MCP server {each.server} is not connected: "
             + ("its tools fail until it is back" if each.tools else "its tools are not known yet")
             for each in states

@@ -80,7 +80,7 @@ def _part(schema: object, *, said: bool, depth: int) -> object:
     if isinstance(schema, list):
         return [_part(each, said=said, depth=depth + 1) for each in cast("list[object]", schema)]
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
-        return schema if not isinstance(schema, Mapping | list) else {}
+        return _seen(schema, depth) if not isinstance(schema, Mapping | list) else {}
     shown: dict[str, object] = {}
     for key, value in cast("Mapping[str, object]", schema).items():
         if key in _UNSAID:
@@ -89,10 +89,44 @@ def _part(schema: object, *, said: bool, depth: int) -> object:
             if said:
                 shown[key] = cut(plain_text(value), _LONGEST_PARAMETER)
         elif key in _AS_IT_IS:
-            shown[key] = value
+            shown[key] = _seen(value, depth)
         elif key in _BY_NAME and isinstance(value, Mapping):
             named = cast("Mapping[str, object]", value)
             shown[key] = {name: _part(each, said=said, depth=depth + 1) for name, each in named.items()}
         else:
-            shown[key] = _part(value, said=said, depth=depth + 1)
+            shown[_seen_text(key)] = _part(value, said=said, depth=depth + 1)
     return shown
+
+
+def _seen(value: object, depth: int) -> object:
+    """A value of a schema, whose texts hold nothing that cannot be seen but ends of lines and tabs."""
+    if isinstance(value, str):
+        return _seen_text(value)
+    if isinstance(value, list) and depth <= _DEEPEST:
+        return [_seen(each, depth + 1) for each in cast("list[object]", value)]
+    if isinstance(value, Mapping) and depth <= _DEEPEST:
+        known = cast("Mapping[str, object]", value)
+        return {_seen_text(key): _seen(each, depth + 1) for key, each in known.items()}
+    return None if isinstance(value, Mapping | list) else value
+
+
+def _seen_text(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char for char in text if char in "\t\n\r" or _is_seen(char))
+
+
+def has_unseen_names(schema: object, depth: int = 0) -> bool:
+    """Whether a name of what is taken holds what cannot be seen: without it, no call would be understood."""
+    if depth > _DEEPEST:
+        return False
+    if isinstance(schema, list):
+        return any(has_unseen_names(each, depth + 1) for each in cast("list[object]", schema))
+    if not isinstance(schema, Mapping):
+        return False
+    known = cast("Mapping[str, object]", schema)
+    properties = known.get("properties")
+    names = cast("Mapping[str, object]", properties) if isinstance(properties, Mapping) else ()
+    if any(not all(map(_is_seen, name)) for name in names):
+        return True
+    return any(has_unseen_names(each, depth + 1) for each in known.values())

@@ -13,7 +13,7 @@ from jazz_select.errors import EmbeddingError, StoreError, SyncDeletesError
 from jazz_select.service.reload.places import Seen, look
 from jazz_select.service.reload.reading import ReadAnew
 from jazz_select.service.running import RunningCatalogue
-from jazz_select.text import describe_error
+from jazz_select.text import describe_error, in_log
 from jazz_select.threads import in_thread
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class _Watch:
             done, _ = await asyncio.wait({task}, timeout=_LONG_S)
             if not done:
                 catalogue.problem = f"reading takes longer than {_LONG_S:g} s: does a module wait for something?"
-                log.warning("agent %s: %s", catalogue.agent_id, catalogue.problem)
+                log.warning("agent %s: %s", catalogue.agent_id, in_log(catalogue.problem))
             await task
         except Exception as error:  # noqa: BLE001 - an author's code may raise anything, and the service goes on
             self._failed(error)

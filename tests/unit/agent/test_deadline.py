@@ -10,6 +10,7 @@ from jazz_select import ConditionalFlow, FlowSelector
 from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.flows.open_flows import FINISHED
 from jazz_select.agent.graph.guards import Guard
+from jazz_select.errors import ConfigError
 from jazz_select.routing import CHOOSE, GuidedDecisionPoint, Tool
 from jazz_select.routing.approval import Allow
 from jazz_select.testing import ListMemory, ScriptedModel
@@ -181,3 +182,10 @@ def test_a_turn_ends_in_time_with_what_was_done_and_goes_on_later(row: Row, how:
     second, took_s = timed(hang, lambda: agent.turn(answer, saved, context={"order_id": "A1"}))
     assert (second.status, log, took_s) == ("open" if status == "open" else "done", later, 0)
     assert "ran out" not in second.text
+
+
+async def test_the_time_of_a_turn_holds_for_its_schema_too() -> None:
+    some = {"anyOf": [{"type": "string"}] * 50}
+    large = {"type": "object", "properties": {f"k{number}": some for number in range(60)}}
+    with pytest.raises(ConfigError, match="within the turn's timeout_s"):
+        await both([]).turn("hello", schema=large, timeout_s=0.001)

@@ -25,6 +25,7 @@ from jazz_select import (
     SequentialFlow,
 )
 from jazz_select.errors import ConfigError, JazzSelectError, ModelTimeoutError, SnapshotError, ToldError
+from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
 from jazz_select.travel import as_data, error_data, error_of
 from jazz_select.values import Candidate, Decision, Latency, Reason, RecallResult, Tier, Usage
@@ -336,6 +337,31 @@ def test_a_result_with_anything_at_any_place_is_read_or_refused(data: st.DataObj
             break
         at = at[key]
     reads(told)
+
+
+ODD: dict[str, Any] = {"half of a surrogate pair": "\ud800", "a number beyond all numbers": 10**400, "a set": {1}}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_what_is_no_json_is_refused_wherever_it_stands(odd: Any) -> None:
+    """Whatever is read can be told and shown again."""
+
+    def everywhere(at: Any, whole: Any) -> None:
+        for key in places(at):
+            kept, at[key] = at[key], odd
+            with pytest.raises(ConfigError):
+                FlowSelectionResult.from_dict(whole)
+            at[key] = kept
+            everywhere(kept, whole)
+
+    told: Any = of_flows(*all_sorts().values()).to_dict()
+    told["candidates"] = [{**Candidate(flow_id="x", ranks={"dense": 1}, scores={"dense": 0.5}).to_dict()}]
+    everywhere(told, told)
+    with pytest.raises(ConfigError):
+        RecallResult.from_dict({"candidates": [{"flow_id": "x", "ranks": {"dense": odd}}]})
+    for depth in (10**400, 10**9, -1):
+        with pytest.raises(ConfigError):
+            Trace.from_json([{"name": "x", "kind": "turn", "depth": depth}])
 
 
 def deep(levels: int, key: str = "a") -> Any:

@@ -17,7 +17,7 @@ from jazz_select.errors import JazzSelectError
 from jazz_select.ports import ChatModel, ClaimStore
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.app import make_app
+from jazz_select.service.app import Part, make_app
 from jazz_select.service.http.life import Life
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue, Sources
@@ -133,6 +133,7 @@ async def service(
     keys: Sequence[str] = (),
     options: ServeOptions | None = None,
     broken: Sequence[str] = (),
+    parts: Sequence[Part] = (),
 ) -> AsyncGenerator[Service]:
     """These agents, each behind the key at its place; without keys, the one there is. Broken ones cannot be loaded."""
     told = {sha256(key.encode()).hexdigest(): each.agent_id for key, each in zip(keys, catalogues, strict=False)}
@@ -144,7 +145,7 @@ async def service(
     listening = bound("127.0.0.1", 0)
     port: int = listening.getsockname()[1]
     ready = asyncio.Event()
-    app = make_app(agents, wanted, life=life)
+    app = make_app(agents, wanted, life=life, parts=parts)
     running = asyncio.create_task(serve(app, listening, options=wanted, life=life, ready=ready.set))
     waiting = asyncio.create_task(ready.wait())
     await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -160,12 +161,12 @@ async def service(
 
 @asynccontextmanager
 async def shop_service(
-    *, keys: Sequence[str] = (), options: ServeOptions | None = None, **settings: Any
+    *, keys: Sequence[str] = (), options: ServeOptions | None = None, parts: Sequence[Part] = (), **settings: Any
 ) -> AsyncGenerator[Service]:
     """The shop alone."""
     async with (
         memory() as index,
-        service(catalogue(index, Shop().sources, **settings), keys=keys, options=options) as up,
+        service(catalogue(index, Shop().sources, **settings), keys=keys, options=options, parts=parts) as up,
     ):
         yield up
 

@@ -124,6 +124,7 @@ async def test_a_body_that_is_not_what_is_taken_is_refused(shop: Service, body: 
         ("/v1/turn", {"message": "x", "history": "{}"}),
         ("/v1/turn", {"message": "x", "schema": {"type": "no such type"}}),
         ("/v1/turn", {"message": "x", "schema": {"$ref": "http://127.0.0.1:1/x"}}),
+        ("/v1/turn", {"message": "x", "schema": {"type": "object", "description": "x" * 70_000}}),
         ("/v1/feedback", {"selection": "x", "right": []}),
         ("/v1/feedback", {"selection": "x"}),
     ],
@@ -249,6 +250,19 @@ def test_a_bucket_fills_as_time_passes() -> None:
     assert [bucket.wait_s() > 0 for _ in range(4)] == [False, False, False, True]
 
 
+async def test_no_line_of_the_log_is_written_by_a_client(shop: Service, caplog: pytest.LogCaptureFixture) -> None:
+    forged = 'x> | ok\n{"time": "2026-01-01"}\r\x1b[31m\u2028'
+    given_ids = [forged, "b" * 100_000]
+    candidates = [{"flow_id": each, "flow_name": "a", "description": "b"} for each in given_ids]
+    async with asking(shop) as up:
+        for each in candidates:
+            response = await up.post("/v1/select", {"request": REFUND, "candidates": [each]})
+            assert response.status_code == 200
+    lines = [record.getMessage() for record in caplog.records if "flow is not run" in record.getMessage()]
+    assert len(lines) == 2
+    assert all(len(line) < 1_000 and line.isprintable() for line in lines)
+
+
 # --- keys --------------------------------------------------------------------------
 
 
@@ -279,6 +293,14 @@ async def test_without_its_key_an_agent_says_nothing(headers: dict[str, str]) ->
             told = problem_in(refused, 401)
             assert refused.headers["www-authenticate"] == "Bearer"
             assert "refund" not in told["detail"]
+
+
+async def test_of_two_keys_none_counts() -> None:
+    async with shop_service(keys=[KEY]) as up:
+        twice = [("authorization", f"Bearer {KEY}"), ("authorization", "Bearer wrong")]
+        for headers in (twice, twice[::-1], [twice[0], twice[0]]):
+            told = problem_in(await up.client.get("/v1/flows", headers=headers), 400)
+            assert told["code"] == "several_keys"
 
 
 @pytest.mark.spec("008.2")

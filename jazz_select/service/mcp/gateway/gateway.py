@@ -9,6 +9,7 @@ from types import MappingProxyType
 import anyio
 
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.service.mcp.foreign import has_unseen_names
 from jazz_select.service.mcp.gateway.names import GivenNames, named
 from jazz_select.service.mcp.gateway.servers_file import ServerSpec, load_servers
 from jazz_select.service.mcp.gateway.upstream import Backoff, ServerState, Upstream
@@ -21,6 +22,7 @@ class Gateway:
 
     Attributes:
         version: Counts the changes of what is listed.
+        notes: What there is to say of tools that are left out.
     """
 
     def __init__(self, servers: Sequence[ServerSpec], *, backoff: Backoff | None = None) -> None:
@@ -31,9 +33,11 @@ class Gateway:
             backoff: How long is waited before one that has died is connected again.
         """
         self.version = 0
+        self.notes: tuple[str, ...] = ()
         self._names = GivenNames()
         self._upstreams = tuple(Upstream(spec, changed=self._has_changed, backoff=backoff) for spec in servers)
         self._tools: Mapping[str, Tool] = {}
+        self._usable: dict[str, Mapping[str, Tool]] = {}
         self._listeners: list[Callable[[], None]] = []
 
     def reserve(self, names: Iterable[str]) -> None:
@@ -69,9 +73,24 @@ class Gateway:
 
     def _has_changed(self) -> None:
         found: dict[str, Tool] = {}
+        notes: list[str] = []
         for upstream in self._upstreams:
-            found |= named(upstream.spec, upstream.tools, self._names)
-        self._tools = found
+            server = upstream.spec.name
+            try:
+                usable = [tool for tool in upstream.tools if not has_unseen_names(tool.input_schema)]
+                self._usable[server] = named(upstream.spec, usable, self._names)
+                if left_out := len(upstream.tools) - len(usable):
+                    notes.append(
+                        f"{left_out} tools of the MCP server {server} are left out: "
+                        "names of what they take hold characters that cannot be seen"
+                    )
+            except Exception as error:  # noqa: BLE001 - what one server lists must not take the tools of all others away
+                _log.warning(
+                    "server=<%s>, error=<%s> | its list cannot be used, the one before is", server, type(error).__name__
+                )
+                notes.append(f"the new list of the MCP server {server} cannot be used; its tools are those of before")
+            found |= self._usable.get(server, {})
+        self._tools, self.notes = found, tuple(notes)
         self.version += 1
         _log.info("tools=<%d>, version=<%d> | the tools behind the gateway were listed anew", len(found), self.version)
         for listener in self._listeners:

@@ -7,8 +7,6 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final, cast
 
-import orjson
-
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.service.mcp.gateway.servers_file import ServerSpec
 
@@ -18,6 +16,10 @@ MOST_NAMES: Final = 20_000
 """Names that one server may be given as long as this runs: one that invents new ones without end gets no more."""
 _MARK: Final = 8
 """Characters of a hash that tell two names apart which would look the same."""
+_SAID: Final = frozenset(("title", "description", "default", "enum", "const", "examples", "$comment"))
+"""Parts of a schema whose texts a server may write a secret into."""
+_BY_NAME: Final = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
+_DEEPEST: Final = 200
 _APART = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -78,8 +80,36 @@ def named(spec: ServerSpec, tools: Iterable[Tool], names: GivenNames) -> Mapping
 
 def _without_secrets(spec: ServerSpec, schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """A schema in which no secret of its server stands, whoever wrote it there."""
-    text = orjson.dumps(schema).decode()
-    shown = text
-    for secret in spec.secrets:
-        shown = shown.replace(orjson.dumps(secret).decode()[1:-1], "[hidden]")
-    return schema if shown == text else cast("dict[str, Any]", orjson.loads(shown))
+    return cast("dict[str, Any]", _hidden(spec, schema, 0)) if spec.secrets else schema
+
+
+def _hidden(spec: ServerSpec, part: object, depth: int) -> object:
+    """What is said in a part of a schema, without secrets; what it means stays, whatever the secrets are."""
+    if depth > _DEEPEST:
+        return True
+    if isinstance(part, list):
+        return [_hidden(spec, each, depth + 1) for each in cast("list[object]", part)]
+    if not isinstance(part, Mapping):
+        return part
+    shown: dict[str, object] = {}
+    for key, value in cast("Mapping[str, object]", part).items():
+        if key in _BY_NAME and isinstance(value, Mapping):
+            named_parts = cast("Mapping[str, object]", value)
+            shown[key] = {name: _hidden(spec, each, depth + 2) for name, each in named_parts.items()}
+        else:
+            shown[key] = (_all_hidden if key in _SAID else _hidden)(spec, value, depth + 1)
+    return shown
+
+
+def _all_hidden(spec: ServerSpec, value: object, depth: int) -> object:
+    """A value in which no text holds a secret."""
+    if isinstance(value, str):
+        return spec.without_secrets(value)
+    if depth > _DEEPEST:
+        return None
+    if isinstance(value, list):
+        return [_all_hidden(spec, each, depth + 1) for each in cast("list[object]", value)]
+    if isinstance(value, Mapping):
+        known = cast("Mapping[str, object]", value)
+        return {spec.without_secrets(name): _all_hidden(spec, each, depth + 1) for name, each in known.items()}
+    return value

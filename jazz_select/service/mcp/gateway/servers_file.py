@@ -16,8 +16,10 @@ from jazz_select.settings import expanded
 LARGEST: Final = 1 << 20
 """Bytes of such a file."""
 _MOST_SERVERS: Final = 200
-_SHORTEST_SECRET: Final = 6
+_SHORTEST_SECRET: Final = 8
 """Characters below which hiding a value everywhere would make texts unreadable, and hide nothing."""
+_PLAIN = re.compile(r"[A-Za-z]+|[0-9.,:+-]+")
+"""A word or a number: none is hidden unless its name says what it is, since they stand in texts for what they mean."""
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _APART = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -54,12 +56,17 @@ class ServerSpec:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """All that may be one, longest first: each value of `env` and `headers`, and what stands in the address."""
+        """All that may be one, longest first, of at least 8 characters.
+
+        It is each value of `headers`, what stands in the address, and what follows an option such as `--token`; and
+        values of `env` and `--name=value`, but a single word or a number only where its name says that it is one.
+        """
         address = urlsplit(self.url)
-        said = [*self.env.values(), *self.headers.values(), address.username or "", address.password or ""]
+        said = [*self.headers.values(), address.username or "", address.password or ""]
         said += [value for _, value in parse_qsl(address.query)]
         said += [value.rpartition(" ")[2] for value in self.headers.values()]  # "Bearer …"
-        said += [each.rpartition("=")[2] for each in self.args if "=" in each]
+        named = [*self.env.items(), *((name, value) for name, _, value in (each.rpartition("=") for each in self.args))]
+        said += [value for name, value in named if name and (_tells(name) or not _PLAIN.fullmatch(value))]
         said += [after for before, after in zip(self.args, self.args[1:], strict=False) if _is_option(before)]
         return tuple(sorted({each for each in said if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True))
 
@@ -71,7 +78,12 @@ class ServerSpec:
 
 
 def _is_option(argument: str) -> bool:
-    return argument.startswith("-") and re.search(r"key|token|secret|pass|auth", argument, re.IGNORECASE) is not None
+    return argument.startswith("-") and _tells(argument)
+
+
+def _tells(name: str) -> bool:
+    """Whether the name of a value says that it is a secret."""
+    return re.search(r"key|token|secret|pass|auth|cred|pwd", name, re.IGNORECASE) is not None
 
 
 def load_servers(path: str | Path) -> tuple[ServerSpec, ...]:

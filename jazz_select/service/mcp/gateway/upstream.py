@@ -179,7 +179,11 @@ class Upstream:
                     with anyio.fail_after(_CONNECT_S):
                         await self._list(client)
                 except JazzSelectError as error:  # the tools of before are still there
-                    _log.warning("server=<%s>, problem=<%s> | its new list cannot be used", self.spec.name, error)
+                    _log.warning(
+                        "server=<%s>, problem=<%s> | its new list cannot be used",
+                        self.spec.name,
+                        self._told(str(error)),
+                    )
 
     async def _list(self, client: Client) -> None:
         self._listing = client

@@ -1,5 +1,6 @@
 """How clients come in: over HTTP to the agent of their key and to no other, and over standard in- and output."""
 
+import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -7,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import httpx
 import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
@@ -16,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
 from jazz_select.service.agents import ServedAgents
+from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue
 from tests.unit.service.mcp.desk import YES, Calls, Person, catalogue, data, flows, over_http, own_tools, said
 
@@ -181,3 +184,19 @@ async def test_standard_output_is_the_protocol_alone(tmp_path: Path, mode: str) 
     told = errors.read_text("utf-8")
     assert "a word that is no protocol" in told
     assert "DEBUG" in told
+
+
+@pytest.mark.spec("008.3")
+async def test_there_are_only_so_many_sessions_and_one_that_rests_makes_room() -> None:
+    limits = ServeOptions(max_sessions=1, session_idle_s=0.2)
+    asked = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": asked}
+    headers = {"accept": "application/json, text/event-stream"}
+    async with catalogue() as running:
+        agents = ServedAgents({running.agent_id: running}, is_open=True)
+        async with over_http(agents, lambda _: running, options=limits) as url, httpx.AsyncClient() as client:
+            assert (await client.post(url, json=begin, headers=headers)).status_code == 200
+            assert (await client.post(url, json=begin, headers=headers)).status_code == 503
+            async with asyncio.timeout(20):
+                while (await client.post(url, json=begin, headers=headers)).status_code == 503:
+                    await asyncio.sleep(0.05)

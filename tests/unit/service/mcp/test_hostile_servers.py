@@ -21,6 +21,32 @@ from jazz_select.service.mcp.listing import as_listed
 from jazz_select.service.mcp.server import AgentServer
 from tests.unit.service.mcp.desk import catalogue, data, entry, gateway, own_tools, said, served, server_file
 
+ODD = """
+from mcp import types
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+
+LIMIT = int(os.environ["API_KEY"])
+
+
+async def listed(context, params):
+    about = {"type": "string", "description": f"of {LIMIT}", "maxLength": LIMIT, "default": f"{LIMIT}"}
+    kept = {"type": "object", "properties": {"text": about, "description": {"type": "string"}}}
+    odd = {"type": "object", "properties": {"a": {"type": "object", "properties": {"to\\u202e": {}}}}}
+    return types.ListToolsResult(tools=[
+        types.Tool(name="kept", input_schema=kept), types.Tool(name="odd", input_schema=odd)])
+
+
+class server:
+    @staticmethod
+    def run():
+        async def main():
+            odd = Server("odd", on_list_tools=listed)
+            async with stdio_server() as streams:
+                await odd.run(*streams, odd.create_initialization_options())
+
+        asyncio.run(main())
+"""
 HOSTILE = r"""
 from mcp import types
 from mcp.server import Server
@@ -97,7 +123,7 @@ async def test_a_hostile_server_is_one_more_server(tmp_path: Path, caplog: pytes
                 assert tool.title is None
         whole = orjson.dumps([tool.model_dump(mode="json") for tool in listing]).decode()
         assert KEY not in whole
-        assert "\u202e" not in whole.replace("a\u202e", "a")  # but in a value that has to be sent as it is
+        assert "\u202e" not in whole
         assert not {"\x07", "\u200b", "\U000e0041"} & set(whole)
         assert len(whole) < 60_000
 
@@ -216,7 +242,7 @@ def test_a_schema_keeps_its_meaning_and_loses_what_is_too_much() -> None:
     }
     shown = plain_schema(schema)
     part = shown["properties"]["description"]
-    assert part["enum"] == ["a\u202e"]
+    assert part["enum"] == ["a"]
     assert len(part["description"]) < 400
     assert "\u202e" not in part["description"]
     assert shown["allOf"][0]["then"] == {"title": "x y"}
@@ -245,3 +271,31 @@ def test_titles_of_others_are_not_shown_and_hints_are() -> None:
     hints = as_listed(tool, is_foreign=True).annotations
     assert hints is not None
     assert hints.destructive_hint is True
+
+
+@pytest.mark.spec("008.3")
+async def test_secrets_change_no_meaning_and_a_name_that_cannot_be_seen_leaves_its_tool_out(tmp_path: Path) -> None:
+    servers = {
+        "odd": entry(
+            server_file(tmp_path, ODD, "odd_server.py"), env={"API_KEY": "10000000", "TYPE_KEY": "properties"}
+        ),
+        "good": entry(server_file(tmp_path, GOOD, "good_server.py")),
+    }
+    async with catalogue() as running, gateway(servers) as made, served(AgentServer(running, made)) as client:
+        assert set(made.tools) == {"odd.kept", "good.lookup"}
+        taken = made.tools["odd.kept"].input_schema["properties"]
+        hidden = {"type": "string", "description": "of [hidden]", "maxLength": 10_000_000, "default": "[hidden]"}
+        assert taken == {"text": hidden, "description": {"type": "string"}}
+        found = data(await client.call_tool("search_tools", {"request": "a tool"}))
+        assert any("1 tools of the MCP server odd are left out" in note for note in found["notes"])
+
+
+def test_a_value_that_is_shown_holds_nothing_that_cannot_be_seen() -> None:
+    shown = plain_schema(
+        {
+            "properties": {"a": {"enum": ["a\u202e", "b\nc"], "default": {"x\u200b": ["\x07y"]}, "format": "z\u2066"}},
+            "x-\u202e": True,
+        }
+    )
+    assert shown["properties"] == {"a": {"enum": ["a", "b\nc"], "default": {"x": ["y"]}, "format": "z"}}
+    assert shown["x-"] is True

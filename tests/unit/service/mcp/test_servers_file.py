@@ -53,6 +53,21 @@ def test_what_clients_write_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
 
 
+def test_a_word_or_a_number_is_hidden_only_where_its_name_says_that_it_is_a_secret() -> None:
+    (spec,) = servers_of(
+        {
+            "mcpServers": {
+                "a": {
+                    "command": "x",
+                    "args": ["--mode=production", "--api-token=correcthorse"],
+                    "env": {"LIMIT": "10000000", "PASSWORD": "87654321", "TYPE": "a-string", "SHORT": "s3cret"},
+                }
+            }
+        }
+    )
+    assert set(spec.secrets) == {"correcthorse", "87654321", "a-string"}
+
+
 def test_what_vs_code_writes_is_read_too() -> None:
     assert [each.name for each in servers_of({"servers": {"a": {"command": "x"}}})] == ["a"]
 
