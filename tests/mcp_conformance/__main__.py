@@ -184,7 +184,7 @@ def main() -> int:
         prog="python -m tests.mcp_conformance", description=__doc__.splitlines()[0] if __doc__ else ""
     )
     parser.add_argument("--folder", type=Path, default=ROOT / ".venv" / "mcp-conformance", help="where npm installs it")
-    folder: Path = parser.parse_args().folder
+    folder: Path = parser.parse_args().folder.resolve()
     command = installed(folder)
     if not command:
         return 0
