@@ -223,8 +223,9 @@ class Threaded:
 async def in_daemon_thread(function: Callable[[], T], *, name: str, context: contextvars.Context | None = None) -> T:
     """What `function` returns in a thread that has nothing else to do, keeps no process alive, and may be left behind.
 
-    A cancelled caller leaves at once; what the thread returns then is heard by nobody. A function that exits ends
-    itself, not its caller: `SystemExit` and `KeyboardInterrupt` come back as a RuntimeError.
+    Functions begin in the order in which they are given, and then run side by side. A cancelled caller leaves at once;
+    what the thread returns then is heard by nobody. A function that exits ends itself, not its caller: `SystemExit` and
+    `KeyboardInterrupt` come back as a RuntimeError.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -265,31 +266,35 @@ class _Daemon(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(name=_WAITING, daemon=True)
-        self._given: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._given: SimpleQueue[tuple[Callable[[], None], threading.Lock]] = SimpleQueue()
 
     @classmethod
     def does(cls, work: Callable[[], None], name: str) -> None:
-        """Have it done by one that waits, else by a new one."""
+        """Have it done by one that waits, else by a new one; it has begun when this returns, so that order is kept."""
         try:
             daemon = cls.idle.pop()
         except IndexError:
             daemon = cls()
         daemon.name = name
-        daemon._given.put(work)
+        begun = threading.Lock()
+        begun.acquire()
+        daemon._given.put((work, begun))
         if daemon.ident is None:
             daemon.start()
+        begun.acquire()
 
     def run(self) -> None:
         """Do what comes, until for a while nothing does."""
         while True:
             try:
-                work = self._given.get(timeout=_IDLE_S)
+                work, begun = self._given.get(timeout=_IDLE_S)
             except Empty:
                 try:
                     self.idle.remove(self)
                 except ValueError:  # it has just been taken for something
                     continue
                 return
+            begun.release()
             work()
             del work  # and all that it holds
             self.name = _WAITING

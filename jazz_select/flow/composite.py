@@ -113,7 +113,7 @@ class SequentialFlow(CompositeFlow):
 
 
 class ParallelFlow(CompositeFlow):
-    """Its parts are run side by side; none needs the result of another."""
+    """Its parts are begun in their order and run side by side; none needs the result of another."""
 
     type: str = "parallel"
 
