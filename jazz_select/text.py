@@ -33,12 +33,12 @@ _TOKEN = re.compile(
 
 
 def describe_error(error: BaseException) -> str:
-    """An exception in one line, even where its own text cannot be had."""
+    """An exception in one line that can go to a log and a reader: without what no reader sees, even without a text."""
     try:
-        said = " ".join(str(error).split())
+        said = _in_sight(str(error))
     except Exception:  # noqa: BLE001 - an error whose text fails is still an error
         said = ""
-    return f"{type(error).__name__}: {in_one_line(beginning(said, _LONGEST_ERROR))}".removesuffix(": ")
+    return f"{type(error).__name__}: {beginning(said, _LONGEST_ERROR)}".removesuffix(": ")
 
 
 def problem_of(error: BaseException) -> str:
@@ -63,6 +63,11 @@ def as_text(value: object) -> str:
         return str(value).encode(errors="replace").decode()
     except Exception:  # noqa: BLE001 - too deep, too large, or its own text fails
         return type(value).__name__
+
+
+def _in_sight(text: str) -> str:
+    """`text` in one line, with one space between words, and without what moves a cursor or cannot be seen."""
+    return " ".join(_BREAKING.sub("", " ".join(text.split())).split())
 
 
 def in_one_line(text: str) -> str:
