@@ -1,7 +1,7 @@
 """The command `serve`: one process for many. It imports what it needs when it runs."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -18,10 +18,12 @@ from jazz_select.cli.options import (
     UrlOption,
     settings_with,
 )
+from jazz_select.service.options import ServeOptions
 
 serving = typer.Typer()
 """Joins the other commands; a group without a name adds no level."""
 _WHERE, _WHO, _LIMITS, _PARTS, _MCP = "Where it listens", "Who is served", "Limits", "What is served", "MCP"
+_USUAL: Final = ServeOptions()
 
 
 @serving.command()
@@ -92,13 +94,13 @@ def serve(  # noqa: PLR0913 - one per option
         typer.Option(
             "--rate", metavar="N", help="Requests a second of each key. (default: no limit)", rich_help_panel=_LIMITS
         ),
-    ] = None,
+    ] = _USUAL.rate,
     max_in_flight: Annotated[
         int, typer.Option("--max-in-flight", min=1, metavar="N", help="Requests at once.", rich_help_panel=_LIMITS)
-    ] = 256,
+    ] = _USUAL.max_in_flight,
     max_body: Annotated[
         int, typer.Option("--max-body", min=1, metavar="BYTES", help="Of a request.", rich_help_panel=_LIMITS)
-    ] = 1 << 20,
+    ] = _USUAL.max_body,
     stop_s: Annotated[
         float,
         typer.Option(
@@ -108,7 +110,7 @@ def serve(  # noqa: PLR0913 - one per option
             help="For what is in flight, when it stops.",
             rich_help_panel=_LIMITS,
         ),
-    ] = 10.0,
+    ] = _USUAL.stop_s,
     drain_s: Annotated[
         float,
         typer.Option(
@@ -118,10 +120,10 @@ def serve(  # noqa: PLR0913 - one per option
             help="Before that, while /readyz says that it will.",
             rich_help_panel=_LIMITS,
         ),
-    ] = 0.0,
+    ] = _USUAL.drain_s,
     panel: Annotated[
         bool, typer.Option("--panel/--no-panel", help="The panel, at /panel/.", rich_help_panel=_PARTS)
-    ] = True,
+    ] = _USUAL.panel,
     mcp: Annotated[
         Literal["http", "stdio", "none"],
         typer.Option(
@@ -193,7 +195,18 @@ def serve(  # noqa: PLR0913 - one per option
     from jazz_select.cli.service import Wanted, require_extra, run
 
     require_extra()
+    way = "none" if no_mcp else mcp
+    options = ServeOptions(
+        max_body=max_body,
+        max_in_flight=max_in_flight,
+        rate=rate,
+        stop_s=stop_s,
+        drain_s=drain_s,
+        panel=panel,
+        mcp=way == "http",
+    )
     wanted = Wanted(
+        options=options,
         tools=tools,
         log=log,
         cases=tuple(cases or ()),
@@ -202,13 +215,7 @@ def serve(  # noqa: PLR0913 - one per option
         uds=uds,
         key_files=tuple(key_file or ()),
         agents=agents,
-        rate=rate,
-        max_in_flight=max_in_flight,
-        max_body=max_body,
-        stop_s=stop_s,
-        drain_s=drain_s,
-        panel=panel,
-        mcp="none" if no_mcp else mcp,
+        mcp=way,
         mcp_servers=mcp_servers,
         mcp_listed=mcp_listed,
         reload=reload,
