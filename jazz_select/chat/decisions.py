@@ -1,9 +1,10 @@
 """Asking a decision model within bounds, and reading what it answers as what anyone may have sent."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, SupportsFloat, cast
+from typing import Any, Final, SupportsFloat, TypeAlias, cast
 
 from jazz_select.chat.calls import BoundedCalls
+from jazz_select.chat.models import DecisionModelLike, as_decision_model
 from jazz_select.errors import DecisionAskError, DecisionReplyError
 from jazz_select.ports import DecisionModel
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, labels_of
@@ -19,6 +20,10 @@ _ROUNDING: Final = 0.005
 """By how much one probability may be off that was rounded to two decimals."""
 _FLOAT: Final = 1e-6
 _NAMED: Final = 3
+
+
+DeciderLike: TypeAlias = "DecisionModelLike | DecisionClient"
+"""Whatever decides, or a client of it with its own bounds."""
 
 
 class DecisionClient:
@@ -135,6 +140,18 @@ class DecisionClient:
             read[name] = {label: float(given[name][label]) for label in labels}
         usage = reply.usage if isinstance(reply.usage, Usage) else None
         return DecisionReply(read, usage, as_text(reply.model) or self.name)
+
+
+def decision_client_for(decider: "DeciderLike | None", *, argument: str = "decider") -> DecisionClient | None:
+    """A client for whatever a caller has as a decision model; one that is a client already is itself.
+
+    Raises:
+        ConfigError: It is no decision model; see `as_decision_model`.
+    """
+    if isinstance(decider, DecisionClient):
+        return decider
+    model = as_decision_model(decider, argument=argument)
+    return None if model is None else DecisionClient(model, owned=isinstance(decider, str))
 
 
 def why_no_distribution(given: object, labels: tuple[str, ...], *, even: bool = False) -> str:
