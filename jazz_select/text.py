@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
 from itertools import islice
+from typing import TYPE_CHECKING
 from unicodedata import combining, normalize
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _LONGEST_ERROR = 500
 LONGEST_PROBLEM = 300
@@ -67,6 +71,17 @@ def as_text(value: object) -> str:
         return str(value).encode(errors="replace").decode()
     except Exception:  # noqa: BLE001 - too deep, too large, or its own text fails
         return type(value).__name__
+
+
+def wrong_fields(error: "ValidationError", whole: str) -> list[str]:
+    """What pydantic found, field by field: where, and what is wrong there; nothing of what stood there.
+
+    Args:
+        error: What it raised.
+        whole: What to call the place where it is all of it.
+    """
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in found]
 
 
 def _in_sight(text: str) -> str:
