@@ -259,47 +259,98 @@ class _Daemon(threading.Thread):
     """A thread that waits for more when it has come back: to begin one takes longer than most of what they are given.
 
     It has the name of what it does, and none of ours while it waits.
+
+    What is given at one moment lies in one queue, and is done by whoever has woken up: to wake a thread for each takes
+    longer than most of them. Who takes something and leaves more behind wakes another one before it begins, so that
+    nothing waits for what hangs.
     """
 
+    lock: ClassVar[threading.Lock] = threading.Lock()
+    given: ClassVar["deque[tuple[Callable[[], None], str]]"] = deque()
+    """What nobody has begun, with its name."""
     idle: ClassVar["deque[_Daemon]"] = deque()
+    roused: ClassVar[int] = 0
+    """How many have been woken and are still to take something: at least one where anything is given."""
 
     def __init__(self) -> None:
         super().__init__(name=_WAITING, daemon=True)
-        self._given: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.calls: SimpleQueue[None] = SimpleQueue()
 
     @classmethod
     def does(cls, work: Callable[[], None], name: str) -> None:
         """Have it done by one that waits, else by a new one."""
+        with cls.lock:
+            cls.given.append((work, name))
+            if cls.roused:
+                return
+            cls.roused += 1
+        try:
+            cls.rouse()
+        except BaseException:  # there can be no more threads
+            with cls.lock, suppress(ValueError):
+                cls.given.remove((work, name))
+            raise
+
+    @classmethod
+    def rouse(cls) -> None:
         try:
             daemon = cls.idle.pop()
         except IndexError:
-            daemon = cls()
-        daemon.name = name
-        daemon._given.put(work)
-        if daemon.ident is None:
-            daemon.start()
+            try:
+                cls().start()
+            except BaseException:
+                with cls.lock:
+                    cls.roused -= 1
+                raise
+        else:
+            daemon.calls.put(None)
 
     def run(self) -> None:
-        """Do what comes, until for a while nothing does."""
+        """Do what is given, until for a while nothing is."""
         while True:
-            try:
-                work = self._given.get(timeout=_IDLE_S)
-            except Empty:
-                try:
-                    self.idle.remove(self)
-                except ValueError:  # it has just been taken for something
-                    continue
-                return
-            work()
-            del work  # and all that it holds
-            self.name = _WAITING
+            self._work()
             if len(self.idle) >= _MOST_IDLE:
                 return
             self.idle.append(self)
+            try:
+                self.calls.get(timeout=_IDLE_S)
+            except Empty:
+                try:
+                    self.idle.remove(self)
+                except ValueError:  # it has just been woken for something
+                    self.calls.get()
+                else:
+                    return
+
+    def _work(self) -> None:
+        """Do what is there, one after the other."""
+        kind = _Daemon
+        with kind.lock:
+            kind.roused -= 1
+        while True:
+            with kind.lock:
+                if not kind.given:
+                    break
+                work, self.name = kind.given.popleft()
+                leaves_more = bool(kind.given) and not kind.roused
+                kind.roused += leaves_more
+            if leaves_more:
+                with suppress(RuntimeError):  # there can be no more threads: then this one does them
+                    kind.rouse()
+            work()
+            del work  # and all that it holds
+        self.name = _WAITING
+
+    @classmethod
+    def forget(cls) -> None:
+        """A fork has none of the threads."""
+        cls.lock, cls.roused = threading.Lock(), 0
+        cls.given.clear()
+        cls.idle.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Daemon.idle.clear)  # a fork has none of the threads
+    os.register_at_fork(after_in_child=_Daemon.forget)
 
 
 def ends_by_itself(function: F) -> F:
