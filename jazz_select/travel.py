@@ -43,6 +43,14 @@ def as_data(value: object) -> Any:
         return _stored(value, ())
 
 
+def data_text(value: object) -> str:
+    """What `as_data` gives, as JSON text, without making it in between."""
+    try:
+        return orjson.dumps(value, default=_told, option=_OPTIONS).decode()
+    except Exception:  # noqa: BLE001 - as there
+        return json_text(as_data(value))
+
+
 def _told(value: object) -> object:
     """What stands for a value that is no JSON."""
     if isinstance(value, BaseException):

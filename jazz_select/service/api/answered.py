@@ -150,8 +150,13 @@ SCHEMAS: Final[Mapping[str, _Schema]] = {
 
 def answer(value: Any, status: int = 200) -> Response:
     """A value as JSON."""
+    return answer_json(json_bytes(value), status)
+
+
+def answer_json(text: str | bytes, status: int = 200) -> Response:
+    """What is JSON already."""
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-    return Response(json_bytes(value), status, headers, "application/json")
+    return Response(text, status, headers, "application/json")
 
 
 def metrics_of(request: Request) -> ServiceMetrics:
