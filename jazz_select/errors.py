@@ -51,11 +51,11 @@ everywhere. The vendor's own error, where there is one, is the cause (`__cause__
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, Literal
 
+from jazz_select.text import beginning, meant
+
 _NAMED: Final = 100
-_LONGEST_NAME: Final = 80
 _MOST_NAMES: Final = 10
 """How many names one message holds; the error has them all."""
 _LONGEST: Final = 200
@@ -63,7 +63,7 @@ _LONGEST: Final = 200
 
 
 def _short(name: str) -> str:
-    return repr(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…")
+    return repr(beginning(name, _LONGEST))
 
 
 class JazzSelectError(Exception):
@@ -104,13 +104,6 @@ class UnconnectedToolsError(ConfigError):
             "Connect them or correct the names; list in a flow's optional_tools what it can do without; or set "
             "manual = True on one that a person does."
         )
-
-
-def meant(name: str, known: Sequence[str]) -> str:
-    """A name that is not among those that are known, cut, with the one that it may be misspelt from."""
-    name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
-    near = get_close_matches(name, [each for each in known if len(each) <= _LONGEST_NAME], n=1)
-    return f"{name} (did you mean {near[0]!r}?)" if near else name
 
 
 class FlowError(JazzSelectError):

@@ -1,5 +1,6 @@
 """`jazz-select serve`: opens what is to be served, says where it answers, and closes it when it is told to stop."""
 
+import asyncio
 import gc
 import ipaddress
 import logging
@@ -31,6 +32,10 @@ _NEEDS: Final = ("mcp", "starlette", "uvicorn", "prometheus_client", "watchfiles
 _LOGGERS: Final = ("jazz_select", "uvicorn.error")
 _MADE_BETWEEN: Final = 100_000
 """Objects that may be made while the service starts before somebody looks for garbage: what is loaded then stays."""
+_MADE_BY_REQUESTS: Final = 10_000
+"""And while it serves: what a request makes is nearly all gone when it is answered, garbage or not."""
+_SETTLED_S: Final = 5.0
+"""How long after a start, or a reload, that which is loaded later than the rest is there, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +116,7 @@ async def _serve(
         opened(settings, sources, said=hint, allow_delete=wanted.yes) as served,
         _mcp(served, sources, wanted) as parts,
         _reloading(served, wanted),
+        _settling(served),
     ):
         life = Life()
         app = make_app(served, wanted.options, life=life, parts=[*parts, *_panel(served, sources, wanted)])
@@ -124,13 +130,41 @@ async def _serve(
 
 @contextmanager
 def _loading() -> Generator[Callable[[], None]]:
-    """Look for garbage less often, until what this gives is called: that takes a tenth of a start."""
+    """Look for garbage less often, and still less until what this gives is called: that takes a tenth of a start."""
     before = gc.get_threshold()
     gc.set_threshold(_MADE_BETWEEN, *before[1:])
     try:
-        yield lambda: gc.set_threshold(*before)
+        yield lambda: gc.set_threshold(_MADE_BY_REQUESTS, *before[1:])
     finally:
         gc.set_threshold(*before)
+
+
+@asynccontextmanager
+async def _settling(served: "ServedAgents") -> "AsyncGenerator[None]":
+    """Look for no garbage among what is loaded, but after a reload.
+
+    To look through all of it takes a tenth of a second, in which nobody is answered, and would be done every few
+    hundred requests.
+    """
+
+    async def settle() -> None:
+        settled: list[int] | None = None
+        while True:
+            await asyncio.sleep(_SETTLED_S)
+            numbers = [each.live.number if each.is_ready else 0 for each in served.values()]
+            if numbers != settled:
+                settled = numbers
+                gc.unfreeze()
+                gc.collect()
+                gc.freeze()
+
+    task = asyncio.create_task(settle(), name="settle")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        gc.unfreeze()
 
 
 @asynccontextmanager

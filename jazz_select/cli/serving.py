@@ -16,7 +16,9 @@ from jazz_select.cli.options import (
     RrfKOption,
     TopKOption,
     UrlOption,
+    cases_option,
     settings_with,
+    tools_option,
 )
 from jazz_select.service.options import ServeOptions
 
@@ -31,10 +33,7 @@ def serve(  # noqa: PLR0913 - one per option
     *,
     flows: FlowsOption = None,
     tools: Annotated[
-        str | None,
-        typer.Option(
-            "--tools", metavar="PATH|PACKAGE", help="Its tools; without it those beside the flows, if there are any."
-        ),
+        str | None, tools_option("Its tools; without it those beside the flows, if there are any.")
     ] = None,
     agent: AgentOption = None,
     learned: LearnedOption = None,
@@ -42,10 +41,7 @@ def serve(  # noqa: PLR0913 - one per option
         Path | None,
         typer.Option("--log", metavar="FILE", help="Keep each selection, and what was right, in a log of outcomes."),
     ] = None,
-    cases: Annotated[
-        list[Path] | None,
-        typer.Option("--cases", metavar="FILE", help="Labelled requests that the panel judges by; repeatable."),
-    ] = None,
+    cases: Annotated[list[Path] | None, cases_option("Labelled requests that the panel judges by; repeatable.")] = None,
     index: IndexOption = None,
     url: UrlOption = None,
     embedder: EmbedderOption = None,

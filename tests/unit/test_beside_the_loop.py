@@ -3,10 +3,12 @@
 Where something is done is seen by the thread that does it, never by a clock.
 """
 
+import asyncio
 import json
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -171,3 +173,33 @@ async def test_candidates_are_all_shown_however_many_are_handed_in(count: int) -
     result = await FlowSelector(model, registry).select("x", given)
     assert result.names == [f"flow {count - 1}"]
     assert model.calls[0][-1].content.count("<flow ") == count
+
+
+async def test_a_guard_that_hangs_holds_up_no_other_request() -> None:
+    over, hanging = threading.Event(), threading.Event()
+    registry = FlowRegistry(min_examples=0)
+
+    class Guarded(Flow):
+        def available(self, context: Mapping[str, Any]) -> bool:
+            if "hangs" in context:
+                hanging.set()
+                over.wait()
+            return context["number"] % 2 == 0
+
+    flow = Guarded(name="refund", description="Give it back", examples=["give it back"], registry=registry)
+    offered = [{"flow_id": flow.id, "flow_name": flow.name}]
+    selector = FlowSelector(None, registry)
+
+    async def names(number: int, **more: bool) -> list[str]:
+        return (await selector.select("give it back", offered, context={"number": number, **more})).names
+
+    held = asyncio.create_task(names(0, hangs=True))
+    try:
+        many = asyncio.gather(*(names(number) for number in range(200)))
+        assert await many == [["refund"] if number % 2 == 0 else [] for number in range(200)]
+        assert await asyncio.to_thread(hanging.wait, 20)
+        assert not held.done()
+        assert await names(2) == ["refund"]
+    finally:
+        over.set()
+    assert await held == ["refund"]
