@@ -1,7 +1,8 @@
 """One side of a comparison, in a process of its own: it loads its flows, says what they are, and routes requests.
 
 Python catalogues are imported under their own names, so two versions of one cannot live in one process. This program
-reads a job from stdin, answers with what the flows say, reads which requests are wanted, and answers with their routes.
+reads a job from stdin, answers with what the flows say, and then, as often as it reads which requests are wanted, with
+their routes.
 A frame is eight bytes of length and so many bytes: pickled on the way in, JSON on the way out.
 """
 
@@ -16,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+import orjson
 
 from jazz_select.errors import FlowLoadError, JazzSelectError
 from jazz_select.evaluation.changes.side_imports import ImportsOfSide
@@ -123,7 +126,7 @@ def main() -> None:
         sys.path.append(str(job.root))
 
     def answer(told: Mapping[str, Any]) -> None:
-        answers.write(frame(json.dumps(told).encode()))
+        answers.write(frame(_written(told)))
         answers.flush()
 
     def next_wanted() -> Wanted | None:
@@ -164,7 +167,9 @@ async def _as_written(job: Job, answer: Any, next_wanted: Any) -> None:
         return
     how = {"embedder": job.embedder, "language": job.language}
     async with indexed(registry, **how, cache=job.cache, beside=job.beside) as memory:
-        answer(await _routes(job, registry, memory, AGENT, wanted))
+        while wanted is not None:
+            answer(await _routes(job, registry, memory, AGENT, wanted))
+            wanted = next_wanted()
 
 
 def _collect_seldom() -> None:
@@ -208,10 +213,11 @@ async def _deployed(job: Job, index: Path, answer: Any, next_wanted: Any) -> Non
         flows = {name: {each: fields[each] for each in known} for name, fields in told_by(registry).items()}
         answer({"flows": flows, "digest": ""})
         wanted: Wanted | None = next_wanted()
-        if wanted is not None:
+        while wanted is not None:
             # An index has no examples, which prompts show: what they would take cannot be told.
             uncounted = Wanted(asked=wanted.asked)
             answer(await _routes(job, registry, memory, job.agent_id, uncounted))
+            wanted = next_wanted()
 
 
 async def _routes(
@@ -220,6 +226,13 @@ async def _routes(
     found = await routed(registry, memory, agent_id, wanted.asked, job.policy)
     tokens = await prompt_tokens(registry, wanted.counted, found)
     return {"routes": {key: route_to_dict(route) for key, route in found.items()}, "tokens": tokens}
+
+
+def _written(told: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(told)
+    except (TypeError, ValueError):  # halves of surrogate pairs, which a flow or a request may have
+        return json.dumps(told).encode()
 
 
 def crash_message(code: int | None, said: str) -> str:
