@@ -15,6 +15,7 @@ import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -38,6 +39,8 @@ LENGTH = 8
 """Bytes before a message that say how long it is."""
 _SELDOM = 50_000
 """Objects made, and not let go of, between two looks for those that hold each other."""
+_NEEDED = ("jazz_select.memory.procedural", "jazz_select.memory.engines.edge")
+"""What an index takes, and flows by themselves do not."""
 _PASSED_OVER = frozenset({"__pycache__", ".git", ".jazz"})
 
 
@@ -119,6 +122,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     questions = sys.stdin.buffer
+    for each in _NEEDED:  # now, since what starts a process ahead may still be loading as well
+        import_module(each)
     job: Job = pickle.loads(read_frame(questions))  # noqa: S301 - from the process that started this one
     os.chdir(job.root)
     if job.index is None:

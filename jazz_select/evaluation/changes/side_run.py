@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import logging
-import os
 from collections import deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -15,6 +14,7 @@ from jazz_select.errors import JazzSelectError
 from jazz_select.evaluation.changes.asking import Question
 from jazz_select.evaluation.changes.route_book import Known, RouteBook
 from jazz_select.evaluation.changes.side_process import Job
+from jazz_select.evaluation.changes.side_start import usable_cores
 from jazz_select.evaluation.changes.side_worker import SideWorker
 from jazz_select.evaluation.changes.sides import Side
 from jazz_select.evaluation.changes.snapshots import Snapshot, dumps
@@ -39,8 +39,7 @@ class Cores:
 
     def __init__(self) -> None:
         """As many as this process may use."""
-        usable = getattr(os, "sched_getaffinity", None)  # of Linux alone
-        self._free = len(usable(0)) if usable is not None else os.cpu_count() or 1
+        self._free = usable_cores()
         self._freed = asyncio.Event()
 
     @contextmanager

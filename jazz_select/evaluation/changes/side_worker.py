@@ -1,39 +1,29 @@
-"""A process that judges one side: started, asked frame by frame, and ended with all that it started."""
+"""A process that judges one side: given its job, and asked frame by frame."""
 
 import asyncio
 import json
-import os
 import pickle
-import signal
-import sys
+from asyncio.subprocess import Process
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import orjson
 
-import jazz_select
 from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.evaluation.changes.route_book import Known
 from jazz_select.evaluation.changes.side_process import LENGTH, Job, Wanted, crash_message, frame
+from jazz_select.evaluation.changes.side_start import ended, exit_code, process_for
 from jazz_select.evaluation.changes.snapshots import route_from_dict
 from jazz_select.evaluation.index import PREFIX, in_memory
 from jazz_select.evaluation.route import Asked
 from jazz_select.json_values import plain
 
-_START = (
-    "import sys; here = sys.argv[2]; "
-    "sys.path[:] = [sys.argv[1], *(each for each in sys.path if each not in ('', '.', here))]; "
-    "from jazz_select.evaluation.changes.side_process import main; sys.path.pop(0); main()"
-)
-"""The library that compares is the one that judges both sides, whatever lies in their trees; they are found later."""
-_LIBRARY = str(Path(jazz_select.__file__).absolute().parents[1])
-_LOOK_S, _GRACE_S, _END_S, _STEP_S = 0.2, 1.0, 5.0, 0.005
-"""How often it is seen whether a process still runs, how long its pipes are read when it does not, how long one that
-is killed may take to end, and how often that is looked at."""
+_LOOK_S, _GRACE_S = 0.2, 1.0
+"""How often it is seen whether a process still runs, and how long its pipes are read when it does not."""
 _LAST = 4_000
 """Characters of what a side printed that are kept, to say why it ended."""
 
@@ -50,7 +40,7 @@ class SideWorker:
         self.job = job
         self._label = label
         self._stack = AsyncExitStack()
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Process | None = None
         self._said = bytearray()
 
     async def __aenter__(self) -> Self:
@@ -69,19 +59,7 @@ class SideWorker:
         beside = TemporaryDirectory(prefix=PREFIX, dir=in_memory(), ignore_cleanup_errors=True)
         place = Path(self._stack.enter_context(beside))
         self.job = replace(self.job, beside=place, cache=self.job.cache or place / "cache")
-        self._process = process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",
-            "-c",
-            _START,
-            _LIBRARY,
-            str(self.job.root),
-            cwd=self.job.root,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,  # a group of its own, which ends with it
-        )
+        self._process = process = await process_for(self.job.root)
         listening = asyncio.create_task(self._listen(process))
         self._stack.push_async_callback(self._ended, process, listening)
         return await self._exchange(pickle.dumps(self.job))
@@ -113,7 +91,7 @@ class SideWorker:
             await process.stdin.drain()
             told = _read(await _answer(process, process.stdout))
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            code = await _exit_code(process)
+            code = await exit_code(process)
             await asyncio.sleep(0)
             problem = f"loading it ended the process: {crash_message(code, self._said.decode(errors='replace'))}"
             raise FlowLoadError(self._label, problem) from error
@@ -122,31 +100,20 @@ class SideWorker:
             raise ConfigError(msg)
         return told
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+    async def _listen(self, process: Process) -> None:
         """What it prints, so that it is never kept waiting; the end of it is kept."""
         while process.stderr is not None and (said := await process.stderr.read(1 << 16)):
             self._said = (self._said + said)[-_LAST:]
 
     @staticmethod
-    async def _ended(process: asyncio.subprocess.Process, listening: "asyncio.Task[None]") -> None:
-        """The process and all that it started end; what left its group is not waited for."""
-        with suppress(ProcessLookupError, PermissionError):
-            if sys.platform != "win32":
-                os.killpg(process.pid, signal.SIGKILL)
-            elif process.returncode is None:
-                process.kill()
-        await _exit_code(process)
+    async def _ended(process: Process, listening: "asyncio.Task[None]") -> None:
+        await ended(process)
         await asyncio.wait({listening}, timeout=_GRACE_S)
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
-        if process.stdin is not None:
-            process.stdin.close()
-        # Whoever left the group may hold the other ends of the pipes: they are closed on this side.
-        transport = cast("asyncio.SubprocessTransport", process._transport)  # noqa: SLF001  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-        transport.close()
 
 
-async def _answer(process: asyncio.subprocess.Process, stream: asyncio.StreamReader) -> bytes:
+async def _answer(process: Process, stream: asyncio.StreamReader) -> bytes:
     """The next frame.
 
     A program that the process started may hold its pipes open when it has ended: the end of it counts, not of them.
@@ -176,15 +143,6 @@ def _read(content: bytes) -> dict[str, Any]:
         return orjson.loads(content)
     except ValueError:  # halves of surrogate pairs, which a flow or a request may have
         return json.loads(content)
-
-
-async def _exit_code(process: asyncio.subprocess.Process) -> int | None:
-    """Once it ended, or None; `wait` may wait for its pipes as well, which others may hold."""
-    waited = 0.0
-    while process.returncode is None and waited < _END_S:
-        await asyncio.sleep(_STEP_S)
-        waited += _STEP_S
-    return process.returncode
 
 
 def _pickled(wanted: Wanted) -> bytes:
