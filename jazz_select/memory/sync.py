@@ -197,9 +197,10 @@ class IndexWriter:
             broken = [key for key in indexed.broken if key not in overwritten]
             if not plan.is_empty:
                 await self.outdate(agent_id)  # where this is cut short, the words are of neither catalogue
-            rows = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
-            await self._store.discard(agent_id, broken)
-            await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases, cards)
+            with self._encoder.lexical.remembering():
+                rows = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
+                await self._store.discard(agent_id, broken)
+                await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases, cards)
             if await self._store.other_layouts(agent_id):
                 await self._store.forget_other_layouts(agent_id)
         names |= {each: card.name for each, card in cards.items()}
