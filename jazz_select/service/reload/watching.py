@@ -17,7 +17,7 @@ from jazz_select.text import describe_error, in_log
 from jazz_select.threads import in_thread
 
 log = logging.getLogger(__name__)
-_TELL_MS: Final = 50
+_TELL_MS: Final = 20
 _QUIET_S: Final = 0.03
 """A save is often several changes: a file is read once nothing changed for so long."""
 _NOISY: Final = 30
