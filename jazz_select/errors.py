@@ -3,7 +3,7 @@
 ```
 JazzSelectError
 ├── ConfigError                 a setting or argument cannot work; the message says what to use instead
-│   ├── MissingExtraError       an optional dependency is not installed; the message holds the command
+│   ├── MissingExtraError       an optional dependency is missing or does not fit; the message holds the command
 │   └── UnconnectedToolsError   flows name tools that are not there, and do not say that they can do without
 ├── FlowError                   something about the flows an author wrote
 │   ├── FlowValidationError     a field of one flow is missing or wrong
@@ -79,12 +79,12 @@ class ConfigError(JazzSelectError):
 
 
 class MissingExtraError(ConfigError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is needed and not installed (`found` is empty), or not in a version that is `wanted`."""
 
-    def __init__(self, module: str, *, extra: str, purpose: str) -> None:
-        self.module = module
-        self.extra = extra
-        super().__init__(f"{purpose} needs the package {module!r}: pip install 'jazz-select[{extra}]'")
+    def __init__(self, module: str, *, extra: str, purpose: str, wanted: str = "", found: str = "") -> None:
+        self.module, self.extra, self.wanted, self.found = module, extra, wanted, found
+        which = f"{purpose} needs the package {module!r}{f' {wanted}' * bool(wanted)}{f', not {found}' * bool(found)}"
+        super().__init__(f"{which}: pip install 'jazz-select[{extra}]'")
 
 
 class UnconnectedToolsError(ConfigError):

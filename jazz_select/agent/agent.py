@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, Self, cast, get_args
+from typing import Any, Final, Literal, Self, cast
 
 from jazz_select.agent.answer import AnswerWriter, Titles, cut_short
 from jazz_select.agent.chain.options import ChainOptions
@@ -12,7 +12,7 @@ from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
 from jazz_select.agent.checks import Facts, check_agent_parts, checked_facts, note_flows, told_facts, unconnected
 from jazz_select.agent.conversation import Conversation, heard
-from jazz_select.agent.flows.open_flows import SYSTEM, OpenFlows, OpenTools
+from jazz_select.agent.flows.open_flows import SYSTEM, OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.graph.actions import PRE_CHECK
@@ -40,6 +40,7 @@ from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import Decide, DecisionCallback, as_callback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
+from jazz_select.routing.tools.showing import OpenTools, check_open_tools
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.selector.options import check_timeout
 from jazz_select.selector.select import FlowSelector
@@ -148,9 +149,7 @@ class Agent:
             check_connected(selector.flow_registry.values(), self._tools)
         note_flows(selector.flow_registry.values(), self._tools)
         self._facts = checked_facts(facts)
-        if open_tools not in get_args(OpenTools):
-            msg = f"open_tools is one of {', '.join(map(repr, get_args(OpenTools)))}, not {open_tools!r:.80}"
-            raise ConfigError(msg)
+        check_open_tools(open_tools)
         self._schema = OutputSchema(schema) if schema is not None else None
         self._hooks, self._redact = tuple(hooks), redact
         # One client for all parts: they share its breaker and its places.

@@ -82,7 +82,7 @@ async def _given(fact: object) -> object:
 
 def unconnected(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> dict[str, tuple[str, ...]]:
     """Flow to the tools that it names and nobody connected: those too that it can do without."""
-    found = ((flow.name, tuple(name for name in flow.tools if name not in tools)) for flow in flows)
+    found = ((flow.name, tuple(name for name in flow.own_tools if name not in tools)) for flow in flows)
     return {flow: names for flow, names in found if names}
 
 
@@ -101,7 +101,7 @@ def note_flows(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> None:
 
 def _unknown_facts(flow: BaseFlow, tools: Mapping[str, Tool]) -> list[tuple[str, str]]:
     """Names in a flow's reply that nothing declares, each with what may be meant; none where outputs are not known."""
-    chained = [tools.get(name) for name in flow.tools]
+    chained = [tools.get(name) for name in flow.own_tools]
     reply: object = getattr(flow, "reply", "")
     if not isinstance(reply, str) or not reply or not chained:
         return []

@@ -223,7 +223,8 @@ def check_spelling(kind: type) -> None:
         new = not any(name in vars(base) for base in kind.__mro__[1:])
         if name.startswith("_") or not new or not isinstance(value, str | list | tuple):
             continue
-        unset = [field for field in (*FIELDS, *TOLD, *_RUNNING, *_PARTS) if field not in own and hasattr(kind, field)]
+        known = (field for field in (*FIELDS, *TOLD, *_RUNNING, *_PARTS) if hasattr(kind, field))
+        unset = [field for field in known if field not in own and f"_own_{field}" not in own]
         found = near(name, unset, cutoff=_NEAR)
         if found and not _is_annotated(kind, name):
             flow = own.get("name")

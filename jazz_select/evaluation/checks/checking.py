@@ -129,7 +129,7 @@ def _toolbox(tools: "ToolsLike | str | Path | None") -> tuple["Mapping[str, Tool
 
 
 def _untold(flows: Sequence[BaseFlow]) -> list[str]:
-    named = sum(bool(flow.tools) for flow in flows)
+    named = sum(bool(flow.own_tools) for flow in flows)
     which = "1 flow names" if named == 1 else f"{named} flows name"
     return [f"whether the tools that {which} exist was not looked at: pass tools=… (--tools)"] if named else []
 

@@ -125,7 +125,7 @@ def _chain(flow: BaseFlow, places: Places) -> Iterator[Finding]:
 
 def _tools(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
     wanted = flow.lacks(tools)
-    for number, name in enumerate(flow.tools):
+    for number, name in enumerate(flow.own_tools):
         if name in tools:
             continue
         found = near(name, tools, cutoff=0.75)
@@ -149,8 +149,8 @@ def _tools(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterato
 
 def _facts(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
     """Where all of a flow's tools say what they give, a reply can ask for nothing else."""
-    own = [tools[name] for name in flow.tools if name in tools]
-    if not flow.reply or flow.manual or not own or len(own) < len(flow.tools):
+    own = [tools[name] for name in flow.own_tools if name in tools]
+    if not flow.reply or flow.manual or not own or len(own) < len(flow.own_tools):
         return
     if any(not fields(tool.output_schema) for tool in own if tool.output_schema is not None) or any(
         tool.output_schema is None for tool in own
@@ -202,10 +202,10 @@ def _names(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
 
 def _spellings(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     """Where nobody says which tools there are: a name that is used once, beside one like it that is used more often."""
-    used = Counter(name for flow in flows for name in dict.fromkeys(flow.tools))
+    used = Counter(name for flow in flows for name in dict.fromkeys(flow.own_tools))
     often = [name for name, count in used.items() if count > 1]
     for flow in flows:
-        for number, name in enumerate(flow.tools):
+        for number, name in enumerate(flow.own_tools):
             if used[name] > 1 or len(name) < _SHORTEST_TYPO:
                 continue
             meant = next((each for each in often if _is_slip(name, each)), None)
