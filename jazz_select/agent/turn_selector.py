@@ -223,7 +223,7 @@ class TurnSelector:
             if active.answers.get(name) != value and (name in active.asks or not _is_found(active, name, value))
         }
         if not self._has_model and not chosen and not _names_a_flow(begun):
-            answers = plain_answer(self._lacking(begun, active), begun.request.message)
+            answers |= plain_answer(self._lacking(begun, active), begun.request.message)
         # Who corrects something often begins with a no: where nothing is destroyed unasked, it is asked about anew.
         asked_anew = self._approval.before_it_destroys and any(name in active.answers for name in answers)
         goes_on = (answers or chosen) and (
