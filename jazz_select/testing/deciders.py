@@ -197,7 +197,9 @@ def _check_reply(reply: object, questions: Mapping[str, Question]) -> None:
     if not isinstance(reply, DecisionReply):
         msg = f"decide() must return a DecisionReply, not {type(reply).__name__}"
         raise AssertionError(msg)  # noqa: TRY004  (a contract speaks in assertions)
-    given: Mapping[Any, Any] = reply.probabilities
+    said = cast("object", reply.probabilities)
+    require(isinstance(said, Mapping), f"DecisionReply.probabilities must be a mapping, not {type(said).__name__}")
+    given = cast("Mapping[Any, Any]", said)
     require(set(given) == set(questions), f"decide() was asked {sorted(questions)}, and answered {list(given)}")
     for name, question in questions.items():
         problem = why_no_distribution(given[name], labels_of(question), even=isinstance(question, YesNoQuestion))
