@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from string import Formatter
 from typing import Any, Final, cast
 
-from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
+from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
 from jazz_select.agent.graph.guards import Guard
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow

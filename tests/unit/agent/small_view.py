@@ -10,7 +10,7 @@ from typing import Any, Final
 from jazz_select import FlowRegistry
 from jazz_select.agent.chain.prompts import opening
 from jazz_select.agent.conversation import Ran, Said
-from jazz_select.agent.flows.open_flows import open_flow_messages
+from jazz_select.agent.flows.open_prompts import open_flow_messages
 from jazz_select.agent.flows.slots import facts_messages, wanted_of
 from jazz_select.agent.flows.turn_flows import decision_situation
 from jazz_select.agent.view import ConversationView, FlowInView
