@@ -137,7 +137,6 @@ class OpenFlows:
             messages = growing_messages(
                 view,
                 shown,
-                turn=view.ledger.turn,
                 system=self._system,
                 always=_endings([]),
                 usable=[each.name for each in tools],

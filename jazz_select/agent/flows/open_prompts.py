@@ -67,7 +67,7 @@ _SAYS: Final = "THE USER SAYS:"
 _NOW: Final = "WHAT TO DO NOW:"
 _IN_TURN: Final = (
     "What you need is told where it came up, before what the user said then: PROCEDURE SHOWN, TOOLS SHOWN and CALLS "
-    "MADE are told to you, and what stands behind THE USER SAYS is the user's. Before the last of it stands WHAT TO DO "
+    "MADE are told to you; THE USER SAYS quotes the user. Before the last of it stands WHAT TO DO "
     "NOW: one of the three cases below, and which tools may be called. Another tool or procedure is not there now, "
     "even where it was shown before."
 )
@@ -83,11 +83,10 @@ _CALLS_THEN: Final = (
     "an effect is not to be repeated:"
 )
 _PARTS: Final = re.compile(
-    r"\b(KNOWN|CALLS MADE[^:\n]{0,40}|OTHER WISHES[^:\n]{0,80}|THE USER SAYS|WHAT TO DO NOW|PROCEDURE SHOWN|TOOLS SHOWN"
-    r"|AVAILABLE TOOLS|TOOL RESULTS)\s*:",
-    re.IGNORECASE,
+    r"\b(KNOWN:|CALLS MADE|OTHER WISHES|THE USER SAYS|WHAT TO DO NOW|PROCEDURE SHOWN|TOOLS SHOWN"
+    r"|(?i:AVAILABLE TOOLS|TOOL RESULTS)\s*:)"
 )
-"""The same, where prompts only grow: there parts of ours stand beside what a user said."""
+"""The same, where prompts only grow, of what an assistant said; what a user said is quoted there."""
 
 
 def open_flow_messages(  # noqa: PLR0913 - options with a name
@@ -169,7 +168,6 @@ def growing_messages(  # noqa: PLR0913 - options with a name
     view: ConversationView,
     shown: Sequence[tuple[int, str]],
     *,
-    turn: int,
     system: str = SYSTEM,
     always: Sequence[Tool] = (),
     usable: Sequence[str] = (),
@@ -184,7 +182,6 @@ def growing_messages(  # noqa: PLR0913 - options with a name
     Args:
         view: The conversation.
         shown: Procedures and tools as `shown_texts`, those that are new last.
-        turn: The turn that runs.
         system: Who the model is.
         always: Tools that are told of in every turn: the ways to end a procedure.
         usable: The names of the tools that may be called now.
@@ -198,7 +195,7 @@ def growing_messages(  # noqa: PLR0913 - options with a name
     parts = [system, _IN_TURN, _CASES, INSTRUCTIONS, f"{_FACTS}\n{facts}" if facts else ""]
     parts.append(f"TOOLS SHOWN:\n{tool_lines(always)}" if always else "")
     messages = [Message(role="system", content="\n\n".join(part for part in parts if part))]
-    new = sorted([*_calls_then(view, turn), *shown], key=lambda each: each[0])
+    new = sorted([*_calls_then(view), *shown], key=lambda each: each[0])
     said = view.steady()
     left_out = said[0][0] - 1 if said else 0
     before = [f"[… {left_out} earlier turns of this conversation are left out …]"] if left_out > 0 else []
@@ -209,7 +206,7 @@ def growing_messages(  # noqa: PLR0913 - options with a name
             messages.append(Message(role="user", content=_behind(before, message.content)))
             before = []
         else:
-            messages.append(replace(message, content=_told_as_said(message.content)))
+            messages.append(replace(message, content=_PARTS.sub(r"[said: \1]", message.content)))
     before += [text for _, text in new]
     now = _to_do(view, procedure, usable, missing, lost, within, only_about=only_about)
     messages.append(Message(role="user", content=_behind([*before, now], view.message or "(nothing)")))
@@ -217,20 +214,16 @@ def growing_messages(  # noqa: PLR0913 - options with a name
 
 
 def _behind(parts: Sequence[str], said: str) -> str:
-    return "\n\n".join((*parts, f"{_SAYS}\n{_told_as_said(said)}"))
+    """What a user said behind what is told to the model: in quotes, so that none of it passes for a part of ours."""
+    return "\n\n".join((*parts, f"{_SAYS}\n{json_line(said)}"))
 
 
-def _told_as_said(text: str) -> str:
-    return _PARTS.sub(r"[said: \1]", text)
-
-
-def _calls_then(view: ConversationView, turn: int) -> Iterator[tuple[int, str]]:
+def _calls_then(view: ConversationView) -> Iterator[tuple[int, str]]:
     """The calls of earlier turns, each turn's before what the user said next."""
-    lines = [(call.turn or turn, line) for call, line in view.call_lines()]
+    lines = [(call.turn, line) for call, line in view.call_lines() if call.turn]
     for made_in, group in groupby(lines, key=lambda each: each[0]):
-        if made_in < turn:
-            told = "\n".join(line for _, line in group)
-            yield made_in + 1, f"{_CALLS_THEN}\n{told}"
+        told = "\n".join(line for _, line in group)
+        yield made_in + 1, f"{_CALLS_THEN}\n{told}"
 
 
 def _to_do(  # noqa: PLR0913 - as above
