@@ -53,8 +53,14 @@ def test_a_prompt_where_no_flow_fits_is_a_kind_of_its_own() -> None:
 
 
 ROW: dict[str, Any] = {
-    **{"source": "desk", "kind": "choose", "narrowing": "fresh", "conversations": 3},
-    **{"prompts": 10, "tokens": 12_000, "prefix": 3_000, "served": 2_000},
+    "source": "desk",
+    "kind": "choose",
+    "narrowing": "fresh",
+    "conversations": 3,
+    "prompts": 10,
+    "tokens": 12_000,
+    "prefix": 3_000,
+    "served": 2_000,
 }
 
 
