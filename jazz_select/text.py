@@ -186,6 +186,11 @@ def estimate_tokens(text: str) -> int:
     return len(_TOKEN.findall(text))
 
 
+def tokens_in(text: str) -> tuple[str, ...]:
+    """The pieces that `estimate_tokens` counts."""
+    return tuple(_TOKEN.findall(text))
+
+
 def counted(count: int, what: str) -> str:
     """So many of them, in words: "1 flow", "2 flows"."""
     return f"{count} {what}{'' if count == 1 else 's'}"

@@ -226,7 +226,8 @@ class FlowSelector:
             only: Recall among the flows of these ids alone, such as the branches of a conditional flow.
             situation: Where in a conversation it is asked: what was said, and the flows that were begun, which are
                 offered as well, can be gone on with and called off. Then a model's "none" means none, whatever
-                `on_empty` says. Without a model it changes nothing.
+                `on_empty` says. Where its `growing` says what was shown before, the prompt grows from there. Without a
+                model it changes nothing.
 
         Returns:
             The chosen flows, or none with the reason `none`. A failing model is no exception: the top candidate

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
+from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import read_entries
 from jazz_select.evaluation.talks.expectations import Expected, Names, Strict
