@@ -70,7 +70,7 @@ def test_the_versions_that_fit_are_those_that_the_extra_installs(extra: str) -> 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = FRAMEWORKS[extra]
     assert project["optional-dependencies"][extra] == [f"{wanted.package}{wanted.wanted}"]
-    assert f"jazz-select[langgraph,minilm,multilingual,openai-agents,pydantic-ai,serve]" in str(
+    assert "jazz-select[langgraph,minilm,multilingual,openai-agents,pydantic-ai,serve]" in str(
         project["optional-dependencies"]["test"]
     )
     constraints = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
