@@ -45,7 +45,7 @@ def desk_graph(nodes: FlowNodes, model: Scripted) -> Any:
         last = state["messages"][-1]
         return "call" if isinstance(last, AIMessage) and last.tool_calls else END
 
-    graph = StateGraph(FlowState)
+    graph: Any = StateGraph(FlowState)  # its types are partly unknown
     graph.add_node("select", nodes.select)
     graph.add_node("reply", reply)
     graph.add_node("call", nodes.call)

@@ -82,8 +82,9 @@ def code_lines(path: Path) -> int:
     text = path.read_text("utf-8")
     beside: set[int] = set()
     for node in ast.walk(ast.parse(text)):
-        is_doc = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if is_doc or isinstance(node, ast.Import | ast.ImportFrom):
+        if isinstance(node, ast.Import | ast.ImportFrom) or (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        ):
             beside.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     lines = enumerate(text.splitlines(), start=1)
     return sum(number not in beside and bool(line.strip()) and line.strip()[0] != "#" for number, line in lines)
