@@ -199,6 +199,8 @@ class CandidateSource:
             return [CandidateSet(notes=(*closed.notes, missing)) for _ in requests]
         try:
             with span("recall", "recall") as traced:
+                if traced is not None:
+                    traced.note({"data_source": self.agent_id, "top_k": None if self.top_k == AUTO else self.top_k})
                 found = await self._ask(self.memory, requests, closed)
                 if traced is not None and len(found) == 1:
                     note_recall(traced, list(found[0]), reader_of(found[0]))

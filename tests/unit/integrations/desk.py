@@ -4,6 +4,8 @@ from typing import Any
 
 from jazz_select import Flow, FlowRegistry, FlowSelector, Tool
 from jazz_select.integrations.door import FlowDoor
+from jazz_select.routing import Allow, Ask, Deny, ToolCall
+from jazz_select.routing.approval import Approve, Verdict
 from jazz_select.testing import ListMemory
 from jazz_select.values import flow_id
 
@@ -15,6 +17,22 @@ ORDER: dict[str, Any] = {
 }
 TRACK, REFUND, MOVE = "track_order", "refund_order", "move_order"
 FLOWS = {TRACK: ("look_up",), REFUND: ("look_up", "shop.pay_back"), MOVE: ("look_up", "redirect")}
+
+VERDICTS: dict[str, tuple[Verdict, list[str]]] = {
+    "denied": (Deny("closed on Sundays"), []),
+    "allowed": (Allow(), ["pay_back A1"]),
+}
+"""What a hook says of paying back A1, and what is done then."""
+ASKS = Ask("really?")
+
+
+def saying(verdicts: list[Verdict]) -> Approve:
+    """A hook that says these in turn, and the last one from then on."""
+
+    def approve(_: ToolCall) -> Verdict:
+        return verdicts.pop(0) if len(verdicts) > 1 else verdicts[0]
+
+    return approve
 
 
 class Desk:
@@ -65,6 +83,19 @@ class Desk:
             ),
             Tool(name="redirect", description="Another address.", input_schema=ORDER, function=redirect),
         ]
+
+    def guarded(self, name: str) -> list[dict[str, Any]]:
+        """What the guard of a flow was shown, each time it was asked."""
+        seen: list[dict[str, Any]] = []
+        flow = self.registry.by_name(name)
+        assert flow is not None
+
+        def available(context: dict[str, Any]) -> bool:
+            seen.append(context)
+            return True
+
+        vars(flow)["available"] = available
+        return seen
 
     def door(self, **options: Any) -> FlowDoor:
         return FlowDoor(FlowSelector(None, self.registry, self.memory, "desk"), self.tools(), **options)

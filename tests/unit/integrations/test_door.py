@@ -1,5 +1,6 @@
 """What all adapters stand on: what is shown, who is asked, and what becomes of calls."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -8,8 +9,9 @@ from jazz_select import FlowSelector, SequentialFlow, Tool
 from jazz_select.errors import ConfigError, UnconnectedToolsError
 from jazz_select.integrations.door import FlowDoor, told
 from jazz_select.routing import Allow, Ask, Deny, ToolCall
+from jazz_select.routing.approval import Verdict
 from jazz_select.telemetry import Trace
-from tests.unit.integrations.desk import MOVE, ORDER, REFUND, TRACK, Desk
+from tests.unit.integrations.desk import MOVE, ORDER, REFUND, TRACK, Desk, saying
 
 pytestmark = pytest.mark.spec("009.4")
 GIVEN = {"order_id": "A1"}
@@ -63,13 +65,25 @@ async def test_only_the_last_of_what_was_said_before_counts() -> None:
     assert [number for number in range(9) if f"said {number}" in query] == [6, 7, 8]
 
 
-POLICIES = {
+def by_name(call: ToolCall) -> Verdict:
+    return Deny(call.tool)
+
+
+def failing(_: ToolCall) -> Verdict:
+    raise ZeroDivisionError
+
+
+def strange(_: ToolCall) -> Any:
+    return True
+
+
+POLICIES: dict[str, tuple[dict[str, Any], Verdict | None, Verdict | None]] = {
     "by default": ({}, Ask(), Allow()),
     "always": ({"approval": "always"}, Ask(), Ask()),
     "never": ({"approval": "never"}, Allow(), Allow()),
-    "a hook": ({"approval": "never", "approve": lambda call: Deny(call.tool)}, Deny("shop.pay_back"), Deny("look_up")),
-    "a hook that fails": ({"approve": lambda _: 1 / 0}, None, None),
-    "a hook that says nothing": ({"approve": lambda _: True}, None, None),
+    "a hook": ({"approval": "never", "approve": by_name}, Deny("shop.pay_back"), Deny("look_up")),
+    "a hook that fails": ({"approve": failing}, None, None),
+    "a hook that says nothing": ({"approve": strange}, None, None),
 }
 
 
@@ -92,7 +106,7 @@ async def test_who_is_asked(options: dict[str, Any], destroying: Any, reading: A
 
 async def test_a_yes_answers_a_question_and_nothing_else() -> None:
     desk = Desk(REFUND)
-    asking, denying = desk.door(), desk.door(approve=lambda _: Deny("no"))
+    asking, denying = desk.door(), desk.door(approve=saying([Deny("no")]))
     assert (await asking.call(asking.tools["shop_pay_back"], GIVEN, agreed=True)).status == "ok"
     assert (await denying.call(denying.tools["shop_pay_back"], GIVEN, agreed=True)).status == "denied"
     assert desk.done == ["pay_back A1"]
@@ -115,8 +129,6 @@ async def test_a_hook_sees_the_call_and_a_trace_has_it() -> None:
 
 
 async def test_a_call_that_takes_too_long_may_have_been_done() -> None:
-    import asyncio
-
     async def slow(order_id: str) -> str:
         await asyncio.sleep(60)
         return order_id

@@ -12,9 +12,10 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
 from jazz_select.integrations.langgraph import FlowNodes, FlowState
-from jazz_select.routing import Allow, Ask, Deny
+from jazz_select.routing import Deny
+from jazz_select.routing.approval import Verdict
 from jazz_select.testing import MemoryClaims
-from tests.unit.integrations.desk import MOVE, REFUND, TRACK, Desk
+from tests.unit.integrations.desk import ASKS, MOVE, REFUND, TRACK, VERDICTS, Desk, saying
 
 pytestmark = pytest.mark.spec("009.4")
 ASKED = "I want my money back for A1"
@@ -55,7 +56,7 @@ def graph(desk: Desk, model: Fake, *, context: Any = None, saver: InMemorySaver 
         last = state["messages"][-1]
         return "call" if isinstance(last, AIMessage) and last.tool_calls else END
 
-    made = StateGraph(FlowState)
+    made: Any = StateGraph(FlowState)
     made.add_node("select", nodes.select)
     made.add_node("reply", reply)
     made.add_node("call", nodes.call)
@@ -161,7 +162,7 @@ async def test_a_yes_to_one_of_two_with_the_same_id_is_a_yes_to_neither() -> Non
 async def test_without_a_checkpointer_nothing_is_destroyed() -> None:
     desk = Desk(REFUND)
     nodes = FlowNodes(desk.door())
-    made = StateGraph(FlowState)
+    made: Any = StateGraph(FlowState)
     made.add_node("call", nodes.call)
     made.add_edge(START, "call")
     messages = [calls(("shop_pay_back", {"order_id": "A1"}))]
@@ -170,23 +171,20 @@ async def test_without_a_checkpointer_nothing_is_destroyed() -> None:
     assert desk.done == []
 
 
-VERDICTS = {"denied": (Deny("closed on Sundays"), []), "allowed": (Allow(), ["pay_back A1"])}
-
-
 @pytest.mark.parametrize(("verdict", "done"), VERDICTS.values(), ids=VERDICTS)
-async def test_a_hook_is_heard(verdict: Allow | Deny, done: list[str]) -> None:
+async def test_a_hook_is_heard(verdict: Verdict, done: list[str]) -> None:
     desk, model = Desk(REFUND), fake(calls(("shop_pay_back", {"order_id": "A1"})))
-    state = await asked(graph(desk, model, approve=lambda _: verdict))
+    state = await asked(graph(desk, model, approve=saying([verdict])))
     assert desk.done == done
     if not done:
         assert answers(state) == [("not run: closed on Sundays", "error")]
 
 
 async def test_a_yes_does_not_overrule_a_hook_that_has_come_to_say_no() -> None:
-    desk, said = Desk(REFUND), list[Any]([Ask("really?")])
-    made = graph(desk, fake(calls(("shop_pay_back", {"order_id": "A1"}))), approve=lambda _: said[-1])
+    desk, said = Desk(REFUND), list[Verdict]([ASKS])
+    made = graph(desk, fake(calls(("shop_pay_back", {"order_id": "A1"}))), approve=saying(said))
     await asked(made)
-    said.append(Deny("the day is over"))
+    said[:] = [Deny("the day is over")]
     await made.ainvoke(Command(resume=True), THREAD)
     assert desk.done == []
 
@@ -226,9 +224,11 @@ async def test_a_call_that_was_made_is_not_made_again_where_the_graph_is_resumed
 
 
 async def test_guards_see_what_the_caller_makes_of_a_state() -> None:
-    desk, seen = Desk(TRACK), list[Any]()
-    flow = desk.registry.by_name(TRACK)
-    assert flow is not None
-    vars(flow)["available"] = lambda context: seen.append(context) or True
-    await asked(graph(desk, fake(), context=lambda state: {"turns": len(state["messages"])}))
+    desk = Desk(TRACK)
+    seen = desk.guarded(TRACK)
+
+    def context(state: FlowState) -> dict[str, Any]:
+        return {"turns": len(state["messages"])}
+
+    await asked(graph(desk, fake(), context=context))
     assert seen[0] == {"turns": 1}

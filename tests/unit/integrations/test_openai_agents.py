@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from agents import Agent, RunConfig, Runner
+from agents import Agent, RunConfig, RunContextWrapper, Runner
 from agents.exceptions import ModelBehaviorError
 from agents.items import ModelResponse
 from agents.models.interface import Model
@@ -14,9 +14,10 @@ from agents.usage import Usage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from jazz_select.integrations.openai_agents import FlowAgentParts
-from jazz_select.routing import Allow, Ask, Deny
+from jazz_select.routing import Allow, Deny
+from jazz_select.routing.approval import Verdict
 from jazz_select.testing import MemoryClaims
-from tests.unit.integrations.desk import MOVE, REFUND, TRACK, Desk
+from tests.unit.integrations.desk import ASKS, MOVE, REFUND, TRACK, VERDICTS, Desk, saying
 
 pytestmark = pytest.mark.spec("009.4")
 ASKED = "I want my money back for A1"
@@ -34,7 +35,7 @@ class Script(Model):
         known = {**dict(zip(("system_instructions", "input", "settings", "tools"), given, strict=False)), **named}
         tools = [tool.name for tool in known["tools"]]
         self.seen.append((known["system_instructions"], tools, known["input"]))
-        output = self.replies.pop(0) if self.replies else [said("Done.")]
+        output: list[Any] = self.replies.pop(0) if self.replies else [said("Done.")]
         return ModelResponse(output=output, usage=Usage(), response_id=None)
 
     def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
@@ -143,13 +144,10 @@ async def test_a_no_is_a_no() -> None:
     assert desk.done == []
 
 
-VERDICTS = {"denied": (Deny("closed on Sundays"), []), "allowed": (Allow(), ["pay_back A1"])}
-
-
 @pytest.mark.parametrize(("verdict", "done"), VERDICTS.values(), ids=VERDICTS)
-async def test_a_hook_is_heard(verdict: Allow | Deny, done: list[str]) -> None:
+async def test_a_hook_is_heard(verdict: Verdict, done: list[str]) -> None:
     desk, script = Desk(REFUND), Script([call("shop_pay_back", {"order_id": "A1"})])
-    await run(agent_of(desk, script, approve=lambda _: verdict))
+    await run(agent_of(desk, script, approve=saying([verdict])))
     assert desk.done == done
     if not done:
         assert script.answers() == ["not run: closed on Sundays"]
@@ -158,20 +156,19 @@ async def test_a_hook_is_heard(verdict: Allow | Deny, done: list[str]) -> None:
 async def test_a_hook_that_asks_only_when_it_comes_to_it_is_not_passed_over() -> None:
     """The SDK asks first whether a call needs a yes; what is said when it is made counts."""
     desk, script = Desk(REFUND), Script([call("shop_pay_back", {"order_id": "A1"})])
-    said_of = iter([Allow(), Ask("really?"), Ask("really?")])
-    await run(agent_of(desk, script, approve=lambda _: next(said_of)))
+    await run(agent_of(desk, script, approve=saying([Allow(), ASKS])))
     assert desk.done == []
     assert script.answers() == ["not run: really?"]
 
 
 async def test_a_yes_does_not_overrule_a_hook_that_has_come_to_say_no() -> None:
-    desk, said_of = Desk(REFUND), list[Any]([Ask("really?")])
+    desk, said_of = Desk(REFUND), list[Verdict]([ASKS])
     script = Script([call("shop_pay_back", {"order_id": "A1"})])
-    agent = agent_of(desk, script, approve=lambda _: said_of[-1])
+    agent = agent_of(desk, script, approve=saying(said_of))
     asked = await run(agent)
     state = asked.to_state()
     state.approve(asked.interruptions[0])
-    said_of.append(Deny("the day is over"))
+    said_of[:] = [Deny("the day is over")]
     await run(agent, state)
     assert desk.done == []
 
@@ -236,10 +233,12 @@ async def test_two_that_go_on_with_one_call_make_it_once() -> None:
 
 
 async def test_guards_see_what_the_caller_makes_of_a_run() -> None:
-    desk, seen = Desk(TRACK), list[Any]()
-    flow = desk.registry.by_name(TRACK)
-    assert flow is not None
-    vars(flow)["available"] = lambda context: seen.append(context) or True
-    agent = agent_of(desk, Script(), context=lambda ctx: {"who": ctx.context})
+    desk = Desk(TRACK)
+    seen = desk.guarded(TRACK)
+
+    def context(ctx: RunContextWrapper[Any]) -> dict[str, Any]:
+        return {"who": ctx.context}
+
+    agent = agent_of(desk, Script(), context=context)
     await run(agent, "Where is A1?", context="ada")
     assert seen[0] == {"who": "ada"}

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ToolDenied
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, RunContext, ToolDenied
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UserError
 from pydantic_ai.messages import (
     ModelMessage,
@@ -19,10 +19,12 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from jazz_select.integrations.pydantic_ai import FlowCapability, FlowToolset
-from jazz_select.routing import Allow, Ask, Deny, ToolCall
+from jazz_select.integrations.pydantic_ai import FlowToolset
+from jazz_select.integrations.pydantic_ai_capability import FlowCapability
+from jazz_select.routing import Deny
+from jazz_select.routing.approval import Verdict
 from jazz_select.testing import MemoryClaims
-from tests.unit.integrations.desk import MOVE, REFUND, TRACK, Desk
+from tests.unit.integrations.desk import ASKS, MOVE, REFUND, TRACK, VERDICTS, Desk, saying
 
 pytestmark = pytest.mark.spec("009.4")
 OUTPUT = [str, DeferredToolRequests]
@@ -175,14 +177,11 @@ async def test_an_agent_that_cannot_ask_does_not_destroy(made: Made) -> None:
     assert desk.done == []
 
 
-VERDICTS = {"denied": (Deny("closed on Sundays"), []), "allowed": (Allow(), ["pay_back A1"])}
-
-
 @BOTH
 @pytest.mark.parametrize(("verdict", "done"), VERDICTS.values(), ids=VERDICTS)
-async def test_a_hook_is_heard_whatever_the_framework_asks(made: Made, verdict: Allow | Deny, done: list[str]) -> None:
+async def test_a_hook_is_heard_whatever_the_framework_asks(made: Made, verdict: Verdict, done: list[str]) -> None:
     desk, script = Desk(REFUND), Script([call("shop_pay_back", order_id="A1")])
-    await made(desk, script, approve=lambda _: verdict).run(ASKED)
+    await made(desk, script, approve=saying([verdict])).run(ASKED)
     assert desk.done == done
     if not done:
         assert [each.content for each in script.answers()] == ["not run: closed on Sundays"]
@@ -191,15 +190,11 @@ async def test_a_hook_is_heard_whatever_the_framework_asks(made: Made, verdict: 
 @BOTH
 async def test_a_yes_does_not_overrule_a_hook_that_has_come_to_say_no(made: Made) -> None:
     desk, script = Desk(REFUND), Script([call("shop_pay_back", order_id="A1")])
-    said: list[Ask | Deny] = [Ask("really?")]
-
-    def approve(_: ToolCall) -> Ask | Deny:
-        return said[-1]
-
-    agent = made(desk, script, approve=approve)
+    said: list[Verdict] = [ASKS]
+    agent = made(desk, script, approve=saying(said))
     asked = await agent.run(ASKED)
     assert asked.output.metadata["c1"]["reason"] == "really?"
-    said.append(Deny("the day is over"))
+    said[:] = [Deny("the day is over")]
     yes = DeferredToolResults(approvals={"c1": True})
     with suppress(UserError, UnexpectedModelBehavior):  # where nobody is asked any more, it may not even be there
         await agent.run(message_history=asked.all_messages(), deferred_tool_results=yes)
@@ -278,11 +273,13 @@ async def test_where_nothing_fits_there_are_the_tools_that_change_nothing() -> N
 
 
 async def test_guards_see_what_the_caller_makes_of_a_run() -> None:
-    desk, seen = Desk(TRACK), list[Any]()
-    flow = desk.registry.by_name(TRACK)
-    assert flow is not None
-    vars(flow)["available"] = lambda context: seen.append(context) or True
-    toolset = FlowToolset[str](desk.door(), context=lambda ctx: {"who": ctx.deps})
+    desk = Desk(TRACK)
+    seen = desk.guarded(TRACK)
+
+    def context(ctx: RunContext[str]) -> dict[str, Any]:
+        return {"who": ctx.deps}
+
+    toolset = FlowToolset[str](desk.door(), context=context)
     agent = Agent(TestModel(call_tools=[]), deps_type=str, toolsets=[toolset])
     await agent.run("Where is A1?", deps="ada")
     assert seen[0] == {"who": "ada"}

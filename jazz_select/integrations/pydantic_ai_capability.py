@@ -1,11 +1,14 @@
-"""A capability that narrows an agent's own tools to the selected flows; pydantic-ai calls them."""
+"""pydantic-ai: a capability that narrows an agent's own tools to the selected flows. Needs the extra `pydantic-ai`.
+
+pydantic-ai calls the tools; what needs a yes is deferred: have `DeferredToolRequests` among the agent's output types.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 from jazz_select.integrations.door import FlowDoor, Shown
 from jazz_select.integrations.fitting import framework
-from jazz_select.integrations.pydantic_ai.runs import Context, call_id, shown_in
+from jazz_select.integrations.pydantic_ai import Context, call_id, shown_in
 from jazz_select.routing.approval import Ask, Deny
 
 with framework("pydantic-ai"):
