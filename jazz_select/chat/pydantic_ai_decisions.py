@@ -1,5 +1,6 @@
 """Decision models that pydantic-ai knows: two translators and one call of `DecisionModel.decide`."""
 
+import asyncio
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -12,7 +13,7 @@ from jazz_select.chat.pydantic_ai import (
     plain_settings,
 )
 from jazz_select.chat.pydantic_ai_errors import to_config_error, to_model_error
-from jazz_select.errors import ConfigError, DecisionAskError, DecisionReplyError, JazzSelectError
+from jazz_select.errors import ConfigError, DecisionAskError, DecisionReplyError, JazzSelectError, ModelTimeoutError
 from jazz_select.questions import NO, YES, ChoiceQuestion, DecisionReply, Question
 from jazz_select.values import Usage
 
@@ -35,12 +36,15 @@ class PydanticAIDecisions:
     event loops; each gets its own connections.
     """
 
-    def __init__(self, model: "str | Model", *, settings: "ModelSettings | None" = None) -> None:
+    def __init__(
+        self, model: "str | Model", *, settings: "ModelSettings | None" = None, timeout_s: float | None = None
+    ) -> None:
         """Find the provider and make its client; nothing is sent.
 
         Args:
             model: `"provider:model"`, as pydantic-ai names them, or a `DecisionModel`.
             settings: What pydantic-ai may pass on: `{"extra_headers": {…}}`.
+            timeout_s: How long a call may take in all.
 
         Raises:
             ConfigError: It writes text, its provider is unknown, or it lacks its key.
@@ -52,6 +56,7 @@ class PydanticAIDecisions:
         refuse_chat_model(built, argument="model")
         given: dict[str, Any] = {**(built.settings or {}), **(settings or {})}
         self._settings: dict[str, Any] = {**plain_settings(built, given, 0), **given}
+        self._deadline_s = timeout_s
         self.name = self._homes.name
 
     @property
@@ -80,9 +85,11 @@ class PydanticAIDecisions:
             problem = f"there are {len(questions)} questions, and its provider takes {most} at once: ask fewer"
             raise DecisionAskError(self.name, problem)
         request = DecisionRequest(state=state, questions={name: to_question(each) for name, each in questions.items()})
+        limit = asyncio.timeout(self._deadline_s)
         try:
             check_allow_model_requests()
-            response = await model.decide(request, cast("Any", self._settings))
+            async with limit:
+                response = await model.decide(request, cast("Any", self._settings))
             return to_decision_reply(response, model=self.name)
         except JazzSelectError:
             raise
@@ -91,6 +98,8 @@ class PydanticAIDecisions:
         except UserError as error:
             raise to_config_error(error, model=self.name) from error
         except Exception as error:  # every provider has its own
+            if limit.expired():
+                raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
             raise to_model_error(error, model=self.name) from error
 
     async def aclose(self) -> None:
