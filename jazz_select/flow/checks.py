@@ -64,6 +64,9 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
         raise subject.error("title", "has line breaks or control characters in it; take them out")
     if not isinstance(fields["manual"], bool):
         raise subject.error("manual", f"has to be True or False, not {describe(fields['manual'])}")
+    error = fields["max_error"]
+    if error is not None and not (isinstance(error, int | float) and not isinstance(error, bool) and 0 <= error <= 1):
+        raise subject.error("max_error", f"has to be a share from 0 to 1, such as .001, or None, not {describe(error)}")
     _check_optional(subject, cast("Sequence[str]", fields["optional_tools"]), cast("Sequence[str]", fields["tools"]))
 
 
@@ -203,7 +206,7 @@ def describe(value: object) -> str:
 
 FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")
 """What every flow says of itself."""
-TOLD = ("title", "optional_tools", "manual")
+TOLD = ("title", "optional_tools", "manual", "max_error")
 """What a flow says to whoever runs it and to users. Like `_RUNNING` it is no part of what is embedded or of the
 checksum: a new title would else have every flow embedded anew, and nothing that is found or shown to models changes."""
 _RUNNING = ("chain", "reply")

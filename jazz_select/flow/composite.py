@@ -33,6 +33,7 @@ class CompositeFlow(BaseFlow):
         title: str | None = None,
         optional_tools: Sequence[str] | None = None,
         manual: bool | None = None,
+        max_error: float | None = None,
         registry: FlowRegistry | None = None,
         replace: bool = False,
     ) -> None:
@@ -57,6 +58,7 @@ class CompositeFlow(BaseFlow):
             title=title,
             optional_tools=optional_tools,
             manual=manual,
+            max_error=max_error,
             registry=registry,
             replace=replace,
         )
@@ -148,6 +150,7 @@ class ConditionalFlow(CompositeFlow):
         title: str | None = None,
         optional_tools: Sequence[str] | None = None,
         manual: bool | None = None,
+        max_error: float | None = None,
         registry: FlowRegistry | None = None,
         replace: bool = False,
     ) -> None:
@@ -175,6 +178,7 @@ class ConditionalFlow(CompositeFlow):
             title=title,
             optional_tools=optional_tools,
             manual=manual,
+            max_error=max_error,
             registry=registry,
             replace=replace,
         )
