@@ -8,8 +8,9 @@ from typing import Final, Literal
 StageName = Literal["recall", "transformer", "decider", "chat", "user"]
 """What a request may be asked of, in this order: the index, its second embedder, a decision model, a chat model, the
 user."""
-StageOutcome = Literal["decided", "passed", "none", "failed"]
-"""What came of it: it chose, it left the choice to the next one, it said that nothing fits, it could not answer."""
+StageOutcome = Literal["decided", "passed", "none", "failed", "spared"]
+"""What came of it: it chose, it left the choice to the next one, it said that nothing fits, it could not answer; it was
+not asked, since an earlier one decided."""
 OUTSIDE: Final = 0.1
 """The share of requests that are taken to ask for what no flow does: P(in scope) alone is even between both."""
 MARGIN: Final = 0.8
@@ -38,8 +39,8 @@ class StageRecord:
         outcome: What came of it.
         why: In words: how sure it was, and how sure it had to be; what it failed with.
         confidence: P(its choice is right), with what the stages before it knew; None where it said nothing of that.
-        took_s: How long it took, in seconds.
-        usage: The tokens that it took, where they were counted.
+        took_s: How long it took, in seconds; of a stage that was spared, how long it took on average so far.
+        usage: The tokens that it took, where they were counted; likewise.
         calls: Calls of a model that were answered.
     """
 

@@ -64,10 +64,13 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
         raise subject.error("title", "has line breaks or control characters in it; take them out")
     if not isinstance(fields["manual"], bool):
         raise subject.error("manual", f"has to be True or False, not {describe(fields['manual'])}")
-    error = fields["max_error"]
-    if error is not None and not (isinstance(error, int | float) and not isinstance(error, bool) and 0 <= error <= 1):
-        raise subject.error("max_error", f"has to be a share from 0 to 1, such as .001, or None, not {describe(error)}")
+    _check_share(subject, "max_error", fields["max_error"])
     _check_optional(subject, cast("Sequence[str]", fields["optional_tools"]), cast("Sequence[str]", fields["tools"]))
+
+
+def _check_share(subject: Subject, field: str, value: object) -> None:
+    if value is not None and not (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1):
+        raise subject.error(field, f"has to be a share from 0 to 1, such as .001, or None, not {describe(value)}")
 
 
 def check_bars(subject: Subject, fields: Mapping[str, object], *, composite: bool, min_examples: int) -> None:

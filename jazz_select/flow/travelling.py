@@ -41,7 +41,7 @@ def flow_data(flow: BaseFlow) -> dict[str, Any]:
         own = flow.definition()
     except FlowValidationError:  # a part has left the registry since
         own = flow.outline()
-    told = {"title": flow.title, "optional_tools": flow.optional_tools, "manual": flow.manual, "max_error": flow.max_error}
+    told = {each.name: getattr(flow, each.name) for each in fields(_Told)}
     return {**{each.name: getattr(own, each.name) for each in fields(own)}, **told, "checksum": own.checksum()}
 
 

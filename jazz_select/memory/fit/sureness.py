@@ -166,9 +166,7 @@ def _fit_sets(requests: Sequence[_Request], inside: Sequence[_Answer], confidenc
     return Sets(strangeness=tuple(sorted(strangeness)))
 
 
-def _own_answers(
-    inside: Sequence[_Answer], confidence: Logistic, scope: Logistic, examples: int
-) -> OwnAnswers:
+def _own_answers(inside: Sequence[_Answer], confidence: Logistic, scope: Logistic, examples: int) -> OwnAnswers:
     """How sure each answer is; a labelled request counts as elsewhere."""
     pairs: list[tuple[float, float]] = []
     for number, answer in enumerate(inside):
