@@ -12,7 +12,7 @@ from jazz_select.values import Candidate
 
 NONE = "none"
 """The option beside the candidates."""
-LAPSE, TRUST = 0.1, 0.7
+LAPSE, TRUST = 0.15, 0.6
 """How often a decision model is taken to answer without looking, and how much of its log odds is believed otherwise:
 such models are surer than they are right (of those answered at .95 or more, some nine in ten are)."""
 _SOMETHING_ELSE = 0.02
