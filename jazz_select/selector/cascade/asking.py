@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"(?:option|number|no|nr|the)? ?#? ?(\d{1,2})(?:st|nd|rd|th
 _PLACE = re.compile(
     r"(?:i want |i mean |i meant |take )?(?:the )?(first|second|third|last)(?: one| option)?(?: please)?"
 )
-_PLACES: Final = {"first": 0, "second": 1, "third": 2, "last": -1}
+_PLACES: Final = {"first": 1, "second": 2, "third": 3}
 _NONE: Final = frozenset(
     ("no", "none", "neither", "none of these", "none of those", "none of them", "neither of these", "neither of them")
 )
@@ -99,8 +99,8 @@ def named_in(answer: str, options: Sequence[UserOption]) -> UserOption | Literal
     if said in _NONE:
         return False
     if found := _NUMBER.fullmatch(said) or _PLACE.fullmatch(said):
-        place = int(found[1]) - 1 if found[1].isdecimal() else _PLACES[found[1]]
-        return options[place] if -1 <= place < len(options) else None
+        place = _PLACES.get(found[1], len(options)) if not found[1].isdecimal() else int(found[1]) or len(options) + 1
+        return options[place - 1] if place <= len(options) else None
     named = [each for each in options if said in {" ".join(_words(each.title)), " ".join(_words(each.flow_name))}]
     if named:
         return named[0] if len(named) == 1 else None
