@@ -53,6 +53,7 @@ class Policy:
     on_empty: Literal["top1", "none"] = "none"
     skip_llm_above: float | None = None
     abstain_below: float | None = None
+    max_error: float | None = None
 
     @classmethod
     def of(cls, settings: "Settings") -> "Policy":

@@ -63,7 +63,13 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
         raise subject.error("title", "has line breaks or control characters in it; take them out")
     if not isinstance(fields["manual"], bool):
         raise subject.error("manual", f"has to be True or False, not {describe(fields['manual'])}")
+    _check_share(subject, "max_error", fields["max_error"])
     _check_optional(subject, cast("Sequence[str]", fields["optional_tools"]), cast("Sequence[str]", fields["tools"]))
+
+
+def _check_share(subject: Subject, field: str, value: object) -> None:
+    if value is not None and not (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1):
+        raise subject.error(field, f"has to be a share from 0 to 1, such as .001, or None, not {describe(value)}")
 
 
 def check_bars(subject: Subject, fields: Mapping[str, object], *, composite: bool, min_examples: int) -> None:
@@ -201,7 +207,7 @@ def describe(value: object) -> str:
 
 FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")
 """What every flow says of itself."""
-TOLD = ("title", "optional_tools", "manual")
+TOLD = ("title", "optional_tools", "manual", "max_error")
 """What a flow says to whoever runs it and to users. Like `_RUNNING` it is no part of what is embedded or of the
 checksum: a new title would else have every flow embedded anew, and nothing that is found or shown to models changes."""
 _RUNNING = ("chain", "reply")

@@ -100,6 +100,7 @@ class FlowData(_Strict):
     title: str = ""
     optional_tools: list[str] = []
     manual: bool = False
+    max_error: float | None = None
 
 
 def read_flows(file: Path) -> Iterator[BaseFlow]:

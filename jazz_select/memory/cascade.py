@@ -77,7 +77,7 @@ class StagedRetriever(Retriever):
                 results[place].notes = (*results[place].notes, f"recall without {second}: {error}")
             return results
         for place, result in zip(left, read, strict=True):
-            result.stage, result.why = second, results[place].why
+            result.stage, result.why, result.reread = second, results[place].why, True
             result.notes = (*result.notes, *degraded)
             results[place] = result
         return results

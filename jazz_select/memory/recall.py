@@ -331,7 +331,7 @@ class Retriever:
                 caveat=model.caveat,
                 sized=found.sized,
             )
-            result.beyond, result.read = found.beyond, found.candidates
+            result.beyond, result.read, result.answers = found.beyond, found.candidates, model.answers
             results.append(result)
         return results
 

@@ -270,7 +270,8 @@ class IndexWriter:
         note = await self._store.read_note(agent_id)
         noted = RecallModel.from_note(note, dims=self._encoder.dims)
         flows = frozenset(cards)
-        if note is not None and noted.terms is not None and (noted.digest, noted.flows) == (digest, flows):
+        whole = noted.terms is not None and (noted.confidence is None or noted.answers is not None)
+        if note is not None and whole and (noted.digest, noted.flows) == (digest, flows):
             return made
         if not chosen and note is None:
             return made

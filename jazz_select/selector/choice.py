@@ -16,6 +16,7 @@ from jazz_select.selector.options import MOST_EXAMPLES
 from jazz_select.selector.prompt import OFF, PROMPT_TOKENS, REQUEST_LIMIT, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import Request
+from jazz_select.stages import StageRecord, UserQuestion
 from jazz_select.text import cut, in_log
 from jazz_select.threads import Deadline, in_daemon_thread
 from jazz_select.values import Candidate, Reason, Tier
@@ -238,6 +239,8 @@ class Choice:
     parsed_ids: tuple[str, ...] = ()
     error: str = ""
     notes: tuple[str, ...] = ()
+    stages: tuple[StageRecord, ...] = ()
+    question: UserQuestion | None = None
 
 
 class ModelChoice:
@@ -249,9 +252,11 @@ class ModelChoice:
         self._options = options
         self._flows = flows
 
-    async def choose(self, request: Request, candidates: Sequence[Candidate]) -> Choice:
-        """Ask within the deadline. Whatever the model fails with, the top candidate is taken."""
-        deadline = Deadline.after(self._options.timeout_s)
+    async def choose(
+        self, request: Request, candidates: Sequence[Candidate], deadline: Deadline | None = None
+    ) -> Choice:
+        """Ask within the deadline, by default its own. Whatever the model fails with, the top candidate is taken."""
+        deadline = Deadline.after(self._options.timeout_s) if deadline is None else deadline
         begun = request.under_way
         rest = [each for each in candidates if each.flow_id not in begun]
         known = {each.flow_id: each for each in candidates}
@@ -298,7 +303,7 @@ class ModelChoice:
                 lambda: _question(built()), deadline, read=read, problem=problem, max_reasks=self._options.max_reasks
             )
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
-            told = _problem(error)
+            told = problem_in(error)
             _log.warning("error=<%s> | the model failed, falling back to the top candidate", in_log(told))
             fallback = top(candidates, self._flows, Reason.FALLBACK_ERROR)
             return Choice(verdict=fallback, error=told, notes=built().notes)
@@ -378,7 +383,7 @@ def _question(prompt: Prompt) -> Question:
     return Question(prompt.messages, prompt.schema, wanted)
 
 
-def _problem(error: Exception) -> str:
+def problem_in(error: Exception) -> str:
     """What went wrong, of an error that may not even be able to say so."""
     try:
         said = str(error)
