@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
-from jazz_select.evaluation import Case, Difference, diff
+from jazz_select.evaluation import Asked, Case, Difference, Policy, diff
+from jazz_select.evaluation.changes.route_book import Known
+from jazz_select.evaluation.changes.side_process import Job
 from jazz_select.evaluation.changes.side_start import process_for, started_ahead
+from jazz_select.evaluation.changes.side_worker import SideWorker
 from tests.unit.evaluation.repository import FLOWS, Repository, repository
 from tests.vectors import EMBEDDER
 
@@ -87,6 +90,41 @@ async def test_two_processes_find_what_one_finds(
     if cache is not None:
         assert await between(repo, cache=cache) == alone
         assert not started
+
+
+@pytest.mark.spec("007.3")
+async def test_the_process_of_a_side_that_has_little_to_do_helps_the_other(
+    repo: Repository, started: list[Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cores(monkeypatch, 1)
+    await between(repo)
+    repo.write({**EDITED, "refund": [*FLOWS["refund"], "take it back"]})
+    alone = await between(repo, cache=None)
+    started.clear()
+    cores(monkeypatch, 2)
+    assert await between(repo) == alone
+    assert len(started) == 2, "no third one, though there is more than enough to do"
+
+
+async def test_a_process_does_one_job_after_another(repo: Repository, tmp_path: Path) -> None:
+    other = repository(tmp_path / "other")
+    asked = [Asked(request=each) for each in MANY[:20]]
+    jobs = [Job(root=each.folder, flows="flows", policy=Policy(), embedder=EMBEDDER) for each in (repo, other)]
+    apart: list[Known] = []
+    for job in jobs:
+        async with SideWorker("alone", job) as worker:
+            await worker.start()
+            apart.append(await worker.routed(asked, asked[:3]))
+    async with SideWorker("both", jobs[0]) as worker:
+        assert "my bill has not come" in (await worker.start())["flows"]["track"]["examples"]
+        first = await worker.routed(asked, asked[:3])
+        assert "my bill has not come" not in (await worker.take_over("other", jobs[1]))["flows"]["track"]["examples"]
+        second = await worker.routed(asked, asked[:3])
+    for one, two in zip((first, second), apart, strict=True):
+        assert one.tokens == two.tokens
+        assert {key: route.ranking for key, route in one.routes.items()} == {
+            key: route.ranking for key, route in two.routes.items()
+        }
 
 
 async def test_few_requests_are_not_shared(
