@@ -42,6 +42,11 @@ _K, _B, _AVERAGE = 1.2, 0.75, 64.0
 """Qdrant's defaults: saturation of frequency, weight of length, and the length that counts as average."""
 _CACHED_WORDS, _LONGEST_CACHED = 1 << 14, 40
 """So many words are remembered, and no longer ones: where nobody writes blanks, a whole request is one word."""
+_DICTIONARIES = {
+    "han": re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"),
+    "kana": re.compile("[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9d]"),
+}
+"""The scripts whose words are found with a dictionary, which is loaded for the first letter of it."""
 _MIX = 0x9E3779B1
 _TOKENS = 1 << 32
 _BYTES_A_TERM = 110
@@ -284,6 +289,11 @@ class Lexical:
             f"bm25(k={_K:g}, b={_B:g}, avg_len={_AVERAGE:g}, words and pairs, multilingual, {self.language})"
         )
         self._known = lru_cache(_CACHED_WORDS)(self._look_up)
+        self._loads = dict(_DICTIONARIES)
+
+    def is_slow(self, text: str) -> bool:
+        """Whether a dictionary has to be loaded first to find words in it: a fifth of a second, once a process."""
+        return bool(self._loads) and not text.isascii() and any(each.search(text) for each in [*self._loads.values()])
 
     def document(self, parts: Iterable[str], *, stop_words: bool) -> SparseVector:
         """Weights of a flow's terms: saturated by frequency, normalised by length.
@@ -334,7 +344,12 @@ class Lexical:
 
     def _look_up(self, word: str) -> tuple[tuple[int, ...], bool]:
         """Its tokens (several where the script has no spaces), and whether it is more than a stop word."""
-        return tuple(self._all.embed_query(word).indices), bool(self._content.embed_query(word).indices)
+        found = tuple(self._all.embed_query(word).indices), bool(self._content.embed_query(word).indices)
+        if self.is_slow(word):
+            for script, letter in _DICTIONARIES.items():
+                if letter.search(word):
+                    self._loads.pop(script, None)
+        return found
 
 
 def _bm25(language: str, *, stop_words: bool) -> "qe.Bm25":

@@ -10,12 +10,12 @@ from typing import Any
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.asked import EncodedRequest, RecallScope
 from jazz_select.memory.denials import MEANT_WEIGHT
-from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, folded_alias
+from jazz_select.memory.encoder import Encoder, folded_alias
 from jazz_select.memory.engines.points import Sound
 from jazz_select.memory.fit.model import MOST_SIZED, Evidence, Reading, RecallModel
 from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, with_numbers
-from jazz_select.memory.long_requests import AT_ONCE, LONG, Said, SentenceReader
+from jazz_select.memory.long_requests import LONG, Said, SentenceReader, takes_long
 from jazz_select.memory.together import FEW, readings
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.text import in_log
@@ -296,7 +296,7 @@ class Retriever:
         """
         if not said:
             return []
-        long = sum(min(len(each.query) + len(each.focus), MAX_QUERY_CHARS) for each in said) > AT_ONCE
+        long = takes_long((f"{each.query}{each.focus}" for each in said), self._encoder.lexical)
         if long or self._encoder.stages[stage].offload:
             asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model, stage, strict=strict)
         else:
