@@ -47,6 +47,8 @@ _DICTIONARIES = {
     "kana": re.compile("[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9d]"),
 }
 """The scripts whose words are found with a dictionary, which is loaded for the first letter of it."""
+_AT_ONCE = 4_000
+"""Bytes of UTF-8 that are read where the caller waits: a letter of several takes as many times as long to read."""
 _MIX = 0x9E3779B1
 _TOKENS = 1 << 32
 _BYTES_A_TERM = 110
@@ -291,9 +293,21 @@ class Lexical:
         self._known = lru_cache(_CACHED_WORDS)(self._look_up)
         self._loads = dict(_DICTIONARIES)
 
-    def is_slow(self, text: str) -> bool:
-        """Whether a dictionary has to be loaded first to find words in it: a fifth of a second, once a process."""
-        return bool(self._loads) and not text.isascii() and any(each.search(text) for each in [*self._loads.values()])
+    def takes_long(self, texts: Iterable[str]) -> bool:
+        """Whether to read these would hold up others: there is much of it, or a dictionary has to be loaded first."""
+        size = 0
+        for text in texts:
+            read = text[:MAX_QUERY_CHARS]
+            size += len(read) if read.isascii() else len(read.encode(errors="surrogatepass"))
+            if size > _AT_ONCE or self._loads_for(read):
+                return True
+        return False
+
+    def _loads_for(self, text: str) -> list[str]:
+        """The scripts of the dictionaries that are loaded for it: a fifth of a second each, once a process."""
+        if not self._loads or text.isascii():
+            return []
+        return [script for script, letter in tuple(self._loads.items()) if letter.search(text)]
 
     def document(self, parts: Iterable[str], *, stop_words: bool) -> SparseVector:
         """Weights of a flow's terms: saturated by frequency, normalised by length.
@@ -345,10 +359,8 @@ class Lexical:
     def _look_up(self, word: str) -> tuple[tuple[int, ...], bool]:
         """Its tokens (several where the script has no spaces), and whether it is more than a stop word."""
         found = tuple(self._all.embed_query(word).indices), bool(self._content.embed_query(word).indices)
-        if self.is_slow(word):
-            for script, letter in _DICTIONARIES.items():
-                if letter.search(word):
-                    self._loads.pop(script, None)
+        for script in self._loads_for(word):
+            self._loads.pop(script, None)
         return found
 
 

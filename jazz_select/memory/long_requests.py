@@ -24,11 +24,6 @@ _ASKING = re.compile(
 )
 _END = re.compile(r"(?<=[.!?;]) |(?<=[。！？；])")
 """Of text in which no two blanks stand together."""
-AT_ONCE = 4_000
-"""Bytes of UTF-8 that are read where the caller waits; more go to a thread, so that they hold up nobody else.
-
-A character of a script that takes several bytes takes as many times as long to read.
-"""
 _SHORTEST, _LONGEST = 12, 200
 """Characters of a sentence: what is shorter joins the next, and what is longer is cut between words."""
 
@@ -57,17 +52,6 @@ def _cut(text: str) -> list[str]:
         parts.append(text[:end])
         text = text[end:].lstrip()
     return [*parts, text] if text else parts
-
-
-def takes_long(texts: Iterable[str], lexical: Lexical) -> bool:
-    """Whether reading these would hold up others: there is much of it, or a dictionary has to be loaded first."""
-    size = 0
-    for text in texts:
-        read = text[:MAX_QUERY_CHARS]
-        size += len(read) if read.isascii() else len(read.encode(errors="surrogatepass"))
-        if size > AT_ONCE or lexical.is_slow(read):
-            return True
-    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +86,7 @@ class SentenceReader:
         """The same with what the long request asks for alone; as it is where no flow has any word of it."""
         whole = said.own
         read = partial(self._asked, whole[:MAX_QUERY_CHARS], agent_id, exclude, terms)
-        asked = await in_thread(read) if takes_long([whole], self._lexical) else read()
+        asked = await in_thread(read) if self._lexical.takes_long([whole]) else read()
         found = iter(await self._store.search([query for _, query in asked if query.arms]))
         weights = [_weight(text, query, next(found).bm25.values() if query.arms else ()) for text, query in asked]
         kept = " ".join(_best([text for text, _ in asked], weights))

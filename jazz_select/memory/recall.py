@@ -15,7 +15,7 @@ from jazz_select.memory.engines.points import Sound
 from jazz_select.memory.fit.model import MOST_SIZED, Evidence, Reading, RecallModel
 from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, with_numbers
-from jazz_select.memory.long_requests import LONG, Said, SentenceReader, takes_long
+from jazz_select.memory.long_requests import LONG, Said, SentenceReader
 from jazz_select.memory.together import FEW, readings
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.text import in_log
@@ -296,7 +296,7 @@ class Retriever:
         """
         if not said:
             return []
-        long = takes_long((f"{each.query}{each.focus}" for each in said), self._encoder.lexical)
+        long = self._encoder.lexical.takes_long(each.query + each.focus for each in said)
         if long or self._encoder.stages[stage].offload:
             asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model, stage, strict=strict)
         else:
