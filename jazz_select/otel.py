@@ -75,7 +75,7 @@ class OpenTelemetryHook:
         operation = _OPERATIONS.get(span.kind)
         own = self._tracer.start_span(
             f"{operation} {span.name}" if operation else f"{span.kind} {span.name}",
-            kind=trace.SpanKind.CLIENT if span.kind == "chat" else trace.SpanKind.INTERNAL,
+            kind=trace.SpanKind.CLIENT if span.kind in {"chat", "decide"} else trace.SpanKind.INTERNAL,
             attributes={"gen_ai.operation.name": operation, _NAMED[span.kind]: span.name} if operation else None,
         )
         self._open[id(span)] = (own, context.attach(trace.set_span_in_context(own)))

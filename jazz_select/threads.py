@@ -30,6 +30,7 @@ _TICK_S: Final = 0.001
 _ENDS: Final = "ends_by_itself"
 _NAMED: Final = "jazz-select-"
 _WAITING: Final = "jazz_select, waiting"
+_WOKEN: Final = f"{_NAMED}woken"
 _IDLE_S: Final = 10.0
 _MOST_IDLE: Final = 32
 _AT_ONCE: Final = (list, deque, set, asyncio.Queue, asyncio.Event, asyncio.Future)
@@ -223,8 +224,9 @@ class Threaded:
 async def in_daemon_thread(function: Callable[[], T], *, name: str, context: contextvars.Context | None = None) -> T:
     """What `function` returns in a thread that has nothing else to do, keeps no process alive, and may be left behind.
 
-    A cancelled caller leaves at once; what the thread returns then is heard by nobody. A function that exits ends
-    itself, not its caller: `SystemExit` and `KeyboardInterrupt` come back as a RuntimeError.
+    Functions begin in the order in which they are given, and then run side by side. A cancelled caller leaves at once;
+    what the thread returns then is heard by nobody. A function that exits ends itself, not its caller: `SystemExit` and
+    `KeyboardInterrupt` come back as a RuntimeError.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -258,11 +260,11 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str, context: con
 class _Daemon(threading.Thread):
     """A thread that waits for more when it has come back: to begin one takes longer than most of what they are given.
 
-    It has the name of what it does, and none of ours while it waits.
+    It has the name of what it does, one of ours as soon as it is woken, and none while it waits.
 
     What is given at one moment lies in one queue, and is done by whoever has woken up: to wake a thread for each takes
     longer than most of them. Who takes something and leaves more behind wakes another one before it begins, so that
-    nothing waits for what hangs.
+    nothing waits for what hangs; nobody begins before whoever took what was given before.
     """
 
     lock: ClassVar[threading.Lock] = threading.Lock()
@@ -271,9 +273,11 @@ class _Daemon(threading.Thread):
     idle: ClassVar["deque[_Daemon]"] = deque()
     roused: ClassVar[int] = 0
     """How many have been woken and are still to take something: at least one where anything is given."""
+    begun: ClassVar[threading.Lock] = threading.Lock()
+    """Open when what was taken last has begun."""
 
     def __init__(self) -> None:
-        super().__init__(name=_WAITING, daemon=True)
+        super().__init__(name=_WOKEN, daemon=True)
         self.calls: SimpleQueue[None] = SimpleQueue()
 
     @classmethod
@@ -293,6 +297,7 @@ class _Daemon(threading.Thread):
 
     @classmethod
     def rouse(cls) -> None:
+        """Have one more do what is given."""
         try:
             daemon = cls.idle.pop()
         except IndexError:
@@ -303,6 +308,7 @@ class _Daemon(threading.Thread):
                     cls.roused -= 1
                 raise
         else:
+            daemon.name = _WOKEN
             daemon.calls.put(None)
 
     def run(self) -> None:
@@ -328,15 +334,20 @@ class _Daemon(threading.Thread):
         with kind.lock:
             kind.roused -= 1
         while True:
-            with kind.lock:
-                if not kind.given:
-                    break
-                work, self.name = kind.given.popleft()
-                leaves_more = bool(kind.given) and not kind.roused
-                kind.roused += leaves_more
-            if leaves_more:
-                with suppress(RuntimeError):  # there can be no more threads: then this one does them
-                    kind.rouse()
+            begun = threading.Lock()
+            with begun:
+                with kind.lock:
+                    if not kind.given:
+                        break
+                    work, self.name = kind.given.popleft()
+                    before, kind.begun = kind.begun, begun
+                    leaves_more = bool(kind.given) and not kind.roused
+                    kind.roused += leaves_more
+                if leaves_more:
+                    with suppress(RuntimeError):  # there can be no more threads: then this one does them
+                        kind.rouse()
+                with before:
+                    pass
             work()
             del work  # and all that it holds
         self.name = _WAITING
@@ -344,7 +355,7 @@ class _Daemon(threading.Thread):
     @classmethod
     def forget(cls) -> None:
         """A fork has none of the threads."""
-        cls.lock, cls.roused = threading.Lock(), 0
+        cls.lock, cls.begun, cls.roused = threading.Lock(), threading.Lock(), 0
         cls.given.clear()
         cls.idle.clear()
 

@@ -16,7 +16,7 @@ import orjson
 from jazz_select import errors
 from jazz_select.errors import ConfigError, JazzSelectError, ToldError
 from jazz_select.json_values import DEEPEST, as_json, plain, storable
-from jazz_select.text import as_text, beginning, describe_error
+from jazz_select.text import as_text, beginning, describe_error, wrong_fields
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -104,11 +104,7 @@ def value_of(kind: type[T], data: object, *, sparse: bool = False) -> T:
         return _adapter(kind).validate_python(_said(data) if sparse else data)
     except ValidationError as error:
         count = error.error_count()
-        if count > _MOST_ERRORS:
-            problem = f"{count} things in it are wrong"
-        else:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            problem = f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"
+        problem = f"{count} things in it are wrong" if count > _MOST_ERRORS else wrong_fields(error, "the whole")[0]
     except JazzSelectError as error:
         problem = str(error)
     except (ValueError, TypeError, ArithmeticError, RecursionError) as error:

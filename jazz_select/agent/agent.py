@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, Self, cast, get_args
+from typing import Any, Final, Literal, Self, cast
 
 from jazz_select.agent.answer import AnswerWriter, Titles, cut_short
 from jazz_select.agent.chain.options import ChainOptions
@@ -12,7 +12,7 @@ from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
 from jazz_select.agent.checks import Facts, check_agent_parts, checked_facts, note_flows, told_facts, unconnected
 from jazz_select.agent.conversation import Conversation, heard
-from jazz_select.agent.flows.open_flows import SYSTEM, OpenFlows, OpenTools
+from jazz_select.agent.flows.open_flows import SYSTEM, OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.graph.actions import PRE_CHECK
@@ -32,7 +32,9 @@ from jazz_select.agent.turn import (
 )
 from jazz_select.agent.turn_selector import SHIFT_ABOVE, TurnSelector
 from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.decisions import DeciderLike
 from jazz_select.chat.models import ModelLike
+from jazz_select.chat.sure import SURE, Decider, decider_of
 from jazz_select.errors import ConfigError
 from jazz_select.flow.checks import check_connected
 from jazz_select.ports import ClaimStore
@@ -40,6 +42,7 @@ from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import Decide, DecisionCallback, as_callback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
+from jazz_select.routing.tools.showing import OpenTools, check_open_tools
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.selector.options import check_timeout
 from jazz_select.selector.select import FlowSelector
@@ -86,6 +89,8 @@ class Agent:
         name: str = "agent",
         hooks: Iterable[TraceHook] = (),
         redact: Redact | None = None,
+        decider: DeciderLike | Decider | None = None,
+        decider_above: float = SURE,
     ) -> None:
         """Put an agent together.
 
@@ -127,6 +132,10 @@ class Agent:
             name: For traces.
             hooks: Who hears of spans, beside the log.
             redact: Applied to what is said in each span, before anyone gets it.
+            decider: A decision model, as `as_decision_model` takes it, that is asked before the model where that
+                chooses between tools, and where the lists of words leave open whether a message answers a yes/no
+                question or approves a call. Where it fails, or is not sure, it goes on as without it, with a note.
+            decider_above: How likely it has to say that its answer is, for that to count.
 
         Raises:
             ConfigError: An argument cannot work.
@@ -148,16 +157,16 @@ class Agent:
             check_connected(selector.flow_registry.values(), self._tools)
         note_flows(selector.flow_registry.values(), self._tools)
         self._facts = checked_facts(facts)
-        if open_tools not in get_args(OpenTools):
-            msg = f"open_tools is one of {', '.join(map(repr, get_args(OpenTools)))}, not {open_tools!r:.80}"
-            raise ConfigError(msg)
+        check_open_tools(open_tools)
         self._schema = OutputSchema(schema) if schema is not None else None
         self._hooks, self._redact = tuple(hooks), redact
         # One client for all parts: they share its breaker and its places.
         chat = None if model is None else client_for(model)
         self._own = chat if isinstance(model, str) else None
-        if decision_callback is None and chat is not None:
-            decision_callback = ModelDecision(chat)
+        decides = decider_of(decider, above=decider_above)
+        self._own_decider = decides if isinstance(decider, str) else None
+        if decision_callback is None and (chat is not None or decides is not None):
+            decision_callback = ModelDecision(chat, decider=decides)
         executor = FlowExecutor(
             self._tools.values(), decision_callback, open_router, claims=claims, on_call=tell_of_step
         )
@@ -182,9 +191,17 @@ class Agent:
             approval=asks,
             titles=self._titles,
             decision=decision_callback,
+            decider=decides,
         )
         self._selecting = TurnSelector(
-            selector, self._running, gate, asks, self._titles, shift_above=shift_above, has_model=chat is not None
+            selector,
+            self._running,
+            gate,
+            asks,
+            self._titles,
+            shift_above=shift_above,
+            has_model=chat is not None,
+            decider=decides,
         )
         self._answers = AnswerWriter(chat, self._titles, model_timeout_s=model_timeout_s)
 
@@ -195,9 +212,11 @@ class Agent:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections of a model that was given as a string; the selector is closed by whoever made it."""
+        """Close the connections of models that were given as strings; the selector is closed by whoever made it."""
         if self._own is not None:
             await self._own.aclose()
+        if self._own_decider is not None:
+            await self._own_decider.aclose()
 
     @property
     def unconnected(self) -> dict[str, tuple[str, ...]]:

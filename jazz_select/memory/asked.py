@@ -1,7 +1,8 @@
 """What is asked of recall: a request taken apart into what is looked up for it, and whose flows it is asked of."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,6 +25,13 @@ _MIN_LETTERS = 4
 """Where no spaces stand between words, letters are counted instead."""
 MAX_CLAUSES = 6
 _MAX_COUNT = 1 << 31
+_AT_ONCE = 4_000
+"""Bytes of UTF-8 that are read where the caller waits: a letter of several takes as many times as long to read."""
+_DICTIONARIES = {
+    "han": re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"),
+    "kana": re.compile("[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9d]"),
+}
+"""The scripts whose words are found with a dictionary, which is loaded for the first letter of it."""
 
 
 def clauses(text: str) -> tuple[str, ...]:
@@ -144,3 +152,23 @@ def check_texts(texts: Sequence[object], what: str = "a query, and the focus of 
     if wrong:
         msg = f"{what} is a string, not {wrong[0]!r:.80}"
         raise ConfigError(msg)
+
+
+class Pace:
+    """Tells what would hold up others: much to read, or the first text that a dictionary has to be loaded for."""
+
+    def __init__(self) -> None:
+        self._unread = dict(_DICTIONARIES)
+
+    @contextmanager
+    def reading(self, texts: Iterable[str]) -> Generator[bool]:
+        """Whether to read these takes long; they are read within the block."""
+        size, scripts = 0, set[str]()
+        for text in texts:
+            read = text[:MAX_QUERY_CHARS]
+            size += len(read) if read.isascii() else len(read.encode(errors="surrogatepass"))
+            if self._unread and not read.isascii():
+                scripts.update(script for script, letter in self._unread.items() if letter.search(read))
+        yield bool(scripts) or size > _AT_ONCE
+        for script in scripts:
+            self._unread.pop(script, None)

@@ -4,10 +4,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Lexical, TermCounts, printable
 from jazz_select.ports import FlowStore, HybridQuery
 from jazz_select.threads import in_thread
+
+if TYPE_CHECKING:
+    from jazz_select.memory.asked import Pace
 
 LONG = 1_000
 """Characters from which on a request is read by its sentences."""
@@ -75,10 +79,10 @@ class SentenceReader:
     To embed a whole mail takes a transformer many times as long as a sentence, and what it is about drowns in it.
     """
 
-    def __init__(self, store: FlowStore, lexical: Lexical) -> None:
+    def __init__(self, store: FlowStore, lexical: Lexical, pace: "Pace") -> None:
         """Look words up in this store."""
         self._store = store
-        self._lexical = lexical
+        self._lexical, self._pace = lexical, pace
 
     async def shortened(
         self, said: Said, agent_id: str, exclude: Sequence[str] = (), *, terms: TermCounts | None = None
@@ -86,7 +90,8 @@ class SentenceReader:
         """The same with what the long request asks for alone; as it is where no flow has any word of it."""
         whole = said.own
         read = partial(self._asked, whole[:MAX_QUERY_CHARS], agent_id, exclude, terms)
-        asked = await in_thread(read) if self._lexical.takes_long([whole]) else read()
+        with self._pace.reading([whole]) as takes_long:
+            asked = await in_thread(read) if takes_long else read()
         found = iter(await self._store.search([query for _, query in asked if query.arms]))
         weights = [_weight(text, query, next(found).bm25.values() if query.arms else ()) for text, query in asked]
         kept = " ".join(_best([text for text, _ in asked], weights))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from jazz_select.agent.chain.loop import run_loop
 from jazz_select.agent.chain.options import ChainOptions
@@ -22,14 +22,13 @@ from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.run_context import inputs_lost
+from jazz_select.routing.tools.showing import OpenTools
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.result import prompt_of
 from jazz_select.text import beginning, json_line, name_shown
 from jazz_select.threads import called_within, ends_by_itself
 from jazz_select.values import Message
 
-OpenTools = Literal["read", "all", "none"]
-"""Which tools a model gets where no flow fits: those that change nothing, all, or none."""
 FINISHED = "finish_procedure"
 """The tool by which a model says that a flow is done."""
 BLOCKED = "cannot_finish"

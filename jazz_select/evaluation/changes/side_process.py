@@ -1,7 +1,8 @@
 """One side of a comparison, in a process of its own: it loads its flows, says what they are, and routes requests.
 
 Python catalogues are imported under their own names, so two versions of one cannot live in one process. This program
-reads a job from stdin, answers with what the flows say, reads which requests are wanted, and answers with their routes.
+reads a job from stdin, answers with what the flows say, and then, as often as it reads which requests are wanted, with
+their routes.
 A frame is eight bytes of length and so many bytes: pickled on the way in, JSON on the way out.
 """
 
@@ -14,8 +15,11 @@ import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+import orjson
 
 from jazz_select.errors import FlowLoadError, JazzSelectError
 from jazz_select.evaluation.changes.side_imports import ImportsOfSide
@@ -35,6 +39,8 @@ LENGTH = 8
 """Bytes before a message that say how long it is."""
 _SELDOM = 50_000
 """Objects made, and not let go of, between two looks for those that hold each other."""
+_NEEDED = ("jazz_select.memory.procedural", "jazz_select.memory.engines.edge")
+"""What an index takes, and flows by themselves do not."""
 _PASSED_OVER = frozenset({"__pycache__", ".git", ".jazz"})
 
 
@@ -116,6 +122,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     questions = sys.stdin.buffer
+    for each in _NEEDED:  # now, since what starts a process ahead may still be loading as well
+        import_module(each)
     job: Job = pickle.loads(read_frame(questions))  # noqa: S301 - from the process that started this one
     os.chdir(job.root)
     if job.index is None:
@@ -123,7 +131,7 @@ def main() -> None:
         sys.path.append(str(job.root))
 
     def answer(told: Mapping[str, Any]) -> None:
-        answers.write(frame(json.dumps(told).encode()))
+        answers.write(frame(_written(told)))
         answers.flush()
 
     def next_wanted() -> Wanted | None:
@@ -164,7 +172,9 @@ async def _as_written(job: Job, answer: Any, next_wanted: Any) -> None:
         return
     how = {"embedder": job.embedder, "language": job.language}
     async with indexed(registry, **how, cache=job.cache, beside=job.beside) as memory:
-        answer(await _routes(job, registry, memory, AGENT, wanted))
+        while wanted is not None:
+            answer(await _routes(job, registry, memory, AGENT, wanted))
+            wanted = next_wanted()
 
 
 def _collect_seldom() -> None:
@@ -208,10 +218,11 @@ async def _deployed(job: Job, index: Path, answer: Any, next_wanted: Any) -> Non
         flows = {name: {each: fields[each] for each in known} for name, fields in told_by(registry).items()}
         answer({"flows": flows, "digest": ""})
         wanted: Wanted | None = next_wanted()
-        if wanted is not None:
+        while wanted is not None:
             # An index has no examples, which prompts show: what they would take cannot be told.
             uncounted = Wanted(asked=wanted.asked)
             answer(await _routes(job, registry, memory, job.agent_id, uncounted))
+            wanted = next_wanted()
 
 
 async def _routes(
@@ -220,6 +231,13 @@ async def _routes(
     found = await routed(registry, memory, agent_id, wanted.asked, job.policy)
     tokens = await prompt_tokens(registry, wanted.counted, found)
     return {"routes": {key: route_to_dict(route) for key, route in found.items()}, "tokens": tokens}
+
+
+def _written(told: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(told)
+    except (TypeError, ValueError):  # halves of surrogate pairs, which a flow or a request may have
+        return json.dumps(told).encode()
 
 
 def crash_message(code: int | None, said: str) -> str:

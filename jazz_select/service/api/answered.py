@@ -42,25 +42,23 @@ def keys(fields: Mapping[str, _Schema], **optional: _Schema) -> _Schema:
     return {"type": "object", "properties": {**fields, **optional}, "required": list(fields)}
 
 
-_CANDIDATE: Final = {
+_FLOW: Final = {
     "flow_id": TEXT,
     "flow_name": TEXT,
     "flow_type": TEXT,
     "description": TEXT,
     "condition": TEXT,
     "desired_effects": list_of(TEXT),
+}
+_CANDIDATE: Final = {
+    **_FLOW,
     "score": NUMBER,
     "ranks": {"type": "object", "additionalProperties": WHOLE},
     "scores": {"type": "object", "additionalProperties": NUMBER},
     "confidence": or_null(NUMBER),
 }
 _IN_SHORT: Final = {
-    "flow_id": TEXT,
-    "flow_name": TEXT,
-    "flow_type": TEXT,
-    "description": TEXT,
-    "condition": TEXT,
-    "desired_effects": list_of(TEXT),
+    **_FLOW,
     "tools": list_of(TEXT),
     "priority": list_of(WHOLE),
     "checksum": TEXT,

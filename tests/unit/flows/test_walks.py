@@ -55,7 +55,7 @@ def test_every_flow_is_walked_with_all_its_tools(pack: FlowRegistry) -> None:
         walked.setdefault(walk.flow, set()).update(name for name, _ in walk.calls)
     assert set(walked) == {flow.name for flow in pack.values()}
     for flow in pack.values():
-        assert set(flow.tools) <= walked[flow.name], flow.name
+        assert set(flow.own_tools) <= walked[flow.name], flow.name
 
 
 @pytest.mark.parametrize("walk", WALKS, ids=[f"{walk.flow}-{number}" for number, walk in enumerate(WALKS)])

@@ -1,0 +1,79 @@
+"""A toolset of what goes with the selected flows; its tools are called by the rules of the house."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic_core import SchemaValidator, core_schema
+
+from jazz_select.integrations.door import FlowDoor, Shown, told
+from jazz_select.integrations.fitting import framework
+from jazz_select.integrations.pydantic_ai.runs import Context, call_id, shown_in
+from jazz_select.routing.tools.showing import input_schema
+
+with framework("pydantic-ai"):
+    from pydantic_ai import ApprovalRequired, ModelRetry, RunContext, ToolDefinition, ToolFailed
+    from pydantic_ai.tools import AgentDepsT
+    from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+
+_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+
+
+@dataclass(eq=False)
+class FlowToolset(AbstractToolset[AgentDepsT]):
+    """The tools that go with what the user says, and the selected flows as instructions: `Agent(toolsets=[…])`.
+
+    Attributes:
+        door: Flows and their tools.
+        context: Of a run, what guards look at.
+        name: Unique among an agent's toolsets.
+        now: In a run, what is shown.
+    """
+
+    door: FlowDoor
+    context: Context[AgentDepsT] | None = None
+    name: str = "flows"
+    now: Shown | None = None
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return self.name
+
+    async def for_run(self, ctx: RunContext[AgentDepsT]) -> "FlowToolset[AgentDepsT]":
+        """Select, once in a run."""
+        return replace(self, now=await shown_in(ctx, self.door, self.context))
+
+    async def get_instructions(self, ctx: RunContext[AgentDepsT]) -> str | None:  # noqa: ARG002 - pydantic-ai's signature
+        """The selected flows."""
+        return self.now.prompt or None if self.now else None
+
+    async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
+        """What goes with them; what destroys something runs alone."""
+        found: dict[str, ToolsetTool[AgentDepsT]] = {}
+        for name, own in (self.now.tools if self.now else self.door.tools).items():
+            told_of = ToolDefinition(
+                name=name,
+                description=own.description,
+                parameters_json_schema=input_schema(own),
+                sequential=own.destructive,
+            )
+            found[name] = ToolsetTool(
+                toolset=self, tool_def=told_of, max_retries=ctx.max_retries, args_validator=_ARGUMENTS
+            )
+        return found
+
+    async def call_tool(
+        self,
+        name: str,
+        tool_args: dict[str, Any],
+        ctx: RunContext[AgentDepsT],
+        tool: ToolsetTool[AgentDepsT],  # noqa: ARG002 - pydantic-ai's signature
+    ) -> Any:
+        """Call it by the rules of the house."""
+        own = self.door.tools[name]
+        made = await self.door.call(own, tool_args, call_id=call_id(ctx), agreed=ctx.tool_call_approved)
+        if made.status == "asked":
+            raise ApprovalRequired({"title": own.display_name, "reason": made.reason})
+        if made.error is None:
+            return made.output
+        raise ModelRetry(told(made)) if made.error.fault == "arguments" else ToolFailed(told(made))
