@@ -10,7 +10,6 @@ from jazz_select.errors import ConfigError
 from jazz_select.memory.denials import DENYING, meant
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Lexical, printable
 from jazz_select.memory.fit.model import MOST_SIZED
-from jazz_select.memory.long_requests import Said
 from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE, is_number
 
 _JOINT = re.compile(
@@ -55,6 +54,21 @@ def clauses(text: str) -> tuple[str, ...]:
 def _says_something(text: str) -> bool:
     words = text.split()
     return len(words) >= _MIN_WORDS or (not text.isascii() and len(text) >= _MIN_LETTERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A query, and the part of it that the user has just said, where the rest is context."""
+
+    query: str
+    focus: str = ""
+    notes: tuple[str, ...] = ()
+    """What of it is not looked for."""
+
+    @property
+    def own(self) -> str:
+        """What the user has just said."""
+        return self.focus or self.query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

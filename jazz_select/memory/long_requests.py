@@ -2,16 +2,12 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
+from jazz_select.memory.asked import Pace, Said
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Lexical, TermCounts, printable
 from jazz_select.ports import FlowStore, HybridQuery
 from jazz_select.threads import in_thread
-
-if TYPE_CHECKING:
-    from jazz_select.memory.asked import Pace
 
 LONG = 1_000
 """Characters from which on a request is read by its sentences."""
@@ -58,28 +54,13 @@ def _cut(text: str) -> list[str]:
     return [*parts, text] if text else parts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """A query, and the part of it that the user has just said, where the rest is context."""
-
-    query: str
-    focus: str = ""
-    notes: tuple[str, ...] = ()
-    """What of it is not looked for."""
-
-    @property
-    def own(self) -> str:
-        """What the user has just said."""
-        return self.focus or self.query
-
-
 class SentenceReader:
     """Reads a long request by the sentences of it that have most in common with some flow.
 
     To embed a whole mail takes a transformer many times as long as a sentence, and what it is about drowns in it.
     """
 
-    def __init__(self, store: FlowStore, lexical: Lexical, pace: "Pace") -> None:
+    def __init__(self, store: FlowStore, lexical: Lexical, pace: Pace) -> None:
         """Look words up in this store."""
         self._store = store
         self._lexical, self._pace = lexical, pace

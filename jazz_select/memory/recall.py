@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 from jazz_select.errors import EmbeddingError
-from jazz_select.memory.asked import EncodedRequest, Pace, RecallScope
+from jazz_select.memory.asked import EncodedRequest, Pace, RecallScope, Said
 from jazz_select.memory.denials import MEANT_WEIGHT
 from jazz_select.memory.encoder import Encoder, folded_alias
 from jazz_select.memory.engines.points import Sound
 from jazz_select.memory.fit.model import MOST_SIZED, Evidence, Reading, RecallModel
 from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, with_numbers
-from jazz_select.memory.long_requests import LONG, Said, SentenceReader
+from jazz_select.memory.long_requests import LONG, SentenceReader
 from jazz_select.memory.together import FEW, readings
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.text import in_log
