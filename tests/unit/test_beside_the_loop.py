@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-from jazz_select import Flow, FlowRegistry, FlowSelector
+from jazz_select import Flow, FlowRegistry, FlowSelector, ProceduralMemory
 from jazz_select.agent import finalize
 from jazz_select.agent.chain.finalizer import as_chain
 from jazz_select.agent.chain.formatting import formatting_messages
 from jazz_select.agent.flows.said import numbers
 from jazz_select.agent.flows.slots import Wanted, from_words
 from jazz_select.routing import CHOOSE, ChainAnalyzer, FlowExecutor, Tool
-from jazz_select.testing import ScriptedModel
+from jazz_select.testing import HashEmbedder, ScriptedModel
 from jazz_select.text import in_one_line
+from tests.unit.memory.cards import card
 from tests.unit.test_bounds import steps
 
 pytestmark = [pytest.mark.spec("005.18"), pytest.mark.spec("005.6")]
@@ -203,3 +204,35 @@ async def test_a_guard_that_hangs_holds_up_no_other_request() -> None:
     finally:
         over.set()
     assert await held == ["refund"]
+
+
+class NotingEmbedder(HashEmbedder):
+    """Notes which thread a request is read in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[str] = []
+
+    def embed_query(self, text: str) -> Any:
+        self.threads.append(threading.current_thread().name)
+        return super().embed_query(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "beside"),
+    [
+        pytest.param("give it back", False, id="Latin"),
+        pytest.param("退货退款", True, id="Han"),
+        pytest.param("注文をキャンセル", True, id="kana"),
+        pytest.param("주문을 취소", False, id="Hangul"),
+    ],
+)
+async def test_a_dictionary_is_loaded_beside_the_loop_and_once(text: str, beside: bool) -> None:
+    embedder = NotingEmbedder()
+    async with await ProceduralMemory.open(":memory:", embedder=embedder) as memory:
+        await memory.memorize(card("refund", "give it back"), "shop")
+        await memory.recall(text, "shop")
+        assert (MAIN not in embedder.threads) is beside
+        embedder.threads.clear()
+        await memory.recall(text, "shop")
+        assert set(embedder.threads) == {MAIN}

@@ -41,6 +41,8 @@ class Cores:
         """As many as this process may use."""
         self._free = usable_cores()
         self._freed = asyncio.Event()
+        self.idle: list[SideWorker] = []
+        """Processes that are done with their side, and can do another's as well."""
 
     @contextmanager
     def one(self) -> Generator[None]:
@@ -129,7 +131,8 @@ class SideRun:
             source += f" and learned {hashlib.sha256(dumps(learned.model_dump(mode='json'))).hexdigest()}"
         told = self._book.flows(source) if source else None
         if told is None:
-            _, told = await self._started()
+            with self._cores.one():
+                _, told = await self._started()
             if source and told["flows"]:
                 kept = {"flows": told["flows"], "digest": told["digest"], "notes": told.get("notes", [])}
                 self._book.keep_flows(source, kept)
@@ -164,18 +167,19 @@ class SideRun:
 
     async def _routed(self, unknown: Sequence[Question], uncounted: Sequence[Question]) -> Known:
         """By one process, and by a second one where a core is free for it and there is much to do."""
-        worker = self._worker or (await self._started())[0]
         shares = (unknown[start : start + _SHARE] for start in range(0, len(unknown), _SHARE))
         work = _Work(waiting=deque(shares), uncounted=frozenset(each.key for each in uncounted))
         helping: asyncio.Task[None] | None = None
-        if self.side.index is None and work.left >= _WORTH_ANOTHER:
-            helping = asyncio.create_task(self._helped(work, worker.job))
         try:
             with self._cores.one():
-                if helping is not None:
+                worker = self._worker or (await self._started())[0]
+                if self.side.index is None and work.left >= _WORTH_ANOTHER:
+                    helping = asyncio.create_task(self._helped(work, worker.job))
                     await worker.routed(())  # when it answers, the index is kept, and another can read it
                     work.is_indexed.set()
                 await work.all_by(worker)
+                if self.side.is_data and not work.lent:
+                    self._cores.idle.append(worker)
             if helping is not None and work.lent:
                 await helping
                 await work.all_by(worker)  # what came back
@@ -198,8 +202,13 @@ class SideRun:
             _log.warning("side=<%s>, error=<%s> | one process does it alone", self.side.label, in_log(error))
 
     async def _lent(self, work: _Work, job: Job) -> None:
-        async with SideWorker(self.side.label, job) as worker:
-            await worker.start()
+        async with AsyncExitStack() as stack:
+            if self.side.is_data and self._cores.idle:
+                worker = self._cores.idle.pop()
+                await worker.take_over(self.side.label, job)
+            else:
+                worker = await stack.enter_async_context(SideWorker(self.side.label, job))
+                await worker.start()
             await work.is_indexed.wait()
             while work.waiting:
                 share = work.waiting.popleft()
@@ -224,5 +233,4 @@ class SideRun:
         )
         worker = await self._stack.enter_async_context(SideWorker(self.side.label, job))
         self._worker = worker
-        with self._cores.one():
-            return worker, await worker.start()
+        return worker, await worker.start()

@@ -64,6 +64,17 @@ class SideWorker:
         self._stack.push_async_callback(self._ended, process, listening)
         return await self._exchange(pickle.dumps(self.job))
 
+    async def take_over(self, label: str, job: Job) -> dict[str, Any]:
+        """Another job, in the process of this one: it says what `start` would.
+
+        Raises:
+            FlowLoadError: As for `start`.
+            ConfigError: Likewise.
+        """
+        self._label = label
+        self.job = replace(job, beside=self.job.beside)
+        return await self._exchange(pickle.dumps(self.job))
+
     async def routed(self, asked: Sequence[Asked], counted: Sequence[Asked] = ()) -> Known:
         """Where it leads these requests, and the tokens of the prompts for some of them; of none, once it could tell.
 

@@ -144,7 +144,7 @@ SCHEMAS: Final[Mapping[str, _Schema]] = {
             **dict.fromkeys(("created", "updated", "deleted", "unchanged", "notes"), list_of(TEXT)),
         }
     ),
-    "Health": keys({"status": one_of("ok", "ready", "starting", "stopping")}),
+    "Health": keys({"status": one_of("ok", "ready", "starting", "stopping")}, not_served=WHOLE),
 }
 
 

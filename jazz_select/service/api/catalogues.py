@@ -31,9 +31,11 @@ def catalogue_routes(served: ServedAgents, life: Life) -> list[BaseRoute]:
 
     async def readyz(_: Request) -> Response:
         """Whether requests may be sent here: one agent whose files are broken keeps no other's requests away."""
-        waiting = not any(each.is_ready for each in served.values())
-        status = "stopping" if life.is_stopping else "starting" if waiting else "ready"
-        return answer({"status": status}, 200 if status == "ready" else 503)
+        broken = sum(not each.is_ready for each in served.values())
+        status = "stopping" if life.is_stopping else "starting" if broken == len(served) else "ready"
+        # How many, and not which: everybody may ask.
+        told = {"status": status, **({"not_served": broken} if broken else {})}
+        return answer(told, 200 if status == "ready" else 503)
 
     return [
         Route("/v1/agent", agent, methods=["GET"]),

@@ -72,7 +72,7 @@ class _Watch:
                 took_s = monotonic() - began
                 if self._every_s is None and await self._listens_anew(seen):
                     continue  # what changed before it did was told to nobody
-                if seen != self._read.seen:
+                if seen != self._read.seen or self._catalogue.is_outdated:
                     await self._settle(seen)
                     await self._reload()
                 elif self._again_at is not None and monotonic() >= self._again_at:
