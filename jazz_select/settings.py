@@ -40,6 +40,8 @@ class Settings(BaseSettings):
     """Stop words and stemming of the lexical arm: `english`, `german`, …, or `none`."""
     llm: str | None = None
     """A model string such as `openai:gpt-5-mini`; none means semantic choice only."""
+    decider: str | None = None
+    """A decision model such as `system-one:clm-latest`, which an agent that is served asks before its model."""
     top_k: Annotated[int, Field(ge=1, le=100)] | Literal["auto"] = "auto"
     """How many candidates; `auto`: as few, up to 10, as hold the right one with probability `coverage`."""
     coverage: float = Field(default=COVERAGE, ge=LEAST_COVERAGE, le=MOST_COVERAGE)
