@@ -7,12 +7,15 @@ from jazz_select.client.connection import Connection
 from jazz_select.client.sent import sent_json, sent_objects
 from jazz_select.errors import ConfigError, ServiceReplyError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.selector.cascade.asking import question_in
 from jazz_select.selector.options import TopK, check_request
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.selector.select import FlowSelector
-from jazz_select.values import RecallResult
+from jazz_select.stages import UserQuestion
+from jazz_select.travel import as_data
+from jazz_select.values import Decision, RecallResult
 
 _TIMEOUT_S: Final = 30.0
 
@@ -68,7 +71,7 @@ class RemoteSelector(FlowSelector):
         """Close the connections of this event loop."""
         await self._service.aclose()
 
-    async def select(
+    async def select(  # noqa: PLR0913 - options with a name
         self,
         enhanced_query: str,
         candidates: Sequence[Mapping[str, Any]] | None = None,
@@ -77,6 +80,7 @@ class RemoteSelector(FlowSelector):
         context: Mapping[str, Any] | None = None,
         only: Collection[str] | None = None,
         situation: Situation | None = None,
+        asked: Decision | UserQuestion | None = None,
     ) -> FlowSelectionResult:
         """Find the flows for a request; arguments and result are those of `FlowSelector.select`.
 
@@ -92,6 +96,7 @@ class RemoteSelector(FlowSelector):
             **_one(SelectRequest(enhanced_query, candidates, episode_summaries)),
             "context": sent_json(context, "context"),
             "only": None if only is None else [*only],
+            "asked": as_data(question_in(asked)),
         }
         return self._read(await self._service.ask("POST", "/v1/select", body))
 

@@ -32,8 +32,9 @@ async def select(request: Request) -> Response:
     """The flows for one request."""
     catalogue = catalogue_of(request)
     body = await asked(request, SelectBody)
+    question = None if body.asked is None else body.asked.as_question()
     result = await catalogue.live.selector.select(
-        body.request, body.candidates, body.episode_summaries, context=body.context, only=body.only
+        body.request, body.candidates, body.episode_summaries, context=body.context, only=body.only, asked=question
     )
     metrics_of(request).selected(catalogue.agent_id, (result,))
     return answer_json(result.to_json())
