@@ -32,6 +32,7 @@ from jazz_select.routing.run_context import inputs_lost
 from jazz_select.routing.tools.showing import OpenTools
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.growing import Ledger, shown_with
+from jazz_select.selector.prompt import FirstShown
 from jazz_select.selector.result import prompt_of
 from jazz_select.text import beginning
 from jazz_select.threads import called_within, ends_by_itself
@@ -192,11 +193,11 @@ class OpenFlows:
         now: list[tuple[Literal["procedure", "tool"], str]] = [("tool", each.name) for each in tools]
         if flow is not None:
             now.insert(0, ("procedure", flow.name))
-        found = {each.name: self._find(each.name) for each in ledger.rest if each.what == "procedure"}
-        gone = [each.name for each in ledger.rest if each.name not in self._tools and found.get(each.name) is None]
-        found |= {flow.name: flow} if flow is not None else {}
-        procedures = {name: await prompt_of(each) for name, each in found.items() if each is not None}
-        shown = shown_with(() if gone else ledger.rest, now, ledger.turn)
+        before, procedures = ledger.rest, await self._procedures(ledger.rest, flow)
+        while before is not ledger.rest:  # a part beside this one has shown something meanwhile
+            before, procedures = ledger.rest, await self._procedures(ledger.rest, flow)
+        gone = [each.name for each in before if each.name not in (procedures if each.what != "tool" else self._tools)]
+        shown = shown_with(() if gone else before, now, ledger.turn)
         texts = shown_texts(shown, self._tools, procedures)
         if gone:
             ledger.notes.append(f"what was shown is gone, so tools are shown afresh: {', '.join(gone[:3])}")
@@ -206,6 +207,12 @@ class OpenFlows:
             ledger.notes.append("tools are shown afresh, since all that were shown would take too many tokens")
         ledger.keep_rest(shown)
         return texts
+
+    async def _procedures(self, shown: Sequence[FirstShown], flow: BaseFlow | None) -> dict[str, str]:
+        """The prompts of the flows whose procedures were shown, as far as they are live, and of this one."""
+        flows = {each.name: self._find(each.name) for each in shown if each.what == "procedure"}
+        flows |= {flow.name: flow} if flow is not None else {}
+        return {name: await prompt_of(each) for name, each in flows.items() if each is not None}
 
     def _options_for(self, run: FlowRun, not_now: frozenset[str]) -> ChainOptions:
         """The options; where something could not be kept, no call that destroys may leave it out.
