@@ -40,6 +40,9 @@ class Settings(BaseSettings):
     """Stop words and stemming of the lexical arm: `english`, `german`, …, or `none`."""
     llm: str | None = None
     """A model string such as `openai:gpt-5-mini`; none means semantic choice only."""
+    decider: str | None = None
+    """A decision model such as `system-one:clm-latest`, which an agent that is served asks before its model; and
+    where `max_error` is set a selector, which of the candidates fits."""
     top_k: Annotated[int, Field(ge=1, le=100)] | Literal["auto"] = "auto"
     """How many candidates; `auto`: as few, up to 10, as hold the right one with probability `coverage`."""
     coverage: float = Field(default=COVERAGE, ge=LEAST_COVERAGE, le=MOST_COVERAGE)
@@ -53,8 +56,6 @@ class Settings(BaseSettings):
     """Choose nothing where P(some flow is right) is below this."""
     max_error: float | None = Field(default=None, ge=0, le=1)
     """The share of answers without the model that may be wrong; takes the place of `skip_llm_above`."""
-    decider: str | None = None
-    """A decision model, asked before the model: a string such as `google:…`; none means without one."""
     on_empty: Literal["top1", "none"] = "none"
     """What "nothing fits" from the model leads to: nothing, or the top candidate."""
     serve_key: SecretStr | None = None

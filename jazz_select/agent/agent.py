@@ -32,7 +32,9 @@ from jazz_select.agent.turn import (
 )
 from jazz_select.agent.turn_selector import SHIFT_ABOVE, TurnSelector
 from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.decisions import DeciderLike
 from jazz_select.chat.models import ModelLike
+from jazz_select.chat.sure import SURE, Decider, decider_of
 from jazz_select.errors import ConfigError
 from jazz_select.flow.checks import check_connected
 from jazz_select.ports import ClaimStore
@@ -86,6 +88,8 @@ class Agent:
         name: str = "agent",
         hooks: Iterable[TraceHook] = (),
         redact: Redact | None = None,
+        decider: DeciderLike | Decider | None = None,
+        decider_above: float = SURE,
     ) -> None:
         """Put an agent together.
 
@@ -127,6 +131,10 @@ class Agent:
             name: For traces.
             hooks: Who hears of spans, beside the log.
             redact: Applied to what is said in each span, before anyone gets it.
+            decider: A decision model, as `as_decision_model` takes it, that is asked before the model where that
+                chooses between tools, and where the lists of words leave open whether a message answers a yes/no
+                question or approves a call. Where it fails, or is not sure, it goes on as without it, with a note.
+            decider_above: How likely it has to say that its answer is, for that to count.
 
         Raises:
             ConfigError: An argument cannot work.
@@ -156,8 +164,10 @@ class Agent:
         # One client for all parts: they share its breaker and its places.
         chat = None if model is None else client_for(model)
         self._own = chat if isinstance(model, str) else None
-        if decision_callback is None and chat is not None:
-            decision_callback = ModelDecision(chat)
+        decides = decider_of(decider, above=decider_above)
+        self._own_decider = decides if isinstance(decider, str) else None
+        if decision_callback is None and (chat is not None or decides is not None):
+            decision_callback = ModelDecision(chat, decider=decides)
         executor = FlowExecutor(
             self._tools.values(), decision_callback, open_router, claims=claims, on_call=tell_of_step
         )
@@ -182,9 +192,17 @@ class Agent:
             approval=asks,
             titles=self._titles,
             decision=decision_callback,
+            decider=decides,
         )
         self._selecting = TurnSelector(
-            selector, self._running, gate, asks, self._titles, shift_above=shift_above, has_model=chat is not None
+            selector,
+            self._running,
+            gate,
+            asks,
+            self._titles,
+            shift_above=shift_above,
+            has_model=chat is not None,
+            decider=decides,
         )
         self._answers = AnswerWriter(chat, self._titles, model_timeout_s=model_timeout_s)
 
@@ -195,9 +213,11 @@ class Agent:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections of a model that was given as a string; the selector is closed by whoever made it."""
+        """Close the connections of models that were given as strings; the selector is closed by whoever made it."""
         if self._own is not None:
             await self._own.aclose()
+        if self._own_decider is not None:
+            await self._own_decider.aclose()
 
     @property
     def unconnected(self) -> dict[str, tuple[str, ...]]:

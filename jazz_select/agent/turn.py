@@ -130,6 +130,7 @@ class SelectedFlows:
         about: Whether the message only asks or says something about the flow on top.
         unsaid: Flow to what of it was looked for in the user's words in this turn already, and is not in them.
         reason: Why it came out so.
+        notes: What a decider made of the message, or why it did not count.
         error: What went wrong.
     """
 
@@ -144,6 +145,7 @@ class SelectedFlows:
     about: bool = False
     unsaid: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     reason: str = ""
+    notes: tuple[str, ...] = ()
     error: JazzSelectError | None = None
 
 
@@ -232,6 +234,7 @@ class TurnOutcome:
     def result(self, *, prompt: str, trace: Trace) -> TurnResult:
         """What the caller gets, with the prompts of the flows under way."""
         work = self.work
+        lost = [flow for flow in (*work.stack.flows, *work.stack.failed) if flow.lost]
         return TurnResult(
             status=self.status,
             text=self.text,
@@ -243,7 +246,7 @@ class TurnOutcome:
             resumed=work.resumed,
             incomplete=self.incomplete,
             reason=self.reason,
-            notes=(*work.notes, *(_lost(flow) for flow in (*work.stack.flows, *work.stack.failed) if flow.lost)),
+            notes=(*work.selected.notes, *work.notes, *map(_lost, lost)),
             chain=work.chain,
             error=self.error,
             trace=trace,

@@ -176,13 +176,13 @@ class TurnResult:
 
     @property
     def model_calls(self) -> int:
-        """How often a model was asked."""
+        """How often a chat model was asked."""
         return sum(span.kind == "chat" for span in self.trace)
 
     @property
     def usage(self) -> Usage:
-        """The tokens that all calls took, as far as they were counted."""
-        chats = [span.attributes for span in self.trace if span.kind == "chat"]
+        """The tokens that all calls of models took, of chat and decision models, as far as they were counted."""
+        chats = [span.attributes for span in self.trace if span.kind in {"chat", "decide"}]
         return Usage(
             input_tokens=sum(each.get("input_tokens", 0) for each in chats),
             output_tokens=sum(each.get("output_tokens", 0) for each in chats),

@@ -22,10 +22,6 @@ _FLOAT: Final = 1e-6
 _NAMED: Final = 3
 
 
-DeciderLike: TypeAlias = "DecisionModelLike | DecisionClient"
-"""Whatever decides, or a client of it with its own bounds."""
-
-
 class DecisionClient:
     """Asks one decision model for those who share it: what `ChatClient` is for a chat model.
 
@@ -81,7 +77,7 @@ class DecisionClient:
             raise DecisionAskError(self.name, problem)
         asked = dict(questions)
         reply, _ = await self._calls.run(lambda: self._once(state, asked), deadline)
-        return self._checked(reply, asked)
+        return reply
 
     async def aclose(self) -> None:
         """Close the connections of a model that was made for this client alone; any other stays as it is."""
@@ -91,15 +87,16 @@ class DecisionClient:
 
     async def _once(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
         with span(self.name, "decide") as decide:
-            reply: Any = await self._model.decide(state, questions)
             if decide is not None:
                 decide.hold({"state": state, "questions": {name: each.asked for name, each in questions.items()}})
-                if isinstance(reply, DecisionReply):
-                    decide.hold({"probabilities": reply.probabilities})
-                    decide.note({"model": reply.model})
-                    if isinstance(reply.usage, Usage):
-                        usage = reply.usage
-                        decide.note({"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens})
+            reply = self._checked(await self._model.decide(state, questions), questions)
+            if decide is not None:
+                decide.hold({"probabilities": reply.probabilities})
+                sure = {name: round(max(each.values()), 4) for name, each in reply.probabilities.items()}
+                decide.note({"model": reply.model, "sure": sure})
+                if reply.usage is not None:
+                    usage = reply.usage
+                    decide.note({"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens})
         return reply
 
     def _why_not(self, state: str, questions: Mapping[str, Question]) -> str:
@@ -142,7 +139,11 @@ class DecisionClient:
         return DecisionReply(read, usage, as_text(reply.model) or self.name)
 
 
-def decision_client_for(decider: "DeciderLike | None", *, argument: str = "decider") -> DecisionClient | None:
+DeciderLike: TypeAlias = DecisionModelLike | DecisionClient
+"""Whatever decides, or a client of it with its own bounds."""
+
+
+def decision_client_for(decider: DeciderLike | None, *, argument: str = "decider") -> DecisionClient | None:
     """A client for whatever a caller has as a decision model; one that is a client already is itself.
 
     Raises:

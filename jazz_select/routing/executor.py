@@ -19,6 +19,7 @@ from jazz_select.routing.decisions.points import (
     DecisionCallback,
     GuidedDecisionPoint,
     ToolCandidate,
+    ToolChoice,
     as_callback,
     decision_prompt,
 )
@@ -285,6 +286,9 @@ class FlowExecutor:
         try:
             asked = (callback.decide, run.shown(point), candidates, prompt)
             choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-decision_callback")
+            if isinstance(choice, ToolChoice):
+                record = replace(record, probability=choice.probability, notes=choice.notes)
+                choice = choice.tool
             if choice is None or (isinstance(choice, str) and choice.strip().casefold() in ("", "none")):
                 told = f"none of {_listed(candidates)} was chosen"
                 return replace(record, tier=Tier.OPEN, reason="none", status="open", error=told)

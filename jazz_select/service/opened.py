@@ -14,6 +14,7 @@ from secrets import token_bytes
 from typing import Final
 
 from jazz_select.build import load_registry, open_memory
+from jazz_select.chat.decisions import decision_client_for
 from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.memory.procedural import ProceduralMemory
@@ -147,6 +148,9 @@ async def _running(
     close = getattr(model, "aclose", None)
     if close is not None:
         stack.push_async_callback(close)
+    decider = decision_client_for(settings.decider)
+    if decider is not None:
+        stack.push_async_callback(decider.aclose)
     log = None
     if source.log is not None:
         log = await in_thread(OutcomeLog, source.log)
@@ -155,7 +159,7 @@ async def _running(
         master, settings.agent_id.encode(), "sha256"
     )  # another one for each: no conversation changes agents
     read = ReadAnew(source.read, source.places)
-    return RunningCatalogue(settings, memory, read, model=model, log=log, claims=claims, secret=secret)
+    return RunningCatalogue(settings, memory, read, model=model, decider=decider, log=log, claims=claims, secret=secret)
 
 
 def _keys(agents: Sequence[AgentSource]) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from jazz_select.agent import Agent
 from jazz_select.build import sync_registry
+from jazz_select.chat.decisions import DecisionClient
 from jazz_select.errors import JazzSelectError, NotLoadedError
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.json_values import Secret
@@ -91,6 +92,7 @@ class RunningCatalogue:
         read: Callable[[], Sources],
         *,
         model: ChatModel | None = None,
+        decider: DecisionClient | None = None,
         log: "OutcomeLog | None" = None,
         claims: ClaimStore | None = None,
         secret: Secret | None = None,
@@ -102,6 +104,7 @@ class RunningCatalogue:
             memory: The index.
             read: Reads flows and tools from where they are written; blocking, and called in a thread.
             model: Chooses, and goes on in conversations; closed by whoever made it.
+            decider: Asked before the model in conversations; closed by whoever made it.
             log: Where outcomes are kept.
             claims: Where calls that destroy something are claimed before they are made.
             secret: What conversations that leave are signed with; one of this process where there is none.
@@ -111,7 +114,7 @@ class RunningCatalogue:
         self.secret: Secret = token_bytes(32) if secret is None else secret
         self.problem, self.failures = "", 0
         self.read = read
-        self._model, self._claims = model, claims
+        self._model, self._decider, self._claims = model, decider, claims
         self._one_at_a_time = asyncio.Lock()
         self._live: Generation | None = None
 
@@ -166,7 +169,14 @@ class RunningCatalogue:
         settings = self.settings
         selector = self.selector(found.registry)
         policy = None if self._model is not None else found.policy
-        agent = Agent(selector, found.tools, self._model, decision_callback=policy, claims=self._claims)
+        agent = Agent(
+            selector,
+            found.tools,
+            self._model,
+            decision_callback=policy,
+            claims=self._claims,
+            decider=self._decider,
+        )
         report = await sync_registry(
             self.memory,
             self.agent_id,
@@ -195,6 +205,8 @@ class RunningCatalogue:
             "timeout_s": settings.timeout_s,
             "skip_llm_above": settings.skip_llm_above,
             "abstain_below": settings.abstain_below,
+            "max_error": settings.max_error,
+            "decider": self._decider if settings.max_error is not None else None,
             "log": self.log,
             "top_k": settings.top_k,
             "rrf_k": settings.rrf_k,

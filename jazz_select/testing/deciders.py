@@ -4,7 +4,6 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from math import nan
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast
 
 from jazz_select.chat.decisions import why_no_distribution
@@ -136,22 +135,20 @@ def _each(give: Callable[[Sequence[str]], Mapping[str, Any]]) -> Callable[[str, 
     return answer
 
 
-LIES: Final[Mapping[str, Callable[[str, Mapping[str, Question]], DecisionReply]]] = MappingProxyType(
-    {
-        "ones": _each(lambda labels: dict.fromkeys(labels, 1.0)),
-        "even": _each(lambda labels: dict.fromkeys(labels, 1 / len(labels))),
-        "nan": _each(lambda labels: dict.fromkeys(labels, nan)),
-        "infinite": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: float("inf")}),
-        "negative": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 1.5, labels[1]: -0.5}),
-        "unsummed": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 0.6}),
-        "too few options": _each(lambda labels: {labels[0]: 1.0}),
-        "unknown option": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 0.5, "another": 0.5}),
-        "texts": _each(lambda labels: dict.fromkeys(labels, "very likely")),
-        "no question": lambda _, __: DecisionReply({}, None, "liar"),
-        "another question": lambda _, questions: DecisionReply({**_first(questions), "x": {"a": 1.0}}, None, "liar"),
-        "nothing": lambda _, __: cast("DecisionReply", None),
-    }
-)
+LIES: Final[Mapping[str, Callable[[str, Mapping[str, Question]], DecisionReply]]] = {
+    "ones": _each(lambda labels: dict.fromkeys(labels, 1.0)),
+    "even": _each(lambda labels: dict.fromkeys(labels, 1 / len(labels))),
+    "nan": _each(lambda labels: dict.fromkeys(labels, nan)),
+    "infinite": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: float("inf")}),
+    "negative": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 1.5, labels[1]: -0.5}),
+    "unsummed": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 0.6}),
+    "too few options": _each(lambda labels: {labels[0]: 1.0}),
+    "unknown option": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 0.5, "another": 0.5}),
+    "texts": _each(lambda labels: dict.fromkeys(labels, "very likely")),
+    "no question": lambda _, __: DecisionReply({}, None, "liar"),
+    "another question": lambda _, questions: DecisionReply({**_first(questions), "x": {"a": 1.0}}, None, "liar"),
+    "nothing": lambda _, __: cast("DecisionReply", None),
+}
 """What no decision model should answer, each an answer for `ScriptedDecider`. Even odds are an answer to a yes/no."""
 
 

@@ -201,7 +201,12 @@ async def test_a_call_is_a_span() -> None:
         await ask(DecisionClient(ScriptedDecider("refund", usage=Usage(input_tokens=7, output_tokens=1))))
     (found,) = trace
     assert (found.name, found.kind) == ("ScriptedDecider", "decide")
-    assert found.attributes == {"model": "scripted", "input_tokens": 7, "output_tokens": 1}
+    assert found.attributes == {
+        "model": "scripted",
+        "sure": {"route": 0.97, "angry": 0.51},
+        "input_tokens": 7,
+        "output_tokens": 1,
+    }
     assert found.content["state"] == "my money back"
     assert found.content["probabilities"]["angry"]["yes"] == pytest.approx(0.51)
 
