@@ -6,6 +6,7 @@ import typer
 
 from benchmarks import (
     bounds,
+    budget,
     cascade,
     confidence,
     episodes,
@@ -63,6 +64,7 @@ def main(
     languages.main(unclean=unclean)
     position.main(data, seeds=seeds, unclean=unclean)
     cascade.main(data, seeds=seeds, unclean=unclean)
+    budget.main(data, seeds=seeds, unclean=unclean)
     offered.main(data, seeds=seeds, unclean=unclean)
     learning.main(data, seeds=seeds, unclean=unclean)
     wire.main(data, unclean=unclean)

@@ -12,6 +12,7 @@ import typer
 
 from benchmarks import (
     report_bounds,
+    report_budget,
     report_faults,
     report_gateway,
     report_learning,
@@ -204,6 +205,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "start": ("latency", start_table),
     "confidence": ("confidence", report_sureness.confidence_table),
     "cascade": ("cascade", report_sureness.cascade_table),
+    "budget": ("budget", report_budget.budget_table),
+    "budgets": ("budget", report_budget.budgets_table),
+    "simulated": ("budget", report_budget.simulated_table),
+    "budget-provenance": ("budget", provenance),
     "scope": ("scope", report_sureness.scope_table),
     "sets": ("sets", report_sureness.sets_table),
     "intents": ("intents", report_sureness.intents_table),

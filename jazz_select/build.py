@@ -175,7 +175,7 @@ async def open_selector(
     from jazz_select.chat.models import as_chat_model, as_decision_model
     from jazz_select.selector.select import FlowSelector
 
-    decider = as_decision_model(settings.decider)
+    decider = as_decision_model(settings.decider) if settings.max_error is not None else None
     model = as_chat_model(settings.llm)
     try:
         yield FlowSelector(

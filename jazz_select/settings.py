@@ -41,7 +41,8 @@ class Settings(BaseSettings):
     llm: str | None = None
     """A model string such as `openai:gpt-5-mini`; none means semantic choice only."""
     decider: str | None = None
-    """A decision model such as `system-one:clm-latest`, asked before the model; none means without one."""
+    """A decision model such as `system-one:clm-latest`, which an agent that is served asks before its model; and
+    where `max_error` is set a selector, which of the candidates fits."""
     top_k: Annotated[int, Field(ge=1, le=100)] | Literal["auto"] = "auto"
     """How many candidates; `auto`: as few, up to 10, as hold the right one with probability `coverage`."""
     coverage: float = Field(default=COVERAGE, ge=LEAST_COVERAGE, le=MOST_COVERAGE)

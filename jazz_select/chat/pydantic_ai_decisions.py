@@ -15,6 +15,7 @@ from jazz_select.chat.pydantic_ai import (
 from jazz_select.chat.pydantic_ai_errors import to_config_error, to_model_error
 from jazz_select.errors import ConfigError, DecisionAskError, DecisionReplyError, JazzSelectError, ModelTimeoutError
 from jazz_select.questions import NO, YES, ChoiceQuestion, DecisionReply, Question
+from jazz_select.text import as_text
 from jazz_select.values import Usage
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ class PydanticAIDecisions:
         if most is not None and len(questions) > most:
             problem = f"there are {len(questions)} questions, and its provider takes {most} at once: ask fewer"
             raise DecisionAskError(self.name, problem)
-        request = DecisionRequest(state=state, questions={name: to_question(each) for name, each in questions.items()})
+        asked = {name: to_question(each) for name, each in questions.items()}
+        request = DecisionRequest(state=as_text(state), questions=asked)
         limit = asyncio.timeout(self._deadline_s)
         try:
             check_allow_model_requests()
@@ -150,15 +152,15 @@ def _not_for_decisions(model: str, argument: str) -> str:
 
 
 def to_question(question: Question) -> "DecisionQuestion":
-    """Ours to theirs; what is not said is left out. Pure."""
+    """Ours to theirs; what is not said is left out, and halves of surrogate pairs, which no request can hold. Pure."""
     from pydantic_ai.models import decision as theirs
 
+    asked = as_text(question.asked) or _ASKED
     if isinstance(question, ChoiceQuestion):
-        meanings = {label: meaning or None for label, meaning in question.options.items()}
-        return theirs.ChoiceQuestion(instructions=question.asked or _ASKED, criteria=cast("Any", meanings))
-    said = theirs.NoulCriteria(true=question.yes or None, false=question.no or None)
-    described = said if question.yes or question.no else None
-    return theirs.NoulQuestion(instructions=question.asked or _ASKED, criteria=described)
+        meanings = {label: as_text(meaning) or None for label, meaning in question.options.items()}
+        return theirs.ChoiceQuestion(instructions=asked, criteria=cast("Any", meanings))
+    said = theirs.NoulCriteria(true=as_text(question.yes) or None, false=as_text(question.no) or None)
+    return theirs.NoulQuestion(instructions=asked, criteria=said if question.yes or question.no else None)
 
 
 def to_decision_reply(response: "DecisionResponse", *, model: str) -> DecisionReply:

@@ -175,6 +175,7 @@ class FlowSelector:
         asked: ModelChoice | None = None
         self._client: ChatClient | None = None
         self._decider = decision_client_for(decider)
+        self._made_decider = self._decider is not decider
         if model is not None:
             client = self._client = ChatClient(
                 model,
@@ -217,7 +218,7 @@ class FlowSelector:
         """
         if self._client is not None:
             await self._client.aclose()
-        if self._decider is not None:
+        if self._decider is not None and self._made_decider:
             await self._decider.aclose()
         if self._outcomes is not None:
             await self._outcomes.close()

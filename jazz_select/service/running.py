@@ -237,7 +237,7 @@ class RunningCatalogue:
             "skip_llm_above": settings.skip_llm_above,
             "abstain_below": settings.abstain_below,
             "max_error": settings.max_error,
-            "decider": self._decider,
+            "decider": self._decider if settings.max_error is not None else None,
             "log": self.log,
             "top_k": settings.top_k,
             "rrf_k": settings.rrf_k,

@@ -96,7 +96,26 @@ SCHEMAS: Final[Mapping[str, _Schema]] = {
             "notes": list_of(TEXT),
             "latency": keys({"recall_s": NUMBER, "choose_s": NUMBER, "total_s": NUMBER}),
             "usage": or_null(keys({"input_tokens": WHOLE, "output_tokens": WHOLE})),
-        }
+        },
+        stages=list_of(
+            keys(
+                {
+                    "name": one_of("recall", "transformer", "decider", "chat", "user"),
+                    "outcome": one_of("decided", "passed", "none", "failed", "spared"),
+                    "why": TEXT,
+                    "confidence": or_null(NUMBER),
+                    "took_s": NUMBER,
+                }
+            )
+        ),
+        question=or_null(
+            keys(
+                {
+                    "text": TEXT,
+                    "options": list_of(keys({"flow_id": TEXT, "flow_name": TEXT, "title": TEXT, "says": TEXT})),
+                }
+            )
+        ),
     ),
     "Selection": keys(
         {

@@ -170,6 +170,17 @@ async def test_a_refusal(provider: Provider) -> None:
 
 
 @each_protocol
+async def test_no_text_keeps_a_request_from_being_sent(protocol: DecisionProtocol, provider: Provider) -> None:
+    """Half of a surrogate pair, which somebody may say, or a server write into what its tool does."""
+    half = "\ud83c or \udfb7"
+    asked = {"q": ChoiceQuestion({"a": half, "b": ""}, half), "r": YesNoQuestion(half, half, half)}
+    async with aclosing(PydanticAIDecisions(protocol.model)) as model:
+        reply = await DecisionClient(model).ask(half, asked, Deadline.after(10))
+    assert reply.best("q") == ("a", 0.75)
+    assert "? or ?" in str(provider.requests)
+
+
+@each_protocol
 @pytest.mark.parametrize("body", [{}, [], {"answers": {}}, {"hello": 1}, "yes"], ids=str)
 async def test_an_answer_of_another_shape(protocol: DecisionProtocol, body: object, provider: Provider) -> None:
     provider.body = body
