@@ -172,9 +172,10 @@ async def open_selector(
     Raises:
         ConfigError: The model that the settings name cannot be used.
     """
-    from jazz_select.chat.models import as_chat_model
+    from jazz_select.chat.models import as_chat_model, as_decision_model
     from jazz_select.selector.select import FlowSelector
 
+    decider = as_decision_model(settings.decider)
     model = as_chat_model(settings.llm)
     try:
         yield FlowSelector(
@@ -189,8 +190,11 @@ async def open_selector(
             timeout_s=settings.timeout_s,
             skip_llm_above=settings.skip_llm_above,
             abstain_below=settings.abstain_below,
+            max_error=settings.max_error,
+            decider=decider,
         )
     finally:
-        close = getattr(model, "aclose", None)
-        if close is not None:
-            await close()
+        for each in (model, decider):
+            close = getattr(each, "aclose", None)
+            if close is not None:
+                await close()

@@ -39,7 +39,9 @@ JazzSelectError
 │   ├── PlanError               a model's reply is no decision on an action
 │   ├── RouterError             a graph of guards and actions cannot work
 │   └── SnapshotError           a paused turn does not fit the graph that is to resume it
-└── ModelError                  a call to a chat model failed; `.retryable` says whether to try again
+└── ModelError                  a call to a model failed; `.retryable` says whether to try again
+    ├── DecisionAskError        a decision model cannot be asked this: it was sent nothing
+    ├── DecisionReplyError      what a decision model answered is no answer to what it was asked
     ├── ModelTimeoutError       it took longer than it was given
     └── ModelUnavailableError   it was not even made, since the model failed lately
 ```
@@ -49,11 +51,11 @@ everywhere. The vendor's own error, where there is one, is the cause (`__cause__
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, Literal
 
+from jazz_select.text import beginning, meant
+
 _NAMED: Final = 100
-_LONGEST_NAME: Final = 80
 _MOST_NAMES: Final = 10
 """How many names one message holds; the error has them all."""
 _LONGEST: Final = 200
@@ -61,7 +63,7 @@ _LONGEST: Final = 200
 
 
 def _short(name: str) -> str:
-    return repr(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…")
+    return repr(beginning(name, _LONGEST))
 
 
 class JazzSelectError(Exception):
@@ -104,13 +106,6 @@ class UnconnectedToolsError(ConfigError):
         )
 
 
-def meant(name: str, known: Sequence[str]) -> str:
-    """A name that is not among those that are known, cut, with the one that it may be misspelt from."""
-    name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
-    near = get_close_matches(name, [each for each in known if len(each) <= _LONGEST_NAME], n=1)
-    return f"{name} (did you mean {near[0]!r}?)" if near else name
-
-
 class FlowError(JazzSelectError):
     """Something is wrong with the flows an author wrote."""
 
@@ -119,10 +114,7 @@ class FlowValidationError(FlowError):
     """One `field` of one `flow` is missing or wrong; `place` is where the flow is defined, if known."""
 
     def __init__(self, flow: str, field: str, problem: str, *, place: str = "") -> None:
-        self.flow = flow
-        self.field = field
-        self.problem = problem
-        self.place = place
+        self.flow, self.field, self.problem, self.place = flow, field, problem, place
         where = f" ({place})" if place else ""
         super().__init__(f"flow {_short(flow)}{where}: {field}: {problem}")
 
@@ -131,9 +123,7 @@ class DuplicateFlowError(FlowError):
     """Two different flows of one name want a place in one registry."""
 
     def __init__(self, name: str, *, first: str, second: str) -> None:
-        self.name = name
-        self.first = first
-        self.second = second
+        self.name, self.first, self.second = name, first, second
         super().__init__(
             f"two different flows are named {_short(name)}: one from {first}, one from {second}. "
             "Rename one, give it a FlowRegistry of its own, or register it with replace=True."
@@ -144,8 +134,7 @@ class FlowLoadError(FlowError):
     """A file, folder or package of flows, or a module of tools, could not be read."""
 
     def __init__(self, source: str, problem: str) -> None:
-        self.source = source
-        self.problem = problem
+        self.source, self.problem = source, problem
         super().__init__(f"cannot load {source}: {problem}")
 
 
@@ -169,8 +158,7 @@ class IndexUnusableError(StoreError):
     """The index folder cannot be used as it is."""
 
     def __init__(self, path: str, problem: str, *, advice: str) -> None:
-        self.path = path
-        self.problem = problem
+        self.path, self.problem = path, problem
         super().__init__(f"the index {path} cannot be used: {problem}. {advice}")
 
 
@@ -181,9 +169,7 @@ class EmbedderMismatchError(StoreError):
     """
 
     def __init__(self, agent_id: str, *, indexed: Sequence[str], current: str) -> None:
-        self.agent_id = agent_id
-        self.indexed = tuple(indexed)
-        self.current = current
+        self.agent_id, self.indexed, self.current = agent_id, tuple(indexed), current
         if set(indexed) == {current}:
             super().__init__(
                 f"the flows of agent {agent_id!r} were indexed by another version of jazz-select, which kept them "
@@ -204,8 +190,7 @@ class UnknownFlowError(StoreError):
     """The flow to update is not in the index."""
 
     def __init__(self, agent_id: str, flow: str) -> None:
-        self.agent_id = agent_id
-        self.flow = flow
+        self.agent_id, self.flow = agent_id, flow
         super().__init__(
             f"agent {agent_id!r} has no flow {flow!r} in the index: memorize it first, or run sync_registry."
         )
@@ -216,8 +201,7 @@ class SyncDeletesError(StoreError):
 
     def __init__(self, agent_id: str, *, deleted: Sequence[str], total: int) -> None:
         self.agent_id = agent_id
-        self.deleted = tuple(deleted)
-        self.total = total
+        self.deleted, self.total = tuple(deleted), total
         more = len(self.deleted) - _NAMED
         names = ", ".join(name[:_LONGEST] for name in self.deleted[:_NAMED]) + (f" and {more} more" if more > 0 else "")
         super().__init__(
@@ -232,9 +216,7 @@ class DiskFullError(StoreError):
     """There is no room left to write to the index; `path` is its folder, `wanted` and `free` are in bytes."""
 
     def __init__(self, path: str, *, wanted: int, free: int) -> None:
-        self.path = path
-        self.wanted = wanted
-        self.free = free
+        self.path, self.wanted, self.free = path, wanted, free
         super().__init__(
             f"there is no room to write to the index {path}: {wanted / 1e6:.1f} MB have to be free on its disk, and "
             f"{free / 1e6:.1f} MB are. Make room, or open an index on another disk, then sync again."
@@ -245,8 +227,7 @@ class StoreUnavailableError(StoreError):
     """The Qdrant server did not answer, or refused, after bounded retries."""
 
     def __init__(self, url: str, problem: str) -> None:
-        self.url = url
-        self.problem = problem
+        self.url, self.problem = url, problem
         super().__init__(
             f"the Qdrant server at {url} cannot be used: {problem}. Is it running, and are url and api_key right?"
         )
@@ -256,8 +237,7 @@ class OutcomeLogError(JazzSelectError):
     """The file of a log of outcomes cannot be used as it is; nothing in it was changed."""
 
     def __init__(self, path: str, problem: str, *, advice: str) -> None:
-        self.path = path
-        self.problem = problem
+        self.path, self.problem = path, problem
         super().__init__(f"the log of outcomes {path} cannot be used: {problem}. {advice}.")
 
 
@@ -265,8 +245,7 @@ class EmbeddingError(JazzSelectError):
     """The embedder failed on some text, or returned vectors of the wrong shape."""
 
     def __init__(self, embedder: str, problem: str) -> None:
-        self.embedder = embedder
-        self.problem = problem
+        self.embedder, self.problem = embedder, problem
         super().__init__(f"the embedder {embedder} failed: {problem}")
 
 
@@ -346,8 +325,7 @@ class ChainError(AgentError):
     """A chain of tool calls could not go on, or was cut short where that is not allowed; `.chain` is what there is."""
 
     def __init__(self, chain: Any, problem: str) -> None:
-        self.chain = chain
-        self.problem = problem
+        self.chain, self.problem = chain, problem
         super().__init__(f"the chain of tool calls did not end: {problem}")
 
 
@@ -396,13 +374,12 @@ class SnapshotError(AgentError):
     """A paused turn does not fit what is to resume it; `.missing` names what is missing, where something is."""
 
     def __init__(self, problem: str, *, missing: tuple[str, ...] = ()) -> None:
-        self.problem = problem
-        self.missing = missing
+        self.problem, self.missing = problem, missing
         super().__init__(f"the snapshot cannot be resumed: {problem}")
 
 
 class ModelError(JazzSelectError):
-    """A call to a chat model failed.
+    """A call to a model failed.
 
     Attributes:
         model: Which model.
@@ -446,6 +423,22 @@ class ModelUnavailableError(ModelError):
         super().__init__(model, problem, retryable=True, retry_after=wait_s)
 
 
+class DecisionAskError(ModelError):
+    """What a decision model was to be asked cannot be asked, and was not; `problem` says what to do about it."""
+
+    def __init__(self, model: str, problem: str) -> None:
+        super().__init__(model, f"not asked: {problem}", retryable=False)
+
+
+class DecisionReplyError(ModelError):
+    """What a decision model answered to `question` cannot be used; without a name, it is about the whole answer."""
+
+    def __init__(self, model: str, problem: str, *, question: str = "") -> None:
+        self.question = question
+        about = f" to {_short(question)}" if question else ""
+        super().__init__(model, f"its answer{about} cannot be used: {problem}", retryable=False)
+
+
 class ToolError(JazzSelectError):
     """A tool cannot work as it is described.
 
@@ -455,8 +448,7 @@ class ToolError(JazzSelectError):
     """
 
     def __init__(self, tool: str, problem: str) -> None:
-        self.tool = tool
-        self.problem = problem
+        self.tool, self.problem = tool, problem
         super().__init__(f"tool {tool!r}: {problem}")
 
 

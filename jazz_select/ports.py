@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from jazz_select.questions import DecisionReply, Question
 from jazz_select.values import Claim, Message, Reply
 
 Vectors = npt.NDArray[np.float32]
@@ -67,6 +68,26 @@ class StreamingChatModel(ChatModel, Protocol):
 def streams(model: ChatModel) -> TypeGuard[StreamingChatModel]:
     """Whether this model's reply can be had while it is written."""
     return callable(getattr(model, "stream", None))
+
+
+@runtime_checkable
+class DecisionModel(Protocol):
+    """A decision model: a text and typed questions in, a probability for each option out; it writes no text."""
+
+    @property
+    def most_options(self) -> int | None:
+        """How many options a question may have; None where there is no limit, or none is known."""
+        ...
+
+    async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
+        """Answer all `questions`, by their names, about `state`, the text to judge.
+
+        The reply has each question and each of its options once; a yes/no question has `yes` and `no`.
+
+        Raises:
+            ModelError: The call failed; `.retryable` says whether the same call may go through later.
+        """
+        ...
 
 
 class FlowMemory(Protocol):

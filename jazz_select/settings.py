@@ -51,6 +51,10 @@ class Settings(BaseSettings):
     """Do without the model where recall is at least this sure of its top candidate."""
     abstain_below: float | None = Field(default=None, ge=0, le=1)
     """Choose nothing where P(some flow is right) is below this."""
+    max_error: float | None = Field(default=None, ge=0, le=1)
+    """The share of answers without the model that may be wrong; takes the place of `skip_llm_above`."""
+    decider: str | None = None
+    """A decision model, asked before the model: a string such as `google:…`; none means without one."""
     on_empty: Literal["top1", "none"] = "none"
     """What "nothing fits" from the model leads to: nothing, or the top candidate."""
     serve_key: SecretStr | None = None

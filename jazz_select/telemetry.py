@@ -31,8 +31,9 @@ from jazz_select.travel import list_of, object_of, unreadable, value_of
 _DEEPEST: Final = 1_000
 """How many spans may lie in one another, where they are read: each is shown so far from the left."""
 _log = logging.getLogger("jazz_select.trace")
-Kind = Literal["turn", "node", "recall", "decision", "chat", "tool"]
-"""What a span is: a turn, a node of its graph, a narrowing, a decision, a call of a model, a call of a tool."""
+Kind = Literal["turn", "node", "recall", "decision", "chat", "decide", "tool"]
+"""What a span is: a turn, a node of its graph, a narrowing, a decision, a call of a chat model, of a decision model
+(`decide`), of a tool."""
 _LONGEST_LINE = 20_000
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, TypeGuard, cast
 from uuid import NAMESPACE_DNS, uuid5
 
 from jazz_select.notebook import Shown, facts_html, page_html, rows_html
+from jazz_select.stages import OwnAnswers, StageRecord, Usage, UserQuestion
 from jazz_select.travel import as_data, json_text, list_of, object_of, read_json, value_of, whole_of
 
 Role = Literal["system", "user", "assistant"]
@@ -80,6 +81,12 @@ class Reason(StrEnum):
     """The model failed or was too late; the top candidate."""
     NONE = "none"
     """Nothing fits, or there was nothing to choose from."""
+    DECIDER = "decider"
+    """The decision model chose, and was sure enough with what recall knew."""
+    ASK = "ask"
+    """Two or three flows are left, and nobody may decide but the user: `decision.question` is what to ask."""
+    USER = "user"
+    """The user said which flow was meant, or that none was."""
     UNASKED = "unasked"
     """A model would have to choose, and was not to be asked: what is seen ahead of a selection (`ask=False`)."""
 
@@ -207,8 +214,10 @@ class RecallResult(list[dict[str, Any]]):
         sized: How many candidates were returned and why, where recall was to find that out; else empty.
         stage: The embedder of a cascade whose answer this is; empty where there is one embedder alone.
         why: Why it was that one; empty likewise.
+        reread: Whether that was the second embedder of it.
         beyond: The names of those that come next in order, where `sized` left them out.
         read: The candidates as values, where the dicts were made of such: what is unchanged need not be read again.
+        answers: How sure recall was of its answers to the catalogue's own examples; None where that is not known.
     """
 
     def __init__(
@@ -229,17 +238,19 @@ class RecallResult(list[dict[str, Any]]):
         self.sized = sized
         self.stage = ""
         self.why = ""
+        self.reread = False
         self.beyond: tuple[str, ...] = ()
         self.read: tuple[Candidate, ...] = ()
+        self.answers: OwnAnswers | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values; `indexed`, which may be as long as the catalogue, is left out."""
+        """As plain JSON values, without `indexed` and `answers`, which may be as long as the catalogue."""
         known = {each.name: getattr(self, each.name) for each in fields(_Recalled)}
         return cast("dict[str, Any]", as_data({"candidates": [*self], **known}))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RecallResult":
-        """What `to_dict` told, with `indexed` unknown.
+        """What `to_dict` told, with `indexed` and `answers` unknown.
 
         Raises:
             ConfigError: It is none.
@@ -278,17 +289,6 @@ class Message:
 
     role: Role
     content: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Tokens that a call took, as the provider counts them."""
-
-    input_tokens: int = 0
-    """All that was sent, cached or not."""
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    """Those of the input that the provider read from its cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,12 +352,20 @@ class Decision:
     """What the model call failed with, for `fallback_error`."""
     notes: tuple[str, ...] = ()
     """What was degraded, dropped or cut on the way, one sentence each."""
+    stages: tuple[StageRecord, ...] = ()
+    """What each stage of a cascade made of it, in the order in which they were asked; empty without a cascade."""
+    question: UserQuestion | None = None
+    """What the user is to be asked, where the reason is `ask`."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values, times in seconds; None stands for what is not known."""
+        return cast("dict[str, Any]", as_data(self.told()))
+
+    def told(self) -> dict[str, Any]:
+        """What `to_dict` makes plain values of."""
         told = {name: getattr(self, name) for name in _OF_A_DECISION}
         told |= {name: [each.as_metadata() for each in getattr(self, name)] for name in ("ambiguous", "candidates")}
-        return cast("dict[str, Any]", as_data(told))
+        return told
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Decision":
@@ -384,6 +392,8 @@ class Decision:
             ("model", self.model),
             ("reply", self.raw_reply),
             ("error", self.error),
+            ("asks", self.question.text if self.question else ""),
+            ("stages", "; ".join(map(str, self.stages))),
             ("tokens", f"{usage.input_tokens} in, {usage.output_tokens} out" if usage else ""),
             (
                 "took",
@@ -415,6 +425,7 @@ def candidates_html(candidates: Sequence[Candidate], chosen_ids: Collection[str]
 _OF_A_DECISION = (
     *("tier", "reason", "chosen_ids", "raw_reply", "parsed_ids", "confidence", "model", "error", "sized", "notes"),
     *("latency", "usage", "called_off", "confirmed", "in_scope", "recalled_by", "attempts"),
+    *("stages", "question"),
 )
 """In the order in which they are told: the first twelve are published by `jazz-select select --json`."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, Self, cast
+from typing import Any, Final, Literal, Self, cast, get_args
 
 from jazz_select.agent.answer import AnswerWriter, Titles, cut_short
 from jazz_select.agent.chain.options import ChainOptions
@@ -12,7 +12,8 @@ from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
 from jazz_select.agent.checks import Facts, check_agent_parts, checked_facts, note_flows, told_facts, unconnected
 from jazz_select.agent.conversation import Conversation, heard
-from jazz_select.agent.flows.open_flows import SYSTEM, OpenFlows
+from jazz_select.agent.flows.open_flows import OpenFlows
+from jazz_select.agent.flows.open_prompts import SYSTEM
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.graph.actions import PRE_CHECK
@@ -32,7 +33,9 @@ from jazz_select.agent.turn import (
 )
 from jazz_select.agent.turn_selector import SHIFT_ABOVE, TurnSelector
 from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.decisions import DeciderLike
 from jazz_select.chat.models import ModelLike
+from jazz_select.chat.sure import SURE, Decider, decider_of
 from jazz_select.errors import ConfigError
 from jazz_select.flow.checks import check_connected
 from jazz_select.ports import ClaimStore
@@ -42,12 +45,15 @@ from jazz_select.routing.decisions.points import Decide, DecisionCallback, as_ca
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
 from jazz_select.routing.tools.showing import OpenTools, check_open_tools
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
+from jazz_select.selector.growing import Ledger
 from jazz_select.selector.options import check_timeout
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
 from jazz_select.threads import Deadline, in_time, spent_budget, time_budget
 from jazz_select.values import Message, flow_id
 
+Narrowing = Literal["fresh", "growing"]
+"""How what was narrowed is put to models: each time afresh, or behind what was shown before in the conversation."""
 _SELECT, _RUN, _CONVERSE, _ANSWER = "select", "run_flows", "converse", "answer"
 _EDGES: Final[Mapping[str, Mapping[str, str]]] = {
     PRE_CHECK: {CONTINUE: _SELECT, "blocked": FINISH},
@@ -74,6 +80,7 @@ class Agent:
         system: str = SYSTEM,
         facts: Facts | None = None,
         open_tools: OpenTools = "read",
+        narrowing: Narrowing = "fresh",
         schema: SchemaLike | None = None,
         chain_limit: int = 8,
         before_call: BeforeCall | None = None,
@@ -87,6 +94,8 @@ class Agent:
         name: str = "agent",
         hooks: Iterable[TraceHook] = (),
         redact: Redact | None = None,
+        decider: DeciderLike | Decider | None = None,
+        decider_above: float = SURE,
     ) -> None:
         """Put an agent together.
 
@@ -108,6 +117,9 @@ class Agent:
                 a function is called in each turn. `support` is whom users are told of where a flow cannot be done.
             open_tools: Which tools the model gets where no flow fits: those that change nothing ("read"), "all", or
                 "none".
+            narrowing: How what was narrowed is put to models. "fresh": each prompt holds what it needs and no more.
+                "growing": within a conversation prompts only grow, at their end, so that providers can serve their
+                beginnings from a cache; they are longer. What may be chosen and called is the same.
             schema: A JSON Schema or a pydantic class that answers are to have.
             chain_limit: How often the model may be asked in one chain of tool calls.
             before_call: Asked before each call that a model makes; may say no.
@@ -128,6 +140,10 @@ class Agent:
             name: For traces.
             hooks: Who hears of spans, beside the log.
             redact: Applied to what is said in each span, before anyone gets it.
+            decider: A decision model, as `as_decision_model` takes it, that is asked before the model where that
+                chooses between tools, and where the lists of words leave open whether a message answers a yes/no
+                question or approves a call. Where it fails, or is not sure, it goes on as without it, with a note.
+            decider_above: How likely it has to say that its answer is, for that to count.
 
         Raises:
             ConfigError: An argument cannot work.
@@ -150,13 +166,19 @@ class Agent:
         note_flows(selector.flow_registry.values(), self._tools)
         self._facts = checked_facts(facts)
         check_open_tools(open_tools)
+        if narrowing not in get_args(Narrowing):
+            msg = f"narrowing is one of {', '.join(map(repr, get_args(Narrowing)))}, not {narrowing!r:.80}"
+            raise ConfigError(msg)
+        self._grows = narrowing == "growing"
         self._schema = OutputSchema(schema) if schema is not None else None
         self._hooks, self._redact = tuple(hooks), redact
         # One client for all parts: they share its breaker and its places.
         chat = None if model is None else client_for(model)
         self._own = chat if isinstance(model, str) else None
-        if decision_callback is None and chat is not None:
-            decision_callback = ModelDecision(chat)
+        decides = decider_of(decider, above=decider_above)
+        self._own_decider = decides if isinstance(decider, str) else None
+        if decision_callback is None and (chat is not None or decides is not None):
+            decision_callback = ModelDecision(chat, decider=decides)
         executor = FlowExecutor(
             self._tools.values(), decision_callback, open_router, claims=claims, on_call=tell_of_step
         )
@@ -166,12 +188,12 @@ class Agent:
             after_call=after_call,
             model_timeout_s=model_timeout_s,
         )
+        self._titles = Titles(lambda named: selector.flow_registry.get(flow_id(named)), executor.tools)
         loops = None
         if chat is not None:
-            loops = OpenFlows(chat, self._tools, system, options, open_tools=open_tools)
+            loops = OpenFlows(chat, self._tools, system, options, open_tools=open_tools, find=self._titles.find)
         gate = DestructionGate(executor.tools)
         asks = AgentApproval(approval, approve, claims, executor.tools)
-        self._titles = Titles(lambda named: selector.flow_registry.get(flow_id(named)), executor.tools)
         self._running = TurnFlows(
             selector,
             executor=executor,
@@ -181,9 +203,17 @@ class Agent:
             approval=asks,
             titles=self._titles,
             decision=decision_callback,
+            decider=decides,
         )
         self._selecting = TurnSelector(
-            selector, self._running, gate, asks, self._titles, shift_above=shift_above, has_model=chat is not None
+            selector,
+            self._running,
+            gate,
+            asks,
+            self._titles,
+            shift_above=shift_above,
+            has_model=chat is not None,
+            decider=decides,
         )
         self._answers = AnswerWriter(chat, self._titles, model_timeout_s=model_timeout_s)
 
@@ -194,9 +224,11 @@ class Agent:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections of a model that was given as a string; the selector is closed by whoever made it."""
+        """Close the connections of models that were given as strings; the selector is closed by whoever made it."""
         if self._own is not None:
             await self._own.aclose()
+        if self._own_decider is not None:
+            await self._own_decider.aclose()
 
     @property
     def unconnected(self) -> dict[str, tuple[str, ...]]:
@@ -259,6 +291,7 @@ class Agent:
             context=known,
             schema=wanted,
             key=conversation.next_turn(self._agent_id, said),
+            ledger=Ledger(conversation.turns + 1, conversation.shown) if self._grows else None,
         )
         with (
             listening(on_event),

@@ -7,6 +7,7 @@ from typing import Any, Final
 from jazz_select.agent.answer import Titles, called_off, left_undone, told_of
 from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows.consent import Consent, consent, is_courtesy
+from jazz_select.agent.flows.decided import approval_heard
 from jazz_select.agent.flows.said import folded_message, word_list
 from jazz_select.agent.flows.slots import HeardFacts, Wanted, bare_answer, is_value, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
@@ -15,6 +16,7 @@ from jazz_select.agent.gate import AgentApproval, DestructionGate, may_agree
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, Way
 from jazz_select.agent.view import ConversationView
+from jazz_select.chat.sure import Decider
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
@@ -69,19 +71,18 @@ class TurnSelector:
         *,
         shift_above: float,
         has_model: bool,
+        decider: Decider | None = None,
     ) -> None:
         """Take who finds flows, who knows what they wait for, what holds them, and how sure a new one has to be.
 
-        With a model of the agent's own, a message that no flow fits is answered, whatever is under way.
-        What is told at once is told in titles.
+        With a model of the agent's own, a message that no flow fits is answered, whatever is under way. What is told
+        at once is told in titles.
         """
         self._titles = titles
-        self._selector = selector
-        self._running = running
+        self._selector, self._running = selector, running
         self._gate = gate
-        self._shift_above = shift_above
-        self._has_model = has_model
-        self._approval = approval
+        self._shift_above, self._has_model = shift_above, has_model
+        self._approval, self._decider = approval, decider
 
     async def select(self, request: TurnRequest) -> SelectedFlows:  # noqa: PLR0911 - one way for each kind of message
         """The flows that a message is for, and what is to be done with them. What fails on the way is told in it."""
@@ -89,7 +90,7 @@ class TurnSelector:
         active = begun.stack.top
         pending = _of_top(request.conversation.pending, active)
         idle = active is not None and active.status != "active"
-        at_once = await self._settled(begun, pending) if pending is not None else None
+        begun, at_once = await self._settled(begun, pending)
         if at_once is None and active is not None:
             at_once = self._answered_at_once(begun, active, idle=idle)
         if at_once is None and active is None and self._has_model and is_courtesy(request.message):
@@ -143,12 +144,17 @@ class TurnSelector:
             return replace(begun, way="run")  # the model that goes on with the flow has asked, and hears it
         return None
 
-    async def _settled(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows | None:
+    async def _settled(
+        self, begun: SelectedFlows, pending: PendingCall | None
+    ) -> tuple[SelectedFlows, SelectedFlows | None]:
         """What a yes or a no does to the call that waits for one; None where the message is neither."""
-        said = consent(begun.request.message, f"{pending.tool} {pending.title}", pending.arguments)
+        if pending is None:
+            return begun, None
+        said, notes = await approval_heard(self._decider, pending, begun.request.message)
+        begun = replace(begun, notes=(*begun.notes, *notes))
         if said == "yes":
-            return replace(begun, way="run" if pending.flow else "open", granted=pending)
-        return await self._refused(begun, pending) if said == "no" else None
+            return begun, replace(begun, way="run" if pending.flow else "open", granted=pending)
+        return begun, await self._refused(begun, pending) if said == "no" else None
 
     async def _refused(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows:
         """The call that waits is not made, and the flow that wants it is called off."""
@@ -202,7 +208,7 @@ class TurnSelector:
     async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
         """Whether a message that is about nothing else lets a flow that waits go on."""
         heard = await self._running.found(begun, active)
-        begun = replace(begun, unsaid={active.name: heard.unsaid})
+        begun = replace(begun, unsaid={active.name: heard.unsaid}, notes=(*begun.notes, *heard.notes))
         message = begun.request.message.casefold()
         unclear = {
             name: values
@@ -217,7 +223,7 @@ class TurnSelector:
             if active.answers.get(name) != value and (name in active.asks or not _is_found(active, name, value))
         }
         if not self._has_model and not chosen and not _names_a_flow(begun):
-            answers = plain_answer(self._lacking(begun, active), begun.request.message)
+            answers |= plain_answer(self._lacking(begun, active), begun.request.message)
         # Who corrects something often begins with a no: where nothing is destroyed unasked, it is asked about anew.
         asked_anew = self._approval.before_it_destroys and any(name in active.answers for name in answers)
         goes_on = (answers or chosen) and (

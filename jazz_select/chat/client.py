@@ -1,85 +1,25 @@
-"""Asking a chat model so that its faults stay bounded: retries, a deadline, a breaker, so many calls at a time."""
+"""Asking a chat model, and asking it again where its reply is no use; `calls` holds the bounds of each call."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache
-from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TypeVar
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
-
-from jazz_select.chat.breaker import Breaker
+from jazz_select.chat.calls import BoundedCalls, Call
 from jazz_select.chat.exchange import ChatReply, Question, asked_again, chat_reply_of, total_usage
 from jazz_select.chat.models import ModelLike, as_chat_model
-from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
+from jazz_select.errors import ConfigError
 from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema
 from jazz_select.telemetry import Span, span
 from jazz_select.text import as_text, describe_error
-from jazz_select.threads import Deadline, TimeBudget, current_budget, leave
+from jazz_select.threads import Deadline, leave
 from jazz_select.values import Message, Reply
 
 _log = logging.getLogger(__name__)
-_WHOLE = 0.9
-"""Which share of the time that it would have had at most a model is blamed for."""
-_BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)
-"""Full jitter, a random time up to .2, .4, .8 … seconds: those who failed together do not come back together."""
 T = TypeVar("T")
-
-
-class Limiter:
-    """Lets so many through at a time, on each event loop; the others wait in order of arrival."""
-
-    def __init__(self, limit: int) -> None:
-        """Open for `limit` calls."""
-        self._limit = limit
-        self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-
-    @asynccontextmanager
-    async def entered(self) -> AsyncGenerator[None]:
-        """Wait for a place, and leave it at the end, however that comes."""
-        loop = asyncio.get_running_loop()
-        places = self._loops.get(loop)
-        if places is None:
-            places = self._loops[loop] = asyncio.Semaphore(self._limit)
-        async with places:
-            yield
-
-
-class _SingleFlight(Generic[T]):
-    """Calls that are under way, by what they ask; a second caller of the same joins instead of asking again.
-
-    A call goes on while anyone waits for it: one caller's cancellation is no other's. When the last has gone, the
-    call is cancelled too.
-    """
-
-    def __init__(self) -> None:
-        self._calls: dict[Hashable, tuple[asyncio.Task[T], list[int]]] = {}
-
-    async def join(self, key: Hashable, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The result of the call for `key`, which `start` makes where none is under way."""
-        place = (asyncio.get_running_loop(), key)
-        known = self._calls.get(place)
-        if known is None or known[0].done():
-            task = asyncio.ensure_future(start())
-            known = self._calls[place] = (task, [0])
-            task.add_done_callback(lambda done: self._forget(place, done))
-        task, waiting = known
-        waiting[0] += 1
-        try:
-            return await asyncio.shield(task)
-        finally:
-            waiting[0] -= 1
-            if not waiting[0] and not task.done():
-                task.cancel()
-
-    def _forget(self, place: Hashable, task: "asyncio.Task[T]") -> None:
-        if self._calls.get(place, (None,))[0] is task:
-            del self._calls[place]
-        if not task.cancelled():
-            task.exception()  # whoever still waits gets it; where nobody does, it was looked at
 
 
 class ChatClient:
@@ -109,12 +49,11 @@ class ChatClient:
         """
         self.name = str(getattr(model, "name", "") or type(model).__name__)
         self._model = model
-        self._max_retries = max_retries
-        self._limiter = Limiter(max_concurrency)
-        self._breaker = Breaker()
+        self._calls: BoundedCalls[ChatReply] = BoundedCalls(
+            self.name, max_retries=max_retries, max_concurrency=max_concurrency
+        )
         self._share_identical = share_identical
         self._owned = owned
-        self._in_flight: _SingleFlight[ChatReply] = _SingleFlight()
 
     @property
     def takes_schema(self) -> bool:
@@ -141,10 +80,10 @@ class ChatClient:
 
         Whatever else a model raises passes as it is, once retries are used up or make no sense.
         """
-        key = question().key if self._share_identical else object()
-        async with self._within(deadline) as call:
-            return await self._in_flight.join(key, lambda: self._asked(call, question, deadline, traced=traced))
-        raise AssertionError  # pragma: no cover - the block above returns or raises
+        asked = cache(question)
+        key = asked().key if self._share_identical else None
+        answer, attempts = await self._calls.run(lambda: self._once(asked(), traced=traced), deadline, key=key)
+        return replace(answer, attempts=attempts)
 
     async def ask_until_usable(
         self,
@@ -209,7 +148,7 @@ class ChatClient:
         if not streams(model):
             msg = f"the model {self.name} has no method 'stream'"
             raise ConfigError(msg)
-        async with self._within(deadline) as call:
+        async with self._calls.within(deadline) as call:
             task = asyncio.ensure_future(self._read(model, call, question, on_text))
             try:
                 await asyncio.wait({task})
@@ -222,12 +161,12 @@ class ChatClient:
     async def _read(
         self,
         model: StreamingChatModel,
-        call: "_Call",
+        call: Call,
         question: Question,
         on_text: Callable[[str], Awaitable[object]],
     ) -> ChatReply:
         pieces: list[str] = []
-        async with self._admitted(call):
+        async with self._calls.admitted(call):
             with span(self.name, "chat") as chat:
                 deltas = model.stream(question.messages, schema=question.schema if self.takes_schema else None)
                 try:
@@ -251,73 +190,9 @@ class ChatClient:
         if self._owned and close is not None:
             await close()
 
-    @asynccontextmanager
-    async def _within(self, deadline: Deadline) -> AsyncGenerator["_Call"]:
-        """Until the deadline, or until a turn has no time left; the breaker hears of one that the model let pass."""
-        call = _Call()
-        budget = current_budget()
-        if budget is not None and budget.is_spent:
-            budget.stopped(f"before the model {self.name} was asked")
-            raise ModelTimeoutError(self.name, timeout_s=0.0, rest=True)
-        short = budget is not None and deadline.earlier(budget.deadline) is not deadline
-        left_s = budget.deadline.left_s if budget is not None and short else deadline.left_s
-        limit = asyncio.timeout(left_s)
-        try:
-            async with limit:
-                yield call
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            if budget is not None and short:
-                budget.stopped(f"while it waited for the model {self.name}")
-            if call.made and (not short or _had_its_time(left_s, deadline, budget)):
-                self._breaker.failed(lost_deadline=True)
-            elif call.made:
-                self._breaker.gave_up()
-            given_s = left_s if short else deadline.limit_s
-            raise ModelTimeoutError(self.name, timeout_s=given_s or 0.0, rest=short) from error
-
-    @asynccontextmanager
-    async def _admitted(self, call: "_Call") -> AsyncGenerator[None]:
-        """At a place of its own and past the breaker, which hears what becomes of the call."""
-        self._breaker.check(self.name)
-        async with self._limiter.entered():
-            self._breaker.admit(self.name)
-            call.made = True
-            try:
-                yield
-            except BaseException as error:
-                if _is_passing(error):
-                    self._breaker.failed(lost_deadline=False)
-                else:
-                    self._breaker.gave_up()
-                raise
-            self._breaker.succeeded()
-
-    async def _asked(
-        self, call: "_Call", question: Callable[[], Question], deadline: Deadline, *, traced: bool
-    ) -> ChatReply:
-        async with self._admitted(call):
-            return await self._retried(question(), deadline, traced=traced)
-        raise AssertionError  # pragma: no cover - the block above returns or raises
-
-    async def _retried(self, question: Question, deadline: Deadline, *, traced: bool) -> ChatReply:
-        attempts = AsyncRetrying(
-            retry=retry_if_exception(_is_passing),
-            wait=_wait,
-            stop=stop_after_attempt(1 + self._max_retries) | _too_late(deadline),
-            before_sleep=self._log_retry,
-            reraise=True,
-        )
-        async for attempt in attempts:
-            with attempt:
-                answer = await self._once(question.messages, question.schema, traced=traced)
-                return replace(answer, attempts=attempt.retry_state.attempt_number)
-        raise AssertionError  # pragma: no cover - reraise=True leaves the loop by an answer or by the last error
-
-    async def _once(self, messages: Sequence[Message], schema: Mapping[str, Any] | None, *, traced: bool) -> ChatReply:
+    async def _once(self, question: Question, *, traced: bool) -> ChatReply:
         """One call. The schema goes along where the model takes one."""
-        model = self._model
+        model, messages, schema = self._model, question.messages, question.schema
         with span(self.name, "chat") if traced else nullcontext() as chat:
             if schema is not None and takes_schema(model):
                 reply = await model.complete(messages, schema=schema)
@@ -325,11 +200,6 @@ class ChatClient:
                 reply = await model.complete(messages)
             _note(chat, messages, reply)
         return chat_reply_of(reply)
-
-    def _log_retry(self, state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
-        kind = type(error).__name__  # its text may quote what was said
-        _log.info("model=<%s>, attempt=<%d>, error=<%s> | asking again", self.name, state.attempt_number, kind)
 
 
 def client_for(
@@ -357,21 +227,6 @@ def client_for(
     )
 
 
-@dataclass(slots=True)
-class _Call:
-    made: bool = False
-    """Whether it got a place: only then is a lost deadline the model's."""
-    left: bool = False
-    """Whether nobody waits for it any more."""
-
-
-def _had_its_time(left_s: float | None, deadline: Deadline, budget: TimeBudget | None) -> bool:
-    """Whether a call that ended with a turn had about all of what it may have at most: its limit, or the whole turn."""
-    limits = [deadline.limit_s, None if budget is None else budget.deadline.limit_s]
-    most_s = min((each for each in limits if each is not None), default=0.0)
-    return left_s is not None and left_s >= _WHOLE * most_s
-
-
 def _note(chat: Span | None, messages: Sequence[Message], reply: object) -> None:
     """What was asked and answered; a model may answer with anything."""
     if chat is None:
@@ -383,28 +238,3 @@ def _note(chat: Span | None, messages: Sequence[Message], reply: object) -> None
         if reply.usage is not None:
             chat.note({"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens})
             chat.note({"cached_tokens": reply.usage.cached_tokens} if reply.usage.cached_tokens else {})
-
-
-def _is_passing(error: BaseException) -> bool:
-    """Whether the same call may go through later. Only what is known to pass is: most errors of code do not."""
-    if isinstance(error, ModelError):
-        return error.retryable
-    return isinstance(error, TimeoutError | ConnectionError)
-
-
-def _wait(state: RetryCallState) -> float:
-    """What the provider asks for, else a random time that grows."""
-    error = state.outcome.exception() if state.outcome else None
-    asked = error.retry_after if isinstance(error, ModelError) else None
-    return _BACKOFF(state) if asked is None else max(asked, 0.0)
-
-
-def _too_late(deadline: Deadline) -> Any:
-    """Stop where the next attempt would begin after the deadline: waiting for it would help no one."""
-
-    def stop(state: RetryCallState) -> bool:
-        budget = current_budget()
-        left_s = (deadline if budget is None else deadline.earlier(budget.deadline)).left_s
-        return left_s is not None and state.upcoming_sleep >= left_s
-
-    return stop

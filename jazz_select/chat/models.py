@@ -1,12 +1,19 @@
-"""Whatever a caller has as a language model, as a `ChatModel`: an object, an async function, a model string."""
+"""Whatever a caller has as a model, as a `ChatModel` or a `DecisionModel`: an object, a function, a model string."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from jazz_select.chat.pydantic_ai import PydanticAIModel, is_pydantic_ai_model
+from jazz_select.chat.pydantic_ai import (
+    PydanticAIModel,
+    decision_model_in,
+    is_pydantic_ai_model,
+    not_for_chat,
+    refuse_decision_model,
+)
+from jazz_select.chat.pydantic_ai_decisions import PydanticAIDecisions, refuse_chat_model
 from jazz_select.errors import ConfigError, ModelError
-from jazz_select.ports import ChatModel
+from jazz_select.ports import ChatModel, DecisionModel
 from jazz_select.values import Message, Reply
 
 if TYPE_CHECKING:
@@ -17,6 +24,8 @@ else:
 ChatCallable = Callable[[Sequence[Message]], Awaitable[str | Reply]]
 ModelLike: TypeAlias = ChatModel | ChatCallable | Model | str
 """Whatever can be asked: an object, an async function, a pydantic-ai `Model`, or a model string."""
+DecisionModelLike: TypeAlias = DecisionModel | Model | str
+"""Whatever decides: an object, a pydantic-ai `DecisionModel`, or a model string."""
 
 
 class CallableModel:
@@ -91,18 +100,21 @@ def as_chat_model(llm: ModelLike | None, *, argument: str = "llm") -> ChatModel 
         argument: What the caller calls it, for the message.
 
     Raises:
-        ConfigError: `llm` is none of these, or a function of other arguments; or its provider is unknown, lacks a
-            key or a package.
+        ConfigError: `llm` is none of these, or a function of other arguments; or it is a decision model, which writes
+            no text; or its provider is unknown, lacks a key or a package.
     """
     if llm is None:
         return None
     if isinstance(llm, str) or is_pydantic_ai_model(llm):
+        refuse_decision_model(llm, argument=argument)
         return PydanticAIModel(llm)
     given: object = llm  # callers without a type checker pass anything
     if isinstance(given, type):
         got = f"the class {given.__name__} itself (pass an instance)"
     elif isinstance(given, ChatModel) and callable(given.complete):
         return given
+    elif hasattr(given, "most_options"):  # a `DecisionModel`, or a client of one
+        raise ConfigError(not_for_chat(type(given).__name__, argument))
     elif callable(given):
         return CallableModel(given)
     else:
@@ -110,5 +122,41 @@ def as_chat_model(llm: ModelLike | None, *, argument: str = "llm") -> ChatModel 
     msg = (
         f"{argument} cannot be {got}. It may be None, an object with `async complete(messages) -> Reply`, "
         'an async function `(messages) -> str`, a model string such as "openai:gpt-5-mini", or a pydantic-ai Model.'
+    )
+    raise ConfigError(msg)
+
+
+def as_decision_model(decider: DecisionModelLike | None, *, argument: str = "decider") -> DecisionModel | None:
+    """Make a `DecisionModel` of `decider`.
+
+    Args:
+        decider: One of
+
+            - `None`: stays None, which means without one;
+            - an object with `async decide(state, questions) -> DecisionReply` and `most_options`: itself;
+            - a model string such as `"system-one:clm-latest"`, or a pydantic-ai `DecisionModel`.
+        argument: What the caller calls it, for the message.
+
+    Raises:
+        ConfigError: `decider` is none of these; or it is a chat model, which writes text; or its provider is unknown,
+            lacks a key or a package.
+    """
+    if decider is None:
+        return None
+    if isinstance(decider, str) or is_pydantic_ai_model(decider):
+        refuse_chat_model(decider, argument=argument)
+        return PydanticAIDecisions(decision_model_in(decider) or decider)
+    given: object = decider
+    if isinstance(given, type):
+        got = f"the class {given.__name__} itself (pass an instance)"
+    elif isinstance(given, DecisionModel) and callable(given.decide):
+        return given
+    elif isinstance(given, ChatModel) or callable(given):
+        got = f"{given!r:.80}: it is a chat model, which writes text. Give it as llm="
+    else:
+        got = f"{given!r:.80}"
+    msg = (
+        f"{argument} cannot be {got}. It may be None, an object with `async decide(state, questions) -> DecisionReply` "
+        'and `most_options`, a model string such as "system-one:clm-latest", or a pydantic-ai DecisionModel.'
     )
     raise ConfigError(msg)

@@ -8,7 +8,7 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from jazz_select.chat.pydantic_ai_errors import FORM, refuses_schema, to_config_error, to_model_error
 from jazz_select.errors import ConfigError, MissingExtraError, ModelTimeoutError
@@ -17,8 +17,11 @@ from jazz_select.values import Message, Reply, Usage
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.models.decision import DecisionModel as TheirDecisionModel
     from pydantic_ai.settings import ModelSettings
 
+DECISION_PROVIDERS: Final = frozenset({"google-decisions", "openai-decisions", "system-one", "typesafe"})
+"""The providers of pydantic-ai that serve decision models alone."""
 _UNSTREAMED_TOKENS = 16_384
 """What pydantic-ai asks for where it does not know a model's limit; it lowers this to the limit of those it knows."""
 
@@ -65,22 +68,16 @@ class PydanticAIModel:
         Raises:
             MissingExtraError: pydantic-ai is not installed.
         """
-        if isinstance(model, str) and ":" not in model and model != "test":  # pydantic-ai's own double
-            msg = f"the model {model!r} cannot be used: it names no provider ({FORM})"
-            raise ConfigError(msg)
-        if find_spec("pydantic_ai") is None:
-            raise MissingExtraError("pydantic_ai", extra="llm", purpose=f"the model {model!r}")
-        self._source = model
-        self._max_retries = max_retries
+        refuse_decision_model(model, argument="model")
+        self._homes = ModelHomes(model, max_retries)
         self._deadline_s = timeout_s
-        built = _build(model, max_retries) if isinstance(model, str) else model
+        built = self._homes.first
+        refuse_decision_model(built, argument="model")
         given: dict[str, Any] = {**(built.settings or {}), **(settings or {})}
         self._read_timeout_s = _timeout_s(given)
-        self._settings: ModelSettings = {**_plain(built, given, max_retries), **(settings or {})}
+        self._settings: ModelSettings = {**plain_settings(built, given, max_retries), **(settings or {})}
         self._takes_schema = _supports_schema(built)
-        self._spare: Model | None = built
-        self._models: dict[asyncio.AbstractEventLoop, Model] = {}
-        self.name = model if isinstance(model, str) else model.model_name
+        self.name = self._homes.name
 
     @property
     def takes_schema(self) -> bool:
@@ -95,7 +92,7 @@ class PydanticAIModel:
         from pydantic_ai.direct import model_request
         from pydantic_ai.exceptions import UserError
 
-        model = self._model()
+        model = self._homes.here()
         theirs = to_model_messages(messages)
         sent = schema if self._takes_schema else None
         limit = asyncio.timeout(self._deadline_s)
@@ -116,14 +113,38 @@ class PydanticAIModel:
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, where the client is ours; a later call opens new ones."""
-        if isinstance(self._source, str):
-            model = self._models.pop(asyncio.get_running_loop(), None)
-            if model is not None:
-                async with model:
-                    pass  # leaving it closes the client that pydantic-ai made
+        await self._homes.aclose()
 
-    def _model(self) -> "Model":
-        """The model for this event loop, since connections live and die with the loop that opened them."""
+
+class ModelHomes:
+    """A model for each event loop, since connections live and die with the loop that opened them; a ready one is one.
+
+    Attributes:
+        name: The model string, or what a ready model is called.
+        first: The model as it was made first, to ask it what it can do.
+    """
+
+    def __init__(self, source: "str | Model", max_retries: int = 0) -> None:
+        """Find the provider and make its client; nothing is sent.
+
+        Raises:
+            ConfigError: The provider is unknown, or lacks its key.
+            MissingExtraError: pydantic-ai is not installed.
+        """
+        if isinstance(source, str) and ":" not in source and source != "test":  # pydantic-ai's own double
+            msg = f"the model {source!r} cannot be used: it names no provider ({FORM})"
+            raise ConfigError(msg)
+        if find_spec("pydantic_ai") is None:
+            raise MissingExtraError("pydantic_ai", extra="llm", purpose=f"the model {source!r}")
+        self._source = source
+        self._max_retries = max_retries
+        self.first = _build(source, max_retries) if isinstance(source, str) else source
+        self.name = source if isinstance(source, str) else source.model_name
+        self._spare: Model | None = self.first
+        self._models: dict[asyncio.AbstractEventLoop, Model] = {}
+
+    def here(self) -> "Model":
+        """The model for the loop that runs."""
         if not isinstance(self._source, str):
             return self._source
         loop = asyncio.get_running_loop()
@@ -135,11 +156,57 @@ class PydanticAIModel:
             self._models = {**alive, loop: model}
         return model
 
+    async def aclose(self) -> None:
+        """Close the connections of this event loop, where the client is ours; a later call opens new ones."""
+        if isinstance(self._source, str):
+            model = self._models.pop(asyncio.get_running_loop(), None)
+            if model is not None:
+                async with model:
+                    pass  # leaving it closes the client that pydantic-ai made
+
 
 def is_pydantic_ai_model(value: object) -> "TypeGuard[Model]":
     """Whether this is a pydantic-ai `Model`, without importing pydantic-ai: whoever made one has done so."""
     models = sys.modules.get("pydantic_ai.models")
     return models is not None and isinstance(value, models.Model)
+
+
+def decision_model_in(model: object) -> "TheirDecisionModel[Any] | None":
+    """The pydantic-ai decision model that this is, or that it wraps; None where there is none."""
+    decisions = sys.modules.get("pydantic_ai.models.decision")  # as above: whoever made one has imported it
+    if decisions is None or not is_pydantic_ai_model(model):
+        return None
+    here: Any = model
+    while here is not None and not isinstance(here, decisions.DecisionModel):
+        here = getattr(here, "wrapped", None)
+    return here
+
+
+def names_decision_model(model: str) -> bool:
+    """Whether a model string names a decision model, as far as its provider tells; no key and no package is needed."""
+    return model.removeprefix("gateway/").partition(":")[0] in DECISION_PROVIDERS
+
+
+def refuse_decision_model(model: object, *, argument: str) -> None:
+    """Refuse what answers typed questions, where a model is wanted that writes.
+
+    Raises:
+        ConfigError: It is a decision model, names one, or falls back on one.
+    """
+    among: Sequence[object] = (model, *getattr(model, "models", ())) if is_pydantic_ai_model(model) else ()
+    named = isinstance(model, str) and names_decision_model(model)
+    found = [each for each in among if decision_model_in(each) is not None]
+    if named or found:
+        name = model if named else getattr(found[0], "model_name", type(found[0]).__name__)
+        raise ConfigError(not_for_chat(repr(name), argument))
+
+
+def not_for_chat(model: str, argument: str) -> str:
+    """What is said of a decision model that was given as `argument`, which takes a chat model."""
+    return (
+        f"{argument} cannot be {model:.80}: it is a decision model, which answers typed questions and writes no text. "
+        f"Give it as decider=, and as {argument} a chat model."
+    )
 
 
 def to_model_messages(messages: Sequence[Message]) -> "list[ModelMessage]":
@@ -196,7 +263,7 @@ def _supports_schema(model: "Model") -> bool:
     return profile.get("supports_json_schema_output", False)
 
 
-def _plain(model: "Model", given: Mapping[str, Any], max_retries: int) -> "ModelSettings":
+def plain_settings(model: "Model", given: Mapping[str, Any], max_retries: int) -> "ModelSettings":
     """The settings that make one call one plain request, where nothing is given that says otherwise."""
     ours: ModelSettings = {}
     # The client of a ready model is its owner's, so it is told anew with each call.

@@ -26,6 +26,7 @@ from jazz_select.evaluation.measures.floors import failures, floors_of
 from jazz_select.evaluation.measures.judged import Judged
 from jazz_select.evaluation.measures.reports import choice_line, junit, markdown_report, none_line, percent
 from jazz_select.evaluation.measures.scores import DEPTHS, Confusion, Evaluation, FlowScore, Miss
+from jazz_select.evaluation.measures.stages import StageMeasures
 from jazz_select.evaluation.route import DEPTH, Policy, Route
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ async def _evaluate(
                     registry,
                     policy=policy,
                     model=settings.llm,
+                    decider=settings.decider,
                     memory=memory,
                     agent_id=settings.agent_id,
                     at=wishes.at,
@@ -161,6 +163,7 @@ async def _evaluate(
             registry,
             policy=policy,
             model=settings.llm,
+            decider=settings.decider,
             embedder=settings.embedder,
             language=settings.language,
             cache=CACHE,
@@ -206,6 +209,8 @@ def _show(console: Console, found: Evaluation, settings: "Settings", wishes: Wis
     facts.add_row("sureness", styled(_sureness_line(found), limit=1_000))
     facts.add_row("thresholds", styled(f"for {found.at:.4g}: {found.sweep}", limit=2_000))
     console.print(facts)
+    if found.stages:
+        console.print(_stages(found.stages))
     worst = [each for each in found.by_flow if wishes.by_flow or each.recall_at_1 < 1]
     if worst:
         console.print(_flows(worst if wishes.by_flow else worst[:_FLOWS], more=not wishes.by_flow, total=len(worst)))
@@ -258,6 +263,25 @@ def _sureness_line(found: Evaluation) -> str:
         return "recall does not know how sure it is: the catalogue has too few examples"
     apart = "" if tells.value is None else f", AUROC {tells.value:.3f}"
     return f"ECE {error.value:.3f}{apart}, of the first over {error.cases:,} cases"
+
+
+def _stages(stages: Sequence[StageMeasures]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("stage", no_wrap=True)
+    for name in ("asked", "decided", "share", "right", "passed over", "tokens in / out", "each"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in stages:
+        table.add_row(
+            each.name,
+            f"{each.asked:,}",
+            f"{each.decided:,}",
+            f"{each.share:.1%}",
+            "–" if each.accuracy is None else f"{each.accuracy:.1%}",
+            f"{each.failed:,}",
+            f"{each.input_tokens:,} / {each.output_tokens:,}" if each.input_tokens else "–",
+            milliseconds(each.took_s / each.asked),
+        )
+    return table
 
 
 def _flows(worst: Sequence[FlowScore], *, more: bool, total: int) -> Table:

@@ -25,6 +25,9 @@ WHY = {
     Reason.FALLBACK_INVALID: "the model's reply could not be used; the top candidate",
     Reason.FALLBACK_ERROR: "the model failed; the top candidate",
     Reason.NONE: "nothing was chosen",
+    Reason.DECIDER: "the decision model chose, with what recall knew",
+    Reason.ASK: "two or three flows are left, and the user is to be asked",
+    Reason.USER: "the user named it",
     Reason.UNASKED: "a model would have to choose, and was not asked",
 }
 
@@ -110,11 +113,19 @@ def _reasons(result: "FlowSelectionResult", settings: "Settings") -> Table:
         facts.add_row("in scope", styled(f"{decision.in_scope:.2f}, P(any flow is right)"))
     if decision.recalled_by:
         facts.add_row("recalled by", styled(decision.recalled_by))
+    _add_stages(facts, decision)
     for note in decision.notes:
         facts.add_row("note", styled(note, "yellow"))
     parts = f"recall {milliseconds(took.recall_s)}, choice {milliseconds(took.choose_s)}"
     facts.add_row("took", styled(f"{milliseconds(took.total_s)} ({parts})"))
     return facts
+
+
+def _add_stages(facts: Table, decision: Decision) -> None:
+    if decision.question:
+        facts.add_row("asks", styled(decision.question.text))
+    for stage in decision.stages:
+        facts.add_row("stage", styled(str(stage)))
 
 
 def _why(result: "FlowSelectionResult") -> str:

@@ -89,10 +89,8 @@ class RemoteSelector(FlowSelector):
             msg = "a situation does not travel: a RemoteAgent has the service's own agent select within a conversation"
             raise ConfigError(msg)
         body = {
-            "request": enhanced_query,
-            "episode_summaries": None if episode_summaries is None else [*episode_summaries],
+            **_one(SelectRequest(enhanced_query, candidates, episode_summaries)),
             "context": sent_json(context, "context"),
-            "candidates": sent_objects(candidates, "candidates"),
             "only": None if only is None else [*only],
         }
         return self._read(await self._service.ask("POST", "/v1/select", body))
@@ -145,18 +143,15 @@ class RemoteSelector(FlowSelector):
         """
         check_request(enhanced_query=query, episode_summaries=episode_summaries, context=None)
         body = {
-            "request": query,
-            "episode_summaries": None if episode_summaries is None else [*episode_summaries],
+            **_said(query, episode_summaries),
             "top_k": top_k,
             "rrf_k": rrf_k,
             "coverage": coverage,
             "exclude": [*exclude],
         }
         found = await self._service.ask("POST", "/v1/recall", body)
-        try:
+        with self._service.reading():
             return RecallResult.from_dict(found)
-        except ConfigError as error:
-            raise ServiceReplyError(self._service.url, str(error)) from error
 
     async def feedback(self, result: FlowSelectionResult | str, *, right: Sequence[str] | str, note: str = "") -> None:
         """Keep what was right for a selection, in the service's log; arguments are those of `FlowSelector.feedback`.
@@ -184,15 +179,14 @@ class RemoteSelector(FlowSelector):
         return cast("list[dict[str, Any]]", listed)
 
     def _read(self, data: Any) -> FlowSelectionResult:
-        try:
+        with self._service.reading():
             return FlowSelectionResult.from_dict(data, registry=self._live)
-        except ConfigError as error:
-            raise ServiceReplyError(self._service.url, str(error)) from error
 
 
 def _one(asked: SelectRequest) -> dict[str, Any]:
-    return {
-        "request": asked.enhanced_query,
-        "episode_summaries": None if asked.episode_summaries is None else [*asked.episode_summaries],
-        "candidates": sent_objects(asked.candidates, "candidates"),
-    }
+    said = _said(asked.enhanced_query, asked.episode_summaries)
+    return {**said, "candidates": sent_objects(asked.candidates, "candidates")}
+
+
+def _said(request: str, summaries: Sequence[str] | None) -> dict[str, Any]:
+    return {"request": request, "episode_summaries": None if summaries is None else [*summaries]}

@@ -221,6 +221,9 @@ class BaseFlow:
     """Those of its tools that it can do without: an agent that lacks another of them is not made."""
     manual: bool = False
     """Whether it is a person's to do: no tool of it has to be connected, and its chain is not run."""
+    max_error: float | None = None
+    """The share of answers with this flow that may be wrong where a stage before the chat model gives them, in place of
+    the selector's own: see `FlowSelector`."""
 
     _origin: Origin = Origin()
     _homes: tuple["ref[FlowRegistry]", ...] = ()
@@ -252,6 +255,7 @@ class BaseFlow:
         title: str | None = None,
         optional_tools: Sequence[str] | None = None,
         manual: bool | None = None,
+        max_error: float | None = None,
         registry: FlowRegistry | None = None,
         replace: bool = False,
     ) -> None:
@@ -262,7 +266,7 @@ class BaseFlow:
             DuplicateFlowError: A different flow of this name is in the registry, and `replace` is false.
         """
         given = (name, description, condition, desired_effects, examples, tools, steps, priority, aliases)
-        for field, value in zip((*FIELDS, *TOLD), (*given, title, optional_tools, manual), strict=True):
+        for field, value in zip((*FIELDS, *TOLD), (*given, title, optional_tools, manual, max_error), strict=True):
             if value is not None:
                 setattr(self, field, tuple(value) if isinstance(value, list) else value)
         if not self.description:

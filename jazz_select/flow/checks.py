@@ -4,7 +4,6 @@ import re
 import reprlib
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from inspect import get_annotations
 from string import Formatter
 from typing import Protocol, cast
@@ -12,7 +11,7 @@ from unicodedata import category
 
 from jazz_select.errors import FlowValidationError, UnconnectedToolsError
 from jazz_select.flow.origin import locate
-from jazz_select.text import beginning
+from jazz_select.text import beginning, did_you_mean, near
 
 _TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases", "optional_tools")
 _PRIORITY = 2
@@ -64,7 +63,13 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
         raise subject.error("title", "has line breaks or control characters in it; take them out")
     if not isinstance(fields["manual"], bool):
         raise subject.error("manual", f"has to be True or False, not {describe(fields['manual'])}")
+    _check_share(subject, "max_error", fields["max_error"])
     _check_optional(subject, cast("Sequence[str]", fields["optional_tools"]), cast("Sequence[str]", fields["tools"]))
+
+
+def _check_share(subject: Subject, field: str, value: object) -> None:
+    if value is not None and not (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1):
+        raise subject.error(field, f"has to be a share from 0 to 1, such as .001, or None, not {describe(value)}")
 
 
 def check_bars(subject: Subject, fields: Mapping[str, object], *, composite: bool, min_examples: int) -> None:
@@ -158,9 +163,8 @@ def _check_texts(subject: Subject, field: str, value: object) -> None:
 def _check_optional(subject: Subject, optional: Sequence[str], tools: Sequence[str]) -> None:
     for number, name in enumerate(optional, start=1):
         if name not in tools:
-            near = get_close_matches(name, tools, n=1)
-            meant = f"did you mean {near[0]!r}?" if near else "add it to the flow's `tools`, or take it out here"
-            problem = f"number {number}, {name!r}, is not among the flow's tools; {meant}"
+            advice = did_you_mean(name, tools) or "add it to the flow's `tools`, or take it out here"
+            problem = f"number {number}, {name!r}, is not among the flow's tools; {advice}"
             raise subject.error("optional_tools", problem)
 
 
@@ -203,7 +207,7 @@ def describe(value: object) -> str:
 
 FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")
 """What every flow says of itself."""
-TOLD = ("title", "optional_tools", "manual")
+TOLD = ("title", "optional_tools", "manual", "max_error")
 """What a flow says to whoever runs it and to users. Like `_RUNNING` it is no part of what is embedded or of the
 checksum: a new title would else have every flow embedded anew, and nothing that is found or shown to models changes."""
 _RUNNING = ("chain", "reply")
@@ -227,12 +231,12 @@ def check_spelling(kind: type) -> None:
             continue
         known = (field for field in (*FIELDS, *TOLD, *_RUNNING, *_PARTS) if hasattr(kind, field))
         unset = [field for field in known if field not in own and f"_own_{field}" not in own]
-        near = get_close_matches(name, unset, n=1, cutoff=_NEAR)
-        if near and not _is_annotated(kind, name):
+        found = near(name, unset, cutoff=_NEAR)
+        if found and not _is_annotated(kind, name):
             flow = own.get("name")
             place = locate().describe(f"{kind.__module__}.{kind.__qualname__}")
             subject = Subject(name=flow if isinstance(flow, str) and flow else kind.__qualname__, place=place)
-            problem = f"is no field of a flow; did you mean {near[0]!r}? (An attribute of your own: annotate it)"
+            problem = f"is no field of a flow; did you mean {found[0]!r}? (An attribute of your own: annotate it)"
             raise subject.error(name, problem)
 
 

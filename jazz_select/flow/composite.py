@@ -71,6 +71,7 @@ class CompositeFlow(BaseFlow):
         title: str | None = None,
         optional_tools: Sequence[str] | None = None,
         manual: bool | None = None,
+        max_error: float | None = None,
         registry: FlowRegistry | None = None,
         replace: bool = False,
     ) -> None:
@@ -95,6 +96,7 @@ class CompositeFlow(BaseFlow):
             title=title,
             optional_tools=optional_tools,
             manual=manual,
+            max_error=max_error,
             registry=registry,
             replace=replace,
         )
@@ -170,7 +172,7 @@ class SequentialFlow(CompositeFlow):
 
 
 class ParallelFlow(CompositeFlow):
-    """Its parts are run side by side; none needs the result of another."""
+    """Its parts are begun in their order and run side by side; none needs the result of another."""
 
     type: str = "parallel"
 
@@ -205,6 +207,7 @@ class ConditionalFlow(CompositeFlow):
         title: str | None = None,
         optional_tools: Sequence[str] | None = None,
         manual: bool | None = None,
+        max_error: float | None = None,
         registry: FlowRegistry | None = None,
         replace: bool = False,
     ) -> None:
@@ -232,6 +235,7 @@ class ConditionalFlow(CompositeFlow):
             title=title,
             optional_tools=optional_tools,
             manual=manual,
+            max_error=max_error,
             registry=registry,
             replace=replace,
         )

@@ -28,6 +28,7 @@ class _Told:
     title: str = ""
     optional_tools: tuple[str, ...] = ()
     manual: bool = False
+    max_error: float | None = None
 
 
 def flow_data(flow: BaseFlow) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def flow_data(flow: BaseFlow) -> dict[str, Any]:
         own = flow.definition()
     except FlowValidationError:  # a part has left the registry since
         own = flow.outline()
-    told = {"title": flow.title, "optional_tools": flow.optional_tools, "manual": flow.manual}
+    told = {each.name: getattr(flow, each.name) for each in fields(_Told)}
     return {**{each.name: getattr(own, each.name) for each in fields(own)}, **told, "checksum": own.checksum()}
 
 

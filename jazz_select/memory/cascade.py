@@ -6,10 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from jazz_select.errors import EmbeddingError
-from jazz_select.memory.asked import RecallScope
+from jazz_select.memory.asked import RecallScope, Said
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.fit.model import RecallModel
-from jazz_select.memory.long_requests import Said
 from jazz_select.memory.recall import Retriever
 from jazz_select.ports import Embedder, Vectors
 from jazz_select.text import in_log
@@ -77,7 +76,7 @@ class StagedRetriever(Retriever):
                 results[place].notes = (*results[place].notes, f"recall without {second}: {error}")
             return results
         for place, result in zip(left, read, strict=True):
-            result.stage, result.why = second, results[place].why
+            result.stage, result.why, result.reread = second, results[place].why, True
             result.notes = (*result.notes, *degraded)
             results[place] = result
         return results

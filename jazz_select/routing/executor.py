@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from tenacity import AsyncRetrying
 
-from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError, meant
+from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError
 from jazz_select.json_values import plain, storable, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, check_claims, engine_approver
@@ -19,6 +19,7 @@ from jazz_select.routing.decisions.points import (
     DecisionCallback,
     GuidedDecisionPoint,
     ToolCandidate,
+    ToolChoice,
     as_callback,
     decision_prompt,
 )
@@ -29,7 +30,7 @@ from jazz_select.routing.tool_call import CallOutcome, answered, call_tool, may_
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import describe_error
+from jazz_select.text import describe_error, meant
 from jazz_select.threads import called_within, in_daemon_thread
 from jazz_select.values import Tier
 
@@ -285,6 +286,9 @@ class FlowExecutor:
         try:
             asked = (callback.decide, run.shown(point), candidates, prompt)
             choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-decision_callback")
+            if isinstance(choice, ToolChoice):
+                record = replace(record, probability=choice.probability, notes=choice.notes)
+                choice = choice.tool
             if choice is None or (isinstance(choice, str) and choice.strip().casefold() in ("", "none")):
                 told = f"none of {_listed(candidates)} was chosen"
                 return replace(record, tier=Tier.OPEN, reason="none", status="open", error=told)

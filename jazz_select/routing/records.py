@@ -156,6 +156,8 @@ class StepRecord:
         cause: The exception itself.
         attempts: Calls of the tool.
         duration_s: Seconds for the choice and the call.
+        probability: How likely the choice is to be right, by whoever made it; None where that is not known.
+        notes: What the choice made do with, such as a decider that was not sure.
     """
 
     step: int
@@ -174,6 +176,8 @@ class StepRecord:
     cause: Annotated[BaseException | None, Read(error_of)] = None
     attempts: int = 0
     duration_s: float = 0.0
+    probability: float | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,8 +251,11 @@ def note_step(span: Span, record: StepRecord) -> None:
             **({"dropped": record.dropped} if record.dropped else {}),
             **({"fault": record.fault} if record.fault else {}),
             **({"missing": list(record.missing)} if record.missing else {}),
+            **({"probability": record.probability} if record.probability is not None else {}),
         }
     )
+    if record.notes:
+        span.hold({"notes": list(record.notes)})
     if record.error:
         # A step that fell back or was handed back has a text, too, and nobody's exception.
         code = record.reason if record.status == "ok" else record.status

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from jazz_select.errors import ConfigError, FlowValidationError, ToolError, meant
+from jazz_select.errors import ConfigError, FlowValidationError, ToolError
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall
@@ -12,7 +12,7 @@ from jazz_select.routing.schemas.compatibility import Field, available_fields
 from jazz_select.routing.schemas.fields import RESULT, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import is_valid
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import describe_error
+from jazz_select.text import describe_error, meant
 
 
 class Choose:

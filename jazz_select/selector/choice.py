@@ -7,14 +7,16 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from heapq import nlargest
-from typing import Literal, Protocol
+from typing import Literal
 
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.exchange import ChatReply, Question, total_usage, why_unusable
+from jazz_select.selector.growing import LiveFlow, growing_prompt
 from jazz_select.selector.options import MOST_EXAMPLES
 from jazz_select.selector.prompt import OFF, PROMPT_TOKENS, REQUEST_LIMIT, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import Request
+from jazz_select.stages import StageRecord, UserQuestion
 from jazz_select.text import cut, in_log
 from jazz_select.threads import Deadline, in_daemon_thread
 from jazz_select.values import Candidate, Reason, Tier
@@ -237,29 +239,24 @@ class Choice:
     parsed_ids: tuple[str, ...] = ()
     error: str = ""
     notes: tuple[str, ...] = ()
-
-
-class HasExamples(Protocol):
-    """A flow, as far as a prompt needs it."""
-
-    @property
-    def examples(self) -> Sequence[str]:
-        """Requests that mean this flow."""
-        ...
+    stages: tuple[StageRecord, ...] = ()
+    question: UserQuestion | None = None
 
 
 class ModelChoice:
     """Lets one model choose among candidates."""
 
-    def __init__(self, client: ChatClient, options: ChoiceOptions, flows: Mapping[str, HasExamples]) -> None:
+    def __init__(self, client: ChatClient, options: ChoiceOptions, flows: Mapping[str, LiveFlow]) -> None:
         """Take whom to ask, how, and the live flows."""
         self._client = client
         self._options = options
         self._flows = flows
 
-    async def choose(self, request: Request, candidates: Sequence[Candidate]) -> Choice:
-        """Ask within the deadline. Whatever the model fails with, the top candidate is taken."""
-        deadline = Deadline.after(self._options.timeout_s)
+    async def choose(
+        self, request: Request, candidates: Sequence[Candidate], deadline: Deadline | None = None
+    ) -> Choice:
+        """Ask within the deadline, by default its own. Whatever the model fails with, the top candidate is taken."""
+        deadline = Deadline.after(self._options.timeout_s) if deadline is None else deadline
         begun = request.under_way
         rest = [each for each in candidates if each.flow_id not in begun]
         known = {each.flow_id: each for each in candidates}
@@ -270,6 +267,8 @@ class ModelChoice:
         first = await self._read(request, shown, candidates, deadline)
         if not self._options.second_read or not _departs(first.verdict, candidates, self._flows):
             return first
+        if request.situation is not None:  # what was shown before cannot be turned round, so that is left out
+            request = replace(request, situation=replace(request.situation, growing=None))
         second = await self._read(request, shown[::-1], candidates, deadline)
         return _agreed(first, second, candidates)
 
@@ -278,27 +277,33 @@ class ModelChoice:
     ) -> Choice:
         """One question, asked again where the reply cannot be used and there is time."""
         built = cache(lambda: self._prompt(request, shown))
-        offered = {each.flow_id for each in shown}
         # In a conversation "none" is an answer of its own: nothing is begun for it.
         on_empty = self._options.on_empty if request.situation is None else "none"
 
         def read(answer: ChatReply) -> tuple[Reading, Verdict]:
             beside = built().beside
-            reading = read_reply(answer.text, shown, beside)
+            reading = read_reply(answer.text, built().order, beside)
             return reading, judge(reading, candidates, self._flows, on_empty=on_empty, beside=beside)
+
+        offered = {each.flow_id for each in shown}
 
         def problem(answer: ChatReply, said: tuple[Reading, Verdict]) -> str:
             reading, verdict = said
-            return why_unusable(answer, reading.ids, offered) if verdict.reason is Reason.FALLBACK_INVALID else ""
+            if verdict.reason is not Reason.FALLBACK_INVALID:
+                return ""
+            names = {each.flow_id: each.flow_name for each in built().order if each.flow_id not in offered}
+            return why_unusable(answer, [names.get(each, each) for each in reading.ids], offered)
 
         try:
             if len(shown) > _MANY:
                 await in_daemon_thread(built, name="jazz-select-prompt")
+            if request.situation is not None and request.situation.growing is not None:
+                request.situation.growing.keep(built().shown or ())
             answer, (reading, verdict) = await self._client.ask_until_usable(
                 lambda: _question(built()), deadline, read=read, problem=problem, max_reasks=self._options.max_reasks
             )
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
-            told = _problem(error)
+            told = problem_in(error)
             _log.warning("error=<%s> | the model failed, falling back to the top candidate", in_log(told))
             fallback = top(candidates, self._flows, Reason.FALLBACK_ERROR)
             return Choice(verdict=fallback, error=told, notes=built().notes)
@@ -306,6 +311,17 @@ class ModelChoice:
         return Choice(verdict=verdict, answer=answer, parsed_ids=reading.ids, notes=notes)
 
     def _prompt(self, request: Request, shown: Sequence[Candidate]) -> Prompt:
+        if request.situation is not None and request.situation.growing is not None:
+            return growing_prompt(
+                request.query,
+                shown,
+                request.situation,
+                flows=self._flows,
+                examples=self._examples(request, shown),
+                with_examples=self._options.examples_shown != 0,
+                tokens=self._options.prompt_tokens,
+                structured=self._client.takes_schema,
+            )
         return build_prompt(
             request.query,
             request.summaries,
@@ -362,11 +378,12 @@ def _agreed(first: Choice, second: Choice, candidates: Sequence[Candidate]) -> C
 
 
 def _question(prompt: Prompt) -> Question:
-    wanted = f"a JSON array of ids from <candidates>: {', '.join(prompt.ids[:20])}; or [] if none fits"
+    where = "<candidates>" if prompt.shown is None else "<offered>"
+    wanted = f"a JSON array of ids from {where}: {', '.join(prompt.ids[:20])}; or [] if none fits"
     return Question(prompt.messages, prompt.schema, wanted)
 
 
-def _problem(error: Exception) -> str:
+def problem_in(error: Exception) -> str:
     """What went wrong, of an error that may not even be able to say so."""
     try:
         said = str(error)

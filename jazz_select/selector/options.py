@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypedDict, cast
 
 from jazz_select.errors import ConfigError
+from jazz_select.selector.cascade.calibration import Calibration
 from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE, is_count, is_number
 
 MOST_EXAMPLES = 3
@@ -91,6 +92,20 @@ def check_probabilities(**thresholds: object) -> None:
         if value is not None and not (is_number(value) and 0 <= value <= 1):
             msg = f"{name} is a probability from 0 to 1, or None, not {value!r:.80}"
             raise ConfigError(msg)
+
+
+def check_cascade(*, ask_user: object, calibration: object) -> None:
+    """Refuse what no cascade can be made of.
+
+    Raises:
+        ConfigError: One of them is of the wrong kind.
+    """
+    if not isinstance(ask_user, bool):
+        msg = f"ask_user is True or False, not {ask_user!r:.80}"
+        raise ConfigError(msg)
+    if calibration is not None and not isinstance(calibration, Calibration):
+        msg = f"calibration is what `await selector.calibrate(cases)` gave, or None, not {calibration!r:.80}"
+        raise ConfigError(msg)
 
 
 def check_choice_options(*, candidate_order: object, examples_shown: object, **counts: object) -> None:

@@ -9,9 +9,10 @@ from typing import Any, cast
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.travelling import flow_data, flow_of, live_flows
 from jazz_select.notebook import page_html
+from jazz_select.stages import StageRecord
 from jazz_select.telemetry import Span
 from jazz_select.threads import called_within
-from jazz_select.travel import as_data, json_text, list_of, object_of, read_json, text_of, unreadable, whole_of
+from jazz_select.travel import as_data, data_text, list_of, object_of, read_json, text_of, unreadable, whole_of
 from jazz_select.values import Candidate, Decision, Reason, Tier, candidates_html, flow_id
 
 _WHY = {
@@ -23,6 +24,9 @@ _WHY = {
     Reason.FALLBACK_INVALID: "the top candidate, as the model's reply could not be used",
     Reason.FALLBACK_ERROR: "the top candidate, as the model failed",
     Reason.NONE: "nothing to run",
+    Reason.DECIDER: "chosen by the decision model, with what recall knew",
+    Reason.ASK: "the user is to be asked which is meant",
+    Reason.USER: "named by the user, who was asked",
     Reason.UNASKED: "a model would have to choose, and was not to be asked",
 }
 
@@ -82,10 +86,14 @@ class FlowSelectionResult:
         Raises:
             FlowValidationError: A part of a part of a chosen flow has left its registry since.
         """
-        decision = self.decision.to_dict()
-        offered = cast("list[dict[str, Any]]", decision.pop("candidates"))
-        same = [each.as_metadata() for each in self.decision.candidates] == self.candidates
-        told = {
+        return cast("dict[str, Any]", as_data(self._told()))
+
+    def _told(self) -> dict[str, Any]:
+        """What `to_dict` makes plain values of, and `to_json` text."""
+        decision = self.decision.told()
+        offered: list[dict[str, Any]] = decision.pop("candidates")
+        same = offered == self.candidates
+        return {
             "chosen": list(map(_chosen_data, self.chosen_flows, self.chosen_prompts)),
             "combined_prompt": self.combined_prompt,
             "unresolved_ids": self.unresolved_ids,
@@ -94,7 +102,6 @@ class FlowSelectionResult:
             "logged": self.logged,
             "received": None if same else self.candidates,
         }
-        return cast("dict[str, Any]", as_data(told))
 
     @classmethod
     def from_dict(
@@ -131,7 +138,7 @@ class FlowSelectionResult:
 
     def to_json(self) -> str:
         """`to_dict` as JSON text."""
-        return json_text(self.to_dict())
+        return data_text(self._told())
 
     @classmethod
     def from_json(cls, text: str | bytes, *, registry: Mapping[str, BaseFlow] | None = None) -> "FlowSelectionResult":
@@ -175,6 +182,8 @@ class FlowSelectionResult:
             lines.append(f"{position:>2}. {_candidate_line(candidate)}{chosen}")
         lines += [f"candidates: {decision.sized}"] if decision.sized else []
         lines += [] if decision.in_scope is None else [f"in scope: {decision.in_scope:.2f}, P(any flow is right)"]
+        lines += [f"asks: {decision.question.text}"] if decision.question else []
+        lines += [f"stage {_stage_line(stage)}" for stage in decision.stages]
         lines += [f"cannot be run: {flow_id}" for flow_id in self.unresolved_ids]
         lines += [f"the model failed: {decision.error}"] if decision.error else []
         lines += [f"recalled by {decision.recalled_by}"] if decision.recalled_by else []
@@ -184,6 +193,14 @@ class FlowSelectionResult:
             f"took {took.total_s * 1e3:.1f} ms: recall {took.recall_s * 1e3:.1f}, choice {took.choose_s * 1e3:.1f}"
         )
         return "\n".join(lines)
+
+
+def _stage_line(stage: StageRecord) -> str:
+    """What it made of the request, and what that cost, or would have cost."""
+    took = f", {stage.took_s * 1e3:.1f} ms" if stage.took_s else ""
+    tokens = f", {stage.usage.input_tokens} tokens in, {stage.usage.output_tokens} out" if stage.usage else ""
+    spared = " on average" if stage.outcome == "spared" and took else ""
+    return f"{stage}{took}{tokens}{spared}"
 
 
 def _chosen_data(flow: BaseFlow, prompt: str) -> dict[str, Any]:
@@ -235,6 +252,8 @@ def note_selection(span: Span, request: str, result: FlowSelectionResult) -> Non
         "unresolved": len(result.unresolved_ids) or None,
         "attempts": decision.attempts or None,
     }
+    if decision.stages:
+        known["stages"] = {each.name: each.outcome for each in decision.stages}
     if decision.usage is not None:
         known |= {"input_tokens": decision.usage.input_tokens, "output_tokens": decision.usage.output_tokens}
     span.note({name: value for name, value in known.items() if value not in (None, "")})

@@ -14,6 +14,7 @@ from jazz_select.selector.availability import Availability, Unavailable
 from jazz_select.selector.options import AUTO, TopK
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import note_recall
+from jazz_select.stages import OwnAnswers
 from jazz_select.telemetry import span
 from jazz_select.text import clean, in_log
 from jazz_select.values import UNSIZED, Candidate
@@ -87,6 +88,10 @@ class CandidateSet:
     """How many they are and why, where that was left to recall."""
     recalled_by: str = ""
     """Which embedder of a cascade answered, and why that one."""
+    reread: bool = False
+    """Whether that was the second of them."""
+    answers: OwnAnswers | None = None
+    """How sure recall was of its answers to the catalogue's own examples."""
 
     def joined_by(self, flows: Iterable[BaseFlow]) -> "CandidateSet":
         """With these flows behind the others, where they are not among them."""
@@ -130,6 +135,8 @@ def usable_candidates(
         caveat=getattr(found, "caveat", ""),
         sized=getattr(found, "sized", ""),
         recalled_by=reader_of(found),
+        reread=getattr(found, "reread", False),
+        answers=getattr(found, "answers", None),
     )
 
 

@@ -3,31 +3,28 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
 from jazz_select import outcomes
 from jazz_select.chat.client import ChatClient
+from jazz_select.chat.decisions import decision_client_for
 from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory
 from jazz_select.selector.availability import Availability
-from jazz_select.selector.choice import (
-    CandidateOrder,
-    Choice,
-    ChoiceOptions,
-    Known,
-    ModelChoice,
-    OnEmpty,
-    Settling,
-    Verdict,
-    top,
-)
+from jazz_select.selector.cascade.asking import question_in
+from jazz_select.selector.cascade.budget import NONE, Budget
+from jazz_select.selector.cascade.calibration import Calibration
+from jazz_select.selector.cascade.choosing import BLANK, Choosing
+from jazz_select.selector.cascade.deciding import Deciding
+from jazz_select.selector.cascade.learning import Labelled
+from jazz_select.selector.choice import CandidateOrder, Choice, ChoiceOptions, ModelChoice, OnEmpty, Settling
 from jazz_select.selector.options import (
     TopK,
+    check_cascade,
     check_choice_options,
     check_options,
     check_parts,
@@ -37,15 +34,17 @@ from jazz_select.selector.options import (
 from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
 from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection
 from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, SelectRequest, candidate_sets
+from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import span
 from jazz_select.text import in_log
 from jazz_select.values import COVERAGE, Candidate, Decision, Latency, Reason, Tier
 
 if TYPE_CHECKING:
+    from jazz_select.chat.decisions import DeciderLike
     from jazz_select.selector.feedback import Outcomes
 
 _log = logging.getLogger(__name__)
-_BLANK = "nothing was asked: request and summaries are blank"
+_WITHOUT_A_FLOW = (Reason.UNASKED, Reason.ASK)
 
 
 class FlowSelector:
@@ -82,6 +81,10 @@ class FlowSelector:
         max_concurrency: int = 64,
         share_identical: bool = False,
         log: "outcomes.OutcomeLog | str | PathLike[str] | None" = None,
+        decider: "DeciderLike | None" = None,
+        max_error: float | None = None,
+        ask_user: bool = False,
+        calibration: Calibration | None = None,
     ) -> None:
         """Put a selector together.
 
@@ -117,6 +120,13 @@ class FlowSelector:
             share_identical: One call for all who ask word for word the same at the same time.
             log: Where each selection is kept, and what was right where somebody says so: an `OutcomeLog`, or a path.
                 It holds what users asked; nothing is kept where None.
+            decider: A decision model, asked before `llm` where recall is not sure enough: an object with `async
+                decide(state, questions)`, a pydantic-ai `DecisionModel`, or a model string.
+            max_error: The share of answers that may be wrong of those that are given without `llm`, such as .01; the
+                `max_error` of a flow comes before it. It takes the place of `skip_llm_above`. See `decision.stages`.
+            ask_user: Where two or three flows are left and no model may decide, choose none (reason `ask`) and say
+                what the user is to be asked, as `decision.question`.
+            calibration: What `calibrate` learned from labelled requests, here or in another process.
 
         Raises:
             ConfigError: An argument cannot work.
@@ -125,8 +135,12 @@ class FlowSelector:
         check_parts(flow_registry=flow_registry, proc_mem=proc_mem, agent_id=agent_id)
         check_options(top_k=top_k, coverage=coverage, rrf_k=rrf_k, timeout_s=timeout_s, on_empty=on_empty)
         check_probabilities(
-            skip_llm_above=skip_llm_above, abstain_below=abstain_below, ambiguous_within=ambiguous_within
+            skip_llm_above=skip_llm_above,
+            abstain_below=abstain_below,
+            ambiguous_within=ambiguous_within,
+            max_error=max_error,
         )
+        check_cascade(ask_user=ask_user, calibration=calibration)
         check_choice_options(
             examples_shown=examples_shown,
             candidate_order=candidate_order,
@@ -158,8 +172,9 @@ class FlowSelector:
             abstain_below=abstain_below,
             ambiguous_within=ambiguous_within,
         )
-        self._model: ModelChoice | None = None
+        asked: ModelChoice | None = None
         self._client: ChatClient | None = None
+        self._decider = decision_client_for(decider)
         if model is not None:
             client = self._client = ChatClient(
                 model,
@@ -177,7 +192,16 @@ class FlowSelector:
                 prompt_tokens=prompt_tokens,
                 second_read=second_read,
             )
-            self._model = ModelChoice(client, options, flow_registry)
+            asked = ModelChoice(client, options, flow_registry)
+        self._choosing = Choosing(
+            flow_registry,
+            self._settling,
+            Budget(max_error=max_error, flows=flow_registry, calibration=calibration or Calibration()),
+            decider=None if self._decider is None else Deciding(self._decider),
+            model=asked,
+            ask_user=ask_user,
+            timeout_s=timeout_s,
+        )
         self._outcomes = None if log is None else _outcomes(log, agent_id, flow_registry)
 
     async def __aenter__(self) -> Self:
@@ -193,6 +217,8 @@ class FlowSelector:
         """
         if self._client is not None:
             await self._client.aclose()
+        if self._decider is not None:
+            await self._decider.aclose()
         if self._outcomes is not None:
             await self._outcomes.close()
 
@@ -204,9 +230,9 @@ class FlowSelector:
     @property
     def has_model(self) -> bool:
         """Whether a model chooses where there is a choice."""
-        return self._model is not None
+        return self._client is not None
 
-    async def select(
+    async def select(  # noqa: PLR0913 - options with a name
         self,
         enhanced_query: str,
         candidates: Sequence[Mapping[str, Any]] | None = None,
@@ -215,6 +241,7 @@ class FlowSelector:
         context: Mapping[str, Any] | None = None,
         only: Collection[str] | None = None,
         situation: Situation | None = None,
+        asked: Decision | UserQuestion | None = None,
     ) -> FlowSelectionResult:
         """Find the flows for a request.
 
@@ -226,7 +253,11 @@ class FlowSelector:
             only: Recall among the flows of these ids alone, such as the branches of a conditional flow.
             situation: Where in a conversation it is asked: what was said, and the flows that were begun, which are
                 offered as well, can be gone on with and called off. Then a model's "none" means none, whatever
-                `on_empty` says. Without a model it changes nothing.
+                `on_empty` says. Where its `growing` says what was shown before, the prompt grows from there. Without a
+                model it changes nothing.
+            asked: The decision with the question that `enhanced_query` answers, or the question. Where the answer
+                names one of its flows, by number, title or words, that one is taken (reason `user`); where it does
+                not, it is a request like any other, read with what was asked for before.
 
         Returns:
             The chosen flows, or none with the reason `none`. A failing model is no exception: the top candidate
@@ -239,7 +270,12 @@ class FlowSelector:
             FlowValidationError: A chosen flow has a part that cannot be found.
         """
         check_request(enhanced_query=enhanced_query, episode_summaries=episode_summaries, context=context)
-        request = Request.of(enhanced_query, episode_summaries, situation if self._model is not None else None)
+        if (question := question_in(asked)) is not None:
+            if (choice := self._choosing.answered(enhanced_query, question)) is not None:
+                return await self._answered(enhanced_query, choice, question, {} if context is None else context)
+            given = (episode_summaries,) if isinstance(episode_summaries, str) else episode_summaries or ()
+            episode_summaries = (*given, question.request)
+        request = Request.of(enhanced_query, episode_summaries, situation if self.has_model else None)
         if request.blank and candidates is None and not request.under_way:
             return _nothing_asked()
         surroundings: Mapping[str, Any] = {} if context is None else context
@@ -311,6 +347,35 @@ class FlowSelector:
             raise ConfigError(msg)
         await self._outcomes.told(result, right, note)
 
+    async def calibrate(self, cases: Sequence[tuple[str, str | None]]) -> Calibration:
+        """Learn how sure the stages are from labelled requests, and go by it from now on.
+
+        The decision model is asked about each; a hundred requests say something, ten hardly do.
+
+        Args:
+            cases: Requests, each with the name of the flow that is right; None where none is. Others than the
+                examples, and such as users write.
+
+        Returns:
+            What was learned: for another process, `FlowSelector(…, calibration=…)`.
+
+        Raises:
+            ConfigError: A case names a flow that there is not, or nothing is recalled.
+            StoreError: The memory failed.
+            EmbeddingError: Likewise.
+        """
+        names = {flow.name: flow.id for flow in self._registry.values()}
+        if unknown := sorted({name for _, name in cases if name is not None and name not in names}):
+            msg = f"cases name flows that the registry does not have: {', '.join(unknown[:5])}"
+            raise ConfigError(msg)
+        requests = [Request.of(text, None) for text, _ in cases]
+        narrowed = await self._narrower.recalled(requests, {}) if requests else []
+        told = [
+            Labelled(request=request, narrowed=found, right=NONE if name is None else names[name])
+            for request, found, (_, name) in zip(requests, narrowed, cases, strict=True)
+        ]
+        return await self._choosing.calibrate(told)
+
     def hint(self, entry: str, *, right: Sequence[str], note: str = "") -> None:
         """Keep what the way a conversation went on says of a selection: weaker than `feedback`, and never waited for.
 
@@ -325,9 +390,9 @@ class FlowSelector:
     async def _chosen(
         self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any], began: float
     ) -> FlowSelectionResult:
-        """The second stage, and the record of both."""
+        """The stages after recall, and the record of all."""
         narrowed_at = perf_counter()
-        choice = self._settled(request, narrowed) or await self._asked(request, narrowed)
+        choice = await self._choosing.choose(request, narrowed, recall_s=narrowed_at - began)
         decided_at = perf_counter()
         latency = Latency(recall_s=narrowed_at - began, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
         result = await self._record(narrowed, choice, context, latency)
@@ -336,44 +401,23 @@ class FlowSelector:
     async def _foreseen(
         self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any], began: float
     ) -> FlowSelectionResult:
-        """As `_chosen`, up to where the model would be asked."""
-        unasked = Choice(verdict=Verdict(tier=Tier.GUIDED, reason=Reason.UNASKED))
-        choice = self._settled(request, narrowed) or unasked
+        """As `_chosen`, up to where a model would be asked."""
+        choice = await self._choosing.choose(request, narrowed, recall_s=perf_counter() - began, ask=False)
         return await self._record(narrowed, choice, context, Latency(total_s=perf_counter() - began))
 
-    async def _asked(self, request: Request, narrowed: CandidateSet) -> Choice:
-        """What the model chooses."""
-        if self._model is None:
-            msg = "a selector without a model has nobody to ask"
-            raise AssertionError(msg)
-        choice = await self._model.choose(request, narrowed.candidates)
-        return replace(choice, notes=(*self._caveat(narrowed), *choice.notes))
-
-    def _caveat(self, narrowed: CandidateSet) -> tuple[str, ...]:
-        """Why a threshold that is set has nothing to go by."""
-        return (narrowed.caveat,) if narrowed.caveat and self._settling.need_confidence else ()
-
-    def _settled(self, request: Request, narrowed: CandidateSet) -> Choice | None:
-        """Who is chosen where the model has nothing to decide; None where it is to be asked."""
-        if request.goes_on and self._model is not None and not request.blank:
-            return None
-        candidates = narrowed.candidates
-        known = Known(
-            candidates=len(candidates),
-            confidence=candidates[0].confidence if candidates else None,
-            in_scope=narrowed.in_scope,
-            sized=bool(narrowed.sized),
-            runs=bool(candidates) and candidates[0].flow_id in self._registry,
-            blank=request.blank,
-        )
-        reason = self._settling.reason(known)
-        if reason is Reason.NONE:
-            below = f"is below {self._settling.abstain_below:g}" if self._settling.abstains(narrowed.in_scope) else ""
-            note = f"abstained: P(in scope) {narrowed.in_scope:.2f} {below}" if below else _BLANK
-            return Choice(verdict=Verdict(tier=Tier.OPEN, reason=reason), notes=(note,))
-        if reason is None:
-            return None
-        return Choice(verdict=top(candidates, self._registry, reason), notes=self._caveat(narrowed))
+    async def _answered(
+        self, answer: str, choice: Choice, question: UserQuestion, context: Mapping[str, Any]
+    ) -> FlowSelectionResult:
+        """What a user said in answer to a question decides; only the guards are asked once more."""
+        began = perf_counter()
+        with span("select", "decision") as traced:
+            offered = (self._registry[each.flow_id] for each in question.options if each.flow_id in self._registry)
+            narrowed = CandidateSet().joined_by(offered)
+            result = await self._record(narrowed, choice, context, Latency(total_s=perf_counter() - began))
+            if traced is not None:
+                note_selection(traced, answer, result)
+        request = Request.of(question.request or answer, None)
+        return result if self._outcomes is None else self._outcomes.noted(request, result)
 
     async def _record(
         self, narrowed: CandidateSet, choice: Choice, context: Mapping[str, Any], latency: Latency
@@ -385,7 +429,7 @@ class FlowSelector:
         closed = await self._guards.closed_among(chosen, context)
         flows = [flow for flow in chosen if flow.id not in closed.ids]
         prompts = [await self._prompts.prompt(flow) for flow in flows]
-        settled = flows or verdict.called_off or verdict.confirmed or verdict.reason is Reason.UNASKED
+        settled = flows or verdict.called_off or verdict.confirmed or verdict.reason in _WITHOUT_A_FLOW
         decision = Decision(
             tier=verdict.tier if settled else Tier.OPEN,
             reason=verdict.reason if settled else Reason.NONE,
@@ -406,6 +450,8 @@ class FlowSelector:
             attempts=choice.answer.attempts,
             error=choice.error,
             notes=(*narrowed.notes, *choice.notes, *(f"after the choice: {note}" for note in closed.notes)),
+            stages=choice.stages,
+            question=choice.question,
         )
         return FlowSelectionResult(
             chosen_flows=flows,
@@ -434,7 +480,7 @@ def _outcomes(log: object, agent_id: str, registry: Mapping[str, BaseFlow]) -> "
 
 
 def _nothing_asked() -> FlowSelectionResult:
-    return FlowSelectionResult(decision=Decision(tier=Tier.OPEN, reason=Reason.NONE, notes=(_BLANK,)))
+    return FlowSelectionResult(decision=Decision(tier=Tier.OPEN, reason=Reason.NONE, notes=(BLANK,)))
 
 
 _ChooseOne = Callable[[Request, CandidateSet, Mapping[str, Any], float], Awaitable[FlowSelectionResult]]

@@ -3,6 +3,9 @@
 | Name | What it is |
 |---|---|
 | `ScriptedModel` | a chat model that gives the replies it was told to, and records what it was asked |
+| `ScriptedDecider` | a decision model that gives the probabilities it was told to, and records what it was asked |
+| `likely` | one option of a question with a probability, the rest spread over the others |
+| `LIES` | what a bad decision model may answer, by name, for `ScriptedDecider` |
 | `Cassette` | a chat model that replays what was recorded, by the digest of the prompt; a changed prompt is named |
 | `Recorded` | one record of it |
 | `ListMemory` | a procedural memory that recalls the candidates it was given |
@@ -10,6 +13,7 @@
 | `FailingEmbedder` | an embedder that fails while it is told to |
 | `MemoryClaims` | a store of claims that is gone with its process |
 | `check_chat_model` | the contract of `jazz_select.ports.ChatModel`, to run on your own adapter |
+| `check_decision_model` | the contract of `jazz_select.ports.DecisionModel`, to run on your own adapter |
 | `check_claim_store` | the contract of `jazz_select.ports.ClaimStore`, to run on your own |
 | `check_embedder` | the contract of `jazz_select.ports.Embedder`, to run on your own adapter |
 | `check_flow_store` | the contract of `jazz_select.ports.FlowStore`, to run on your own adapter |

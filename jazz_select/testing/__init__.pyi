@@ -2,6 +2,10 @@
 from jazz_select.testing.contracts import check_chat_model as check_chat_model
 from jazz_select.testing.contracts import check_claim_store as check_claim_store
 from jazz_select.testing.contracts import check_embedder as check_embedder
+from jazz_select.testing.deciders import LIES as LIES
+from jazz_select.testing.deciders import ScriptedDecider as ScriptedDecider
+from jazz_select.testing.deciders import check_decision_model as check_decision_model
+from jazz_select.testing.deciders import likely as likely
 from jazz_select.testing.doubles import Cassette as Cassette
 from jazz_select.testing.doubles import ListMemory as ListMemory
 from jazz_select.testing.doubles import MemoryClaims as MemoryClaims

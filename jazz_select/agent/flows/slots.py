@@ -236,6 +236,8 @@ class HeardFacts(NamedTuple):
     unclear: Mapping[str, tuple[Any, ...]] = {}
     unsaid: tuple[str, ...] = ()
     """What was looked for in vain."""
+    notes: tuple[str, ...] = ()
+    """What somebody who was asked first made of it."""
 
 
 async def from_words(  # noqa: PLR0913 - options with a name

@@ -8,6 +8,7 @@ from jazz_select.agent.answer import Titles
 from jazz_select.agent.chain.transcript import FlowChosen, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran, placed
 from jazz_select.agent.flows.consent import is_courtesy
+from jazz_select.agent.flows.decided import beside, flags_heard
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of, tools_named
 from jazz_select.agent.flows.said import folded_message
@@ -16,12 +17,13 @@ from jazz_select.agent.gate import AgentApproval, DestructionGate, Hold, TurnApp
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.client import ChatClient
+from jazz_select.chat.sure import Decider
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
 from jazz_select.routing.decisions.model_decision import ModelDecision
-from jazz_select.routing.decisions.points import DecisionCallback, ToolCandidate
+from jazz_select.routing.decisions.points import Chosen, DecisionCallback, ToolCandidate
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.run_context import chain_of
@@ -80,7 +82,7 @@ class _Deciding:
     flow: BaseFlow
     tools: Mapping[str, Tool]
 
-    async def decide(self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str) -> str | None:
+    async def decide(self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str) -> Chosen:
         """Ask the model with the situation before it."""
         situation = decision_situation(self.view, self.flow, [self.tools[each.name] for each in candidates])
         return await self.model.decide(context, candidates, prompt, situation=situation)
@@ -96,6 +98,8 @@ def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[T
         "known": view.told_facts(),
         "effects": "\n".join(f"{name_shown(each.name)} {each.effect}" for each in tools),
     }
+    if view.ledger is not None:  # what stays the same comes first
+        parts = {name: parts[name] for name in ("known", "procedure", "its steps", *parts)}
     return "\n".join(f"{name}:\n{text}" for name, text in parts.items() if text)
 
 
@@ -113,6 +117,7 @@ class TurnFlows:
         approval: AgentApproval,
         titles: Titles,
         decision: DecisionCallback | None = None,
+        decider: Decider | None = None,
     ) -> None:
         """Take who finds branches, runs chains, holds them, goes on where a flow is open, approves and decides."""
         self._selector = selector
@@ -122,6 +127,7 @@ class TurnFlows:
         self._loops = loops
         self._approval = approval
         self._titles = titles
+        self._decider = decider
         self._decision = decision if isinstance(decision, ModelDecision) else None
 
     def flow(self, name: str) -> BaseFlow | None:
@@ -143,18 +149,20 @@ class TurnFlows:
         return {name: found[name] for name in open_flow.asks if name in found}
 
     async def found(self, begun: SelectedFlows, waiting: OpenFlow) -> HeardFacts:
-        """What a model finds of what a flow waits for or can take, and of what was said before and is corrected now."""
-        if self._model is None:
-            return HeardFacts()
+        """What models find of what a flow waits for or can take, and of what was said before and is corrected now."""
         view = ConversationView.of(begun.request, begun.stack, self._titles.flow)
         wanted = self.wanted(waiting)
+        heard = await flags_heard(self._decider, wanted, waiting.asks, asked=view.asked, message=view.message)
+        if self._model is None:
+            return heard
         flow = self.flow(waiting.name)
         if flow is not None and not waiting.is_final:
             wanted = {**_unset(self._chained(flow), begun.request.context), **wanted}
         fixed = set(map(folded_name, begun.request.context))  # what the caller knows, however it is spelled
+        fixed |= set(map(folded_name, heard.values))
         wanted = {name: each for name, each in wanted.items() if folded_name(name) not in fixed}
         task = self._task(waiting)
-        return await from_words(self._model, wanted, view.heard, task=task, asked=view.asked)
+        return beside(heard, await from_words(self._model, wanted, view.heard, task=task, asked=view.asked))
 
     def _chained(self, flow: BaseFlow) -> list[Tool]:
         """The tools that its chains may run; none where one of them cannot be run."""

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jazz_select.chat.models import ModelLike
+from jazz_select.chat.models import DecisionModelLike, ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, Cases
 from jazz_select.evaluation.index import AGENT, indexed
@@ -31,6 +31,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     *,
     policy: Policy | None = None,
     model: ModelLike | None = None,
+    decider: DecisionModelLike | None = None,
     selector: FlowSelector | None = None,
     memory: "ProceduralMemory | None" = None,
     agent_id: str | None = None,
@@ -49,6 +50,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         registry: The flows.
         policy: How the deployment selects; the recommended way where None.
         model: Who chooses where there is something to choose; None for recall alone. Each case may cost a call.
+        decider: A decision model that is asked before it, as the policy's `max_error` has it.
         selector: Who selects in the second stage instead of one that is made of `policy` and `model`.
         memory: An index that is there, of `agent_id`; where None one is made of the flows as they are.
         agent_id: Whose flows they are in `memory`; without one it says nothing.
@@ -66,7 +68,8 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         EmbeddingError: The embedder failed.
     """
     given = tuple(cases)
-    _check(given, registry, at=at, depths=depths, both=model is not None and selector is not None)
+    models = [each for each in (model, decider) if each is not None]
+    _check(given, registry, at=at, depths=depths, both=bool(models) and selector is not None)
     if memory is not None and agent_id is None:
         msg = "an index holds the flows of many agents: say of which with agent_id=…, as it was synced"
         raise ConfigError(msg)
@@ -77,8 +80,8 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         chosen: Sequence[Chosen | None] = [None] * len(given)
         if selector is not None:
             chosen = await _chosen(selector, given, progress)
-        elif model is not None:
-            made = FlowSelector(model, registry, used, whose, timeout_s=timeout_s, **policy.options())
+        elif models:
+            made = FlowSelector(model, registry, used, whose, timeout_s=timeout_s, decider=decider, **policy.options())
             async with made:
                 chosen = await _chosen(made, given, progress)
         identity = used.embedder
@@ -93,7 +96,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         flows=len(registry),
         at=at,
         depths=tuple(sorted(set(depths))),
-        model="" if model is None and selector is None else _name(model or selector),
+        model="" if not models and selector is None else _name(model or selector or decider),
         problems=cases.problems if isinstance(cases, Cases) else (),
     )
 
@@ -169,6 +172,7 @@ def _told(result: FlowSelectionResult) -> Chosen:
         output_tokens=usage.output_tokens if usage else 0,
         error=decision.error,
         took_s=decision.latency.total_s,
+        stages=decision.stages,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from jazz_select.evaluation import metrics
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.route import DEPTH, Outcome, Route
+from jazz_select.stages import StageRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class Chosen:
         output_tokens: Likewise.
         error: What the model failed with; empty where it did not.
         took_s: How long it took with recall, in seconds.
+        stages: What each stage of a cascade made of it; empty without one.
     """
 
     names: tuple[str, ...]
@@ -33,6 +35,7 @@ class Chosen:
     output_tokens: int = 0
     error: str = ""
     took_s: float = 0.0
+    stages: tuple[StageRecord, ...] = ()
 
 
 Verdict = Literal["right", "wrong", "open"]

@@ -10,6 +10,7 @@ from typing import Any
 from jazz_select.evaluation import metrics
 from jazz_select.evaluation.cases import NONE, CaseProblem
 from jazz_select.evaluation.measures.judged import Group, Judged, Measure, group_of
+from jazz_select.evaluation.measures.stages import StageMeasures, stage_measures
 from jazz_select.evaluation.measures.sweep import Sweep, sweep
 from jazz_select.evaluation.route import DEPTH, Outcome, Policy
 from jazz_select.evaluation.tables import dataframe, html_table
@@ -276,6 +277,11 @@ class Evaluation:
         """One for each case, in plain JSON types."""
         return [each.row() for each in self.judged]
 
+    @cached_property
+    def stages(self) -> list[StageMeasures]:
+        """What each stage of a cascade did; empty without one."""
+        return stage_measures(self.judged)
+
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types: times in seconds, None for what is not known."""
         none = self.none
@@ -313,6 +319,7 @@ class Evaluation:
             "misses": [{**asdict(each), "expect": list(each.expect)} for each in self.misses],
             "choices": None if self.choices is None else asdict(self.choices),
             "sweep": self.sweep.to_dict(),
+            "stages": [each.to_dict() for each in self.stages],
             "problems": [each.to_dict() for each in self.problems],
         }
 

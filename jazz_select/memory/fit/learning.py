@@ -118,6 +118,7 @@ def fit(
         confidence=sure.confidence,
         scope=sure.scope,
         sets=sure.sets,
+        answers=sure.answers,
         usual=sure.usual,
         names=names,
         caveat="",

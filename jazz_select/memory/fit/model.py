@@ -15,6 +15,7 @@ import numpy.typing as npt
 from jazz_select.memory.encoder import TermCounts
 from jazz_select.memory.fusion import ArmScale, soft_scores
 from jazz_select.ports import Key, Legs, Vectors
+from jazz_select.stages import OwnAnswers
 
 REFERENCE_K = 10
 """Evidence is weighed with this constant whatever `rrf_k` a caller orders by, so that its meaning never changes."""
@@ -252,6 +253,8 @@ class RecallModel:
         confidence: P(a candidate is right) from `Evidence.candidate`; None where that is not known.
         scope: P(some flow is right) from `Evidence.scope`; None where that is not known.
         sets: How many candidates hold the right one; None where that is not known.
+        answers: How sure it was of its answers to the catalogue's own examples; None where that is not known, as in
+            what an earlier version noted.
         usual: How near requests usually lie to their flows.
         names: Folded names and aliases that stand for one flow alone, to its id.
         flows: The ids of all flows that were written for the agent; None where that is not known.
@@ -267,6 +270,7 @@ class RecallModel:
     confidence: Logistic | None = None
     scope: Logistic | None = None
     sets: Sets | None = None
+    answers: OwnAnswers | None = None
     usual: Usual = field(default_factory=Usual)
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     flows: frozenset[str] | None = None
@@ -299,6 +303,7 @@ class RecallModel:
             "confidence": _logistic_as_list(self.confidence),
             "scope": _logistic_as_list(self.scope),
             "sets": None if self.sets is None else [round(each, 6) for each in self.sets.strangeness],
+            "answers": None if self.answers is None else [self.answers.first, self.answers.scoped],
             "usual": [self.usual.mean, self.usual.low, {flow: round(at, 5) for flow, at in self.usual.flows.items()}],
             "names": dict(self.names),
             "flows": None if self.flows is None else sorted(self.flows),
@@ -351,6 +356,7 @@ class RecallModel:
             confidence=_logistic(note["confidence"], _CANDIDATE),
             scope=_logistic(note["scope"], _SCOPE),
             sets=_sets(note["sets"]),
+            answers=_answers(note.get("answers")),
             usual=_usual(note["usual"]),
             names=note["names"],
             flows=known,
@@ -407,6 +413,16 @@ def _sets(strangeness: list[float] | None) -> Sets | None:
     read = tuple(map(_finite, strangeness))
     _must(bool(read) and all(before <= after for before, after in pairwise(read)), "sets")
     return Sets(strangeness=read)
+
+
+def _answers(noted: list[list[float]] | None) -> OwnAnswers | None:
+    if noted is None:
+        return None
+    first, scoped = (tuple(map(_finite, each)) for each in noted)
+    for each in (first, scoped):
+        _must(len(each) <= _MOST_SIZES and all(0 <= chance <= 1 for chance in each), "answers")
+        _must(all(before >= after for before, after in pairwise(each)), "answers")
+    return OwnAnswers(first, scoped)
 
 
 def _usual(numbers: list[Any]) -> Usual:

@@ -9,6 +9,7 @@ from jazz_select.memory.fit.leave_one_out import HeldOut, LeaveOneOut
 from jazz_select.memory.fit.model import NOT_FOUND, REFERENCE_K, Evidence, Logistic, Matrix, Sets, Usual
 from jazz_select.memory.fusion import ArmScale, soft_scores
 from jazz_select.ports import Legs
+from jazz_select.stages import OwnAnswers, own_answers
 
 FIT_DEPTH = 30
 """Hits that each arm brings to the fusion. Deeper ones hardly ever reach the top ten."""
@@ -39,6 +40,7 @@ class Sureness:
     confidence: Logistic
     scope: Logistic
     sets: Sets
+    answers: OwnAnswers
     usual: Usual
 
 
@@ -65,10 +67,12 @@ def fit_sureness(
     ]
     inside = [request.answered(found, scales) for request, found in zip(requests, legs, strict=True)]
     confidence = _fit_confidence(requests, inside, weights)
+    scope = _fit_scope(catalogue, requests, inside, scales, weights, usual)
     return Sureness(
         confidence=confidence,
-        scope=_fit_scope(catalogue, requests, inside, scales, weights, usual),
+        scope=scope,
         sets=_fit_sets(requests, inside, confidence, examples),
+        answers=_own_answers(inside, confidence, scope, examples),
         usual=usual,
     )
 
@@ -160,6 +164,15 @@ def _fit_sets(requests: Sequence[_Request], inside: Sequence[_Answer], confidenc
             doubt = round(Sets.doubts([confidence(answer.evidence.candidate(key)) for key in before])[-1], 6)
         strangeness += [doubt] * (1 if number < examples else CASE)
     return Sets(strangeness=tuple(sorted(strangeness)))
+
+
+def _own_answers(inside: Sequence[_Answer], confidence: Logistic, scope: Logistic, examples: int) -> OwnAnswers:
+    """How sure each answer is; a labelled request counts as elsewhere."""
+    pairs: list[tuple[float, float]] = []
+    for number, answer in enumerate(inside):
+        sure = confidence(answer.evidence.candidate(answer.best[0])) if answer.best else 0.0
+        pairs += [(sure, scope(answer.evidence.scope()))] * (1 if number < examples else CASE)
+    return own_answers(pairs)
 
 
 def fit_logistic(

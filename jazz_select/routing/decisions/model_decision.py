@@ -1,4 +1,4 @@
-"""A model as the one who chooses the next tool: asked, read and asked again as a selector's is."""
+"""A model as the one who chooses the next tool: a decision model where one is sure, else a chat model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -7,12 +7,16 @@ from xml.etree import ElementTree as ET
 import orjson
 
 from jazz_select.chat.client import ChatClient, client_for
+from jazz_select.chat.decisions import DeciderLike
 from jazz_select.chat.exchange import ChatReply, Question, why_unusable
 from jazz_select.chat.models import ModelLike
-from jazz_select.routing.decisions.points import ToolCandidate
+from jazz_select.chat.sure import Decider, decider_of
+from jazz_select.errors import ConfigError, DecisionReplyError
+from jazz_select.questions import ChoiceQuestion
+from jazz_select.routing.decisions.points import Chosen, ToolCandidate, ToolChoice
 from jazz_select.selector.options import check_counts, check_timeout
 from jazz_select.selector.reply import Reading, read_reply
-from jazz_select.text import clean, cut, in_one_line, name_shown
+from jazz_select.text import beginning, clean, cut, in_one_line, name_shown
 from jazz_select.threads import Deadline
 from jazz_select.values import Candidate, Message
 
@@ -30,6 +34,7 @@ _IN_A_FLOW: Final = (
 _AS_OBJECT: Final = ' A schema is set for your answer: give the name, or "none", as {"choice": "..."}.'
 _NONE: Final = "none"
 _LONGEST_CONTEXT: Final = 4_000
+_LONGEST_MEANING: Final = 300
 _SHORTEST_FIELD: Final = 100
 _MOST_FIELDS: Final = 40
 
@@ -47,8 +52,9 @@ class ModelDecision:
 
     def __init__(
         self,
-        model: ModelLike | ChatClient,
+        model: ModelLike | ChatClient | None = None,
         *,
+        decider: DeciderLike | Decider | None = None,
         timeout_s: float | None = 15.0,
         max_reasks: int = 1,
         max_retries: int = 2,
@@ -58,7 +64,10 @@ class ModelDecision:
 
         Args:
             model: A chat model, an async function `(messages) -> str`, a model string or a pydantic-ai `Model`, as
-                `FlowSelector` takes it; or a `ChatClient`, which keeps its own retries and places.
+                `FlowSelector` takes it; or a `ChatClient`, which keeps its own retries and places. None where there is
+                a decider.
+            decider: A decision model that is asked first, as `as_decision_model` takes it; where it fails, or is not
+                sure, the chat model is asked.
             timeout_s: How long one choice may take, in seconds, queueing, retries and asking again included. Less than
                 the executor's `decision_timeout_s`, so that a provider that is gone is known as such, and left alone.
             max_reasks: How often the model is told that its reply could not be used.
@@ -70,19 +79,22 @@ class ModelDecision:
         """
         check_timeout(timeout_s)
         check_counts(max_reasks=max_reasks, max_retries=max_retries, max_concurrency=max_concurrency)
-        self._client = client_for(
-            model,
-            max_retries=max_retries,
-            max_concurrency=max_concurrency,
-            missing="a decision by a model needs one; without it leave decision_callback out: the choice stays open",
+        self._decider = decider_of(decider)
+        if model is None and self._decider is None:
+            msg = "a decision by a model needs one; without it leave decision_callback out: the choice stays open"
+            raise ConfigError(msg)
+        self._client = (
+            None if model is None else client_for(model, max_retries=max_retries, max_concurrency=max_concurrency)
         )
         self._timeout_s = timeout_s
         self._max_reasks = max_reasks
 
     async def decide(
         self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str, *, situation: str = ""
-    ) -> str | None:
+    ) -> Chosen:
         """The chosen tool, or None where the model says none or, asked again, says nothing that can be used.
+
+        Where a decider was asked, that is a `ToolChoice`, with its probability, or why it did not count.
 
         Args:
             context: What the last step returned.
@@ -91,6 +103,7 @@ class ModelDecision:
             situation: What it is for: the request, the procedure, what was done and what is known, as text.
 
         Raises:
+            DecisionReplyError: The decider is not sure, or failed, and there is no chat model to ask instead.
             ModelTimeoutError: The deadline passed.
             ModelUnavailableError: The model failed lately, and is left alone for a while.
 
@@ -98,12 +111,30 @@ class ModelDecision:
         """
         if not candidates:
             return None
+        if self._decider is None:
+            return await self._asked(context, candidates, prompt, situation)
+        decided = await self._decider.decide(decision_state(context, situation), _choice(candidates, prompt))
+        if decided.label:
+            tool = "" if decided.label == _none_label(candidates) else decided.label
+            return ToolChoice(tool=tool, probability=decided.probability)
+        if self._client is None:
+            raise DecisionReplyError(self._decider.name, f"{decided.note}; give a chat model beside it")
+        chosen = await self._asked(context, candidates, prompt, situation)
+        return ToolChoice(tool=chosen or "", notes=(decided.note,))
+
+    async def _asked(
+        self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str, situation: str
+    ) -> str | None:
+        """What the chat model chooses."""
+        client = self._client
+        if client is None:  # pragma: no cover - only asked where there is one
+            return None
         deadline = Deadline.after(self._timeout_s)
         names = [each.name for each in candidates]
         told = ", ".join(map(name_shown, names[:20]))
         offered = [Candidate(flow_id=name, flow_name=name) for name in names]
         question = Question(
-            decision_messages(context, prompt, structured=self._client.takes_schema, situation=situation),
+            decision_messages(context, prompt, structured=client.takes_schema, situation=situation),
             choice_schema(names),
             f"the name of one of these tools: {told}; or {_NONE} if none should come next",
         )
@@ -111,7 +142,7 @@ class ModelDecision:
         def problem(answer: ChatReply, reading: Reading) -> str:
             return "" if _usable(reading, names) else why_unusable(answer, reading.ids, names, what="tools")
 
-        _, reading = await self._client.ask_until_usable(
+        _, reading = await client.ask_until_usable(
             lambda: question,
             deadline,
             read=lambda answer: read_reply(answer.text, offered),
@@ -133,6 +164,25 @@ def decision_messages(
         parts.append(ET.tostring(element, encoding="unicode"))
     rules = f"{SYSTEM_PROMPT}{_IN_A_FLOW if situation else ''}{_AS_OBJECT if structured else ''}"
     return (Message(role="system", content=rules), Message(role="user", content="\n\n".join((*parts, prompt))))
+
+
+def decision_state(context: Mapping[str, Any], situation: str = "") -> str:
+    """What a decision model judges: the situation, and what the last step returned. Pure."""
+    begun = f"{situation}\n\n" if situation else ""
+    return f"{begun}returned by the last step:\n{_as_json(context)}"
+
+
+def _choice(candidates: Sequence[ToolCandidate], prompt: str) -> ChoiceQuestion:
+    described = {each.name: beginning(" ".join(each.description.split()), _LONGEST_MEANING) for each in candidates}
+    return ChoiceQuestion({**described, _none_label(candidates): "none of them should come next"}, prompt)
+
+
+def _none_label(candidates: Sequence[ToolCandidate]) -> str:
+    """The way out, by a name that no candidate has."""
+    names, label = {each.name for each in candidates}, _NONE
+    while label in names:
+        label += "_"
+    return label
 
 
 def choice_schema(names: Sequence[str]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from itertools import islice
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from jazz_select.errors import ConfigError, ToolError
 from jazz_select.json_values import json_bytes
@@ -67,17 +67,36 @@ class GuidedDecisionPoint:
         object.__setattr__(self, "context_fields", list(self.context_fields))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolChoice:
+    """A choice with how it came about, where whoever chooses knows that; a name alone does as well.
+
+    Attributes:
+        tool: The name of one of the candidates; empty where none of them should come next.
+        probability: How likely it is to be right, by whoever chose; None where that is not known.
+        notes: What was made do with: who was asked first, and why that did not count.
+    """
+
+    tool: str = ""
+    probability: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+Chosen: TypeAlias = str | ToolChoice | None
+"""A tool by its name, with how it came about or without; None, "" or "none" where none of them should come next."""
+
+
 class DecisionCallback(Protocol):
     """Chooses the next tool, sync or async."""
 
     def decide(
         self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str
-    ) -> "Awaitable[str | None] | str | None":
-        """The name of one of the candidates; None, "" or "none" where none of them should come next."""
+    ) -> "Awaitable[Chosen] | Chosen":
+        """One of the candidates, or none of them."""
         ...
 
 
-Decide = Callable[[dict[str, Any], list[ToolCandidate], str], "Awaitable[str | None] | str | None"]
+Decide = Callable[[dict[str, Any], list[ToolCandidate], str], "Awaitable[Chosen] | Chosen"]
 """What a `DecisionCallback` does, as a function by itself, sync or async."""
 
 

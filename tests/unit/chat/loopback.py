@@ -1,4 +1,4 @@
-"""A provider on this machine: a small Starlette app that speaks three vendors' protocols, and fails as it is told to.
+"""A provider on this machine: a small Starlette app that speaks the vendors' protocols, and fails as it is told to.
 
 It is what the vendors' own clients talk to in these tests, over real connections.
 """
@@ -21,6 +21,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from jazz_select.testing import ProviderCase
+from tests.unit.chat.decision_protocols import DECISION_PROTOCOLS, DecisionProtocol, Gives, first_likely
 from tests.unit.chat.protocols import PROTOCOLS, Protocol
 
 PATIENCE_S = 10.0
@@ -34,6 +35,8 @@ class Provider:
     case: ProviderCase = field(default_factory=lambda: ProviderCase(name="normal"))
     body: object = None
     """What to send instead of the protocol's own answer."""
+    gives: Gives = first_likely
+    """What a decision gives each option."""
     cached: int = 0
     """How many of the input tokens the answer reports as read from a cache."""
     headers: dict[str, str] = field(default_factory=dict[str, str])
@@ -77,24 +80,25 @@ class _Line(H11Protocol):
 
 
 def _app(loopback: Loopback) -> Starlette:
-    def route(protocol: Protocol) -> Route:
+    def route(protocol: Protocol | DecisionProtocol) -> Route:
         async def endpoint(request: Request) -> Response:
             return await _answer(loopback.provider, protocol, request)
 
         return Route(protocol.path, endpoint, methods=["POST"])
 
-    return Starlette(routes=[route(protocol) for protocol in PROTOCOLS])
+    return Starlette(routes=[route(protocol) for protocol in (*PROTOCOLS, *DECISION_PROTOCOLS)])
 
 
-async def _answer(provider: Provider, protocol: Protocol, request: Request) -> Response:
-    provider.requests.append(await request.json())
+async def _answer(provider: Provider, protocol: Protocol | DecisionProtocol, request: Request) -> Response:
+    asked = await request.json()
+    provider.requests.append(asked)
     provider.paths.append(request.url.path)
     provider.arrived.set()
     if provider.case.act == "silence":
         await _wait(provider, request)
     elif provider.case.act == "hang up":
         request.scope["state"]["transport"].abort()
-    return _response(provider, protocol, request)
+    return _response(provider, protocol, request, asked)
 
 
 async def _wait(provider: Provider, request: Request) -> None:
@@ -106,7 +110,9 @@ async def _wait(provider: Provider, request: Request) -> None:
         await asyncio.sleep(0.01)
 
 
-def _response(provider: Provider, protocol: Protocol, request: Request) -> Response:
+def _response(
+    provider: Provider, protocol: Protocol | DecisionProtocol, request: Request, asked: dict[str, Any]
+) -> Response:
     case = provider.case
     if case.act == "garbage":
         raw = b'<html>{"not": json'
@@ -114,6 +120,8 @@ def _response(provider: Provider, protocol: Protocol, request: Request) -> Respo
         raw = json.dumps(provider.body).encode()
     elif case.status != 200:
         raw = json.dumps(protocol.failure(case.code, "as told")).encode()
+    elif isinstance(protocol, DecisionProtocol):
+        raw = json.dumps(protocol.answer(asked, provider.gives)).encode()
     else:
         raw = json.dumps(protocol.answer(case.text, case.finish_reason, provider.cached)).encode()
     if case.act == "trickle":

@@ -32,6 +32,9 @@ export const REASONS = {
   fallback_invalid: "the first candidate, as the model's reply could not be used",
   fallback_error: "the first candidate, as the model failed",
   none: "nothing fits, or there was nothing to choose from",
+  decider: "chosen by the decision model, with what recall knew",
+  ask: "two or three flows are left, and the user is to be asked which is meant",
+  user: "named by the user, who was asked",
   unasked: "a model would choose among these",
 };
 export const TIERS = { deterministic: "no model", guided: "guided", open: "open" };

@@ -1,0 +1,110 @@
+"""What a decision model hears as a yes or a no, where lists of words leave it open: of approvals, and of inputs."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from jazz_select.agent.flows.consent import Consent, consent
+from jazz_select.agent.flows.slots import HeardFacts, Wanted
+from jazz_select.agent.gate import may_agree
+from jazz_select.agent.pending_call import PendingCall
+from jazz_select.chat.sure import Decided, Decider
+from jazz_select.questions import ChoiceQuestion
+from jazz_select.routing.schemas.fields import alternatives
+from jazz_select.telemetry import span
+from jazz_select.text import beginning, cut, in_one_line, in_words
+
+_YES, _NO, _NEITHER = "yes", "no", "neither"
+_LONGEST: Final = 4_000
+_LONGEST_MEANING: Final = 300
+_APPROVAL: Final = ChoiceQuestion(
+    {
+        _YES: "agrees to exactly this, without a condition, a change or a question",
+        _NO: "refuses it, or calls it off",
+        _NEITHER: "anything else: a question, another wish, a condition, a change, or nothing of the kind",
+    },
+    asked="The user was asked to approve a call. What does the user's message say to that?",
+)
+
+
+async def approval_heard(
+    decider: Decider | None, pending: PendingCall, message: str
+) -> tuple[Consent, tuple[str, ...]]:
+    """Whether a message approves the call that waits, or refuses it; and what to note of that.
+
+    What the lists of words can tell is theirs to tell. A yes that a model reads counts where the message can be one.
+    """
+    said = consent(message, f"{pending.tool} {pending.title}", pending.arguments)
+    if said or decider is None:
+        return said, ()
+    found = await _heard(decider, pending.question(), message, _APPROVAL, name="consent")
+    if found.label == _NO or (found.label == _YES and may_agree(message, pending)):
+        return "yes" if found.label == _YES else "no", (_read(decider, "the message", found),)
+    if found.label == _YES:
+        return "", (f"{_read(decider, 'the message', found)}, and its words are none",)
+    return "", (found.note,) if found.note else ()
+
+
+async def flags_heard(
+    decider: Decider | None, wanted: Mapping[str, Wanted], asked_for: Iterable[str], *, asked: str, message: str
+) -> HeardFacts:
+    """Inputs that are true or false and that the user was asked for, as the message answers them.
+
+    Args:
+        decider: Who is asked; None hears nothing.
+        wanted: What is to be found.
+        asked_for: The names of what the user was asked for; nothing else is set by a yes.
+        asked: The question.
+        message: The answer.
+    """
+    values: dict[str, Any] = {}
+    notes: list[str] = []
+    for name in asked_for:
+        if decider is None or not asked or name not in wanted or not _is_flag(wanted[name]):
+            continue
+        found = await _heard(decider, asked, message, _flag(name, wanted[name]), name="fill")
+        if found.label in {_YES, _NO}:
+            values[name] = found.label == _YES
+            notes.append(_read(decider, name, found))
+        elif found.note:
+            notes.append(found.note)
+    return HeardFacts(values, notes=tuple(notes))
+
+
+def beside(one: HeardFacts, other: HeardFacts) -> HeardFacts:
+    """What two have heard; where both have heard of one name, the first."""
+    values = {**other.values, **one.values}
+    unclear = {name: each for name, each in other.unclear.items() if name not in values}
+    unsaid = tuple(name for name in other.unsaid if name not in values)
+    return HeardFacts(values, unclear, unsaid, (*one.notes, *other.notes))
+
+
+def _read(decider: Decider, what: str, found: Decided) -> str:
+    return f"the decider {decider.name} read {what} as {found.label}, at {found.probability or 0.0:.2f}"
+
+
+async def _heard(decider: Decider, asked: str, message: str, question: ChoiceQuestion, *, name: str) -> Decided:
+    state = f"The user was asked:\n{in_one_line(cut(asked, _LONGEST))}\n\nThe user says:\n{cut(message, _LONGEST)}"
+    with span(name, "decision") as traced:
+        found = await decider.decide(state, question)
+        if traced is not None:
+            traced.note({"chosen": found.label, "probability": found.probability, "tier": "guided"})
+            if found.note:
+                traced.hold({"notes": [found.note]})
+    return found
+
+
+def _is_flag(wanted: Wanted) -> bool:
+    return [each.type for each in alternatives(wanted.part, wanted.root) if each.type != "null"] == ["boolean"]
+
+
+def _flag(name: str, wanted: Wanted) -> ChoiceQuestion:
+    said = [str(each.schema.get("description") or "") for each in alternatives(wanted.part, wanted.root)]
+    meant = beginning(" ".join(" ".join(said).split()), _LONGEST_MEANING)
+    return ChoiceQuestion(
+        {
+            _YES: "the user says that it is so, or wants it",
+            _NO: "the user says that it is not so, or does not want it",
+            _NEITHER: "the user says neither, puts a condition on it, or speaks of something else",
+        },
+        asked=f"What does the user's message say of {in_words(name)!r}{f' ({meant})' if meant else ''}?",
+    )

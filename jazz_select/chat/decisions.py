@@ -1,0 +1,210 @@
+"""Asking a decision model within bounds, and reading what it answers as what anyone may have sent."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, SupportsFloat, TypeAlias, cast
+
+from jazz_select.chat.calls import BoundedCalls
+from jazz_select.chat.models import DecisionModelLike, as_decision_model
+from jazz_select.errors import DecisionAskError, DecisionReplyError
+from jazz_select.ports import DecisionModel
+from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, labels_of
+from jazz_select.telemetry import span
+from jazz_select.text import as_text, cut, name_shown
+from jazz_select.threads import Deadline
+from jazz_select.values import Usage
+
+LONGEST_STATE: Final = 100_000
+"""Characters of a text to judge, where nothing else is said."""
+_FEWEST: Final = 2
+_ROUNDING: Final = 0.005
+"""By how much one probability may be off that was rounded to two decimals."""
+_FLOAT: Final = 1e-6
+_NAMED: Final = 3
+
+
+class DecisionClient:
+    """Asks one decision model for those who share it: what `ChatClient` is for a chat model.
+
+    A reply is read as what anyone may have sent. Only one that gives each question and each of its options a
+    probability comes back; whether the model is right, and as sure as it says, nobody can tell from one reply.
+    """
+
+    def __init__(
+        self,
+        model: DecisionModel,
+        *,
+        max_retries: int = 2,
+        max_concurrency: int = 64,
+        longest_state: int = LONGEST_STATE,
+        owned: bool = False,
+    ) -> None:
+        """Set the bounds.
+
+        Args:
+            model: Whom to ask.
+            max_retries: How often a call that failed for a passing reason is made again.
+            max_concurrency: How many calls may be in flight at once; more wait in order of arrival.
+            longest_state: How many characters the text to judge may have.
+            owned: Whether nobody else has the model, so that `aclose` closes it.
+        """
+        self.name = str(getattr(model, "name", "") or type(model).__name__)
+        self._model = model
+        self._longest_state = longest_state
+        self._owned = owned
+        self._calls: BoundedCalls[DecisionReply] = BoundedCalls(
+            self.name, max_retries=max_retries, max_concurrency=max_concurrency
+        )
+
+    @property
+    def most_options(self) -> int | None:
+        """How many options a question may have; None where there is no limit, or none is known."""
+        most: object = self._model.most_options
+        return most if isinstance(most, int) and not isinstance(most, bool) else None
+
+    async def ask(self, state: str, questions: Mapping[str, Question], deadline: Deadline) -> DecisionReply:
+        """What the model answers about `state`, within the deadline, queueing and retries included.
+
+        Raises:
+            DecisionAskError: It cannot be asked this: too many options, or fewer than two; too long a text, or none;
+                no question. Nothing was sent.
+            DecisionReplyError: Its answer is none to these questions, or gives no probabilities.
+            ModelTimeoutError: The deadline passed.
+            ModelUnavailableError: The model failed lately, and is left alone for a while.
+
+        Whatever else a model raises passes as it is, once retries are used up or make no sense.
+        """
+        if problem := self._why_not(state, questions):
+            raise DecisionAskError(self.name, problem)
+        asked = dict(questions)
+        reply, _ = await self._calls.run(lambda: self._once(state, asked), deadline)
+        return reply
+
+    async def aclose(self) -> None:
+        """Close the connections of a model that was made for this client alone; any other stays as it is."""
+        close = getattr(self._model, "aclose", None)
+        if self._owned and close is not None:
+            await close()
+
+    async def _once(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
+        with span(self.name, "decide") as decide:
+            if decide is not None:
+                decide.hold({"state": state, "questions": {name: each.asked for name, each in questions.items()}})
+            reply = self._checked(await self._model.decide(state, questions), questions)
+            if decide is not None:
+                decide.hold({"probabilities": reply.probabilities})
+                sure = {name: round(max(each.values()), 4) for name, each in reply.probabilities.items()}
+                decide.note({"model": reply.model, "sure": sure})
+                if reply.usage is not None:
+                    usage = reply.usage
+                    decide.note({"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens})
+        return reply
+
+    def _why_not(self, state: str, questions: Mapping[str, Question]) -> str:
+        """Why these questions cannot be asked; empty where they can."""
+        if not questions:
+            return "there is no question"
+        if not state.strip():
+            return "there is no text to judge"
+        if len(state) > self._longest_state:
+            return (
+                f"the text to judge has {len(state)} characters, and may have {self._longest_state}: "
+                "shorten it, or allow more with longest_state="
+            )
+        most = self.most_options
+        for name, question in questions.items():
+            count = len(labels_of(question))
+            if count < _FEWEST:
+                return f"the question {_shown(name)} has {count} options, and takes two at least"
+            if most is not None and isinstance(question, ChoiceQuestion) and count > most:
+                return f"the question {_shown(name)} has {count} options, and this model takes {most}: offer fewer"
+        return ""
+
+    def _checked(self, reply: object, questions: Mapping[str, Question]) -> DecisionReply:
+        """The reply as plain values, where it answers all that was asked."""
+        if not isinstance(reply, DecisionReply) or not isinstance(reply.probabilities, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a model of somebody's own may answer anything
+            problem = f"it is {type(reply).__name__}, where decide() has to return a DecisionReply"
+            raise DecisionReplyError(self.name, problem)
+        given: Mapping[Any, Any] = reply.probabilities
+        if missing := [name for name in questions if name not in given]:
+            raise DecisionReplyError(self.name, f"it lacks {_listed(missing)}; it has to answer each question")
+        if strange := [name for name in given if name not in questions]:
+            raise DecisionReplyError(self.name, f"it answers what was not asked: {_listed(strange)}")
+        read: dict[str, dict[str, float]] = {}
+        for name, question in questions.items():
+            labels = labels_of(question)
+            if problem := why_no_distribution(given[name], labels, even=not isinstance(question, ChoiceQuestion)):
+                raise DecisionReplyError(self.name, problem, question=name)
+            read[name] = {label: float(given[name][label]) for label in labels}
+        usage = reply.usage if isinstance(reply.usage, Usage) else None
+        return DecisionReply(read, usage, as_text(reply.model) or self.name)
+
+
+DeciderLike: TypeAlias = DecisionModelLike | DecisionClient
+"""Whatever decides, or a client of it with its own bounds."""
+
+
+def decision_client_for(decider: DeciderLike | None, *, argument: str = "decider") -> DecisionClient | None:
+    """A client for whatever a caller has as a decision model; one that is a client already is itself.
+
+    Raises:
+        ConfigError: It is no decision model; see `as_decision_model`.
+    """
+    if isinstance(decider, DecisionClient):
+        return decider
+    model = as_decision_model(decider, argument=argument)
+    return None if model is None else DecisionClient(model, owned=isinstance(decider, str))
+
+
+def why_no_distribution(given: object, labels: tuple[str, ...], *, even: bool = False) -> str:
+    """Why what a model gave is no distribution over these options, and what it should be; empty where it is one.
+
+    Args:
+        given: What it gave: probabilities by option, if it is what it should be.
+        labels: The options.
+        even: Whether all of them may be equally likely: that is an answer to a yes/no, and none to a choice.
+    """
+    if not isinstance(given, Mapping):
+        return f"it is {type(given).__name__}, where a probability for each option is wanted"
+    by_label = cast("Mapping[Any, Any]", given)
+    if strange := [label for label in by_label if label not in labels]:
+        return f"not among the options: {_listed(strange)}"
+    if missing := [label for label in labels if label not in by_label]:
+        return f"it lacks the options {_listed(missing)}; each wants a probability"
+    if wrong := [label for label in labels if not _is_probability(by_label[label])]:
+        said = cut(as_text(by_label[wrong[0]]), 30)
+        return f"the probability of {_listed(wrong)} is {said}; a number from 0 to 1 is wanted"
+    values = [float(by_label[label]) for label in labels]
+    return _why_no_sum(values) or ("" if even else _why_flat(values))
+
+
+def _is_probability(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, SupportsFloat):
+        return False
+    try:
+        return 0 <= float(value) <= 1  # which no NaN is
+    except (ArithmeticError, ValueError, TypeError):
+        return False
+
+
+def _why_no_sum(values: Sequence[float]) -> str:
+    if all(value == 1 for value in values):
+        return "each option has probability 1; together they have to be 1"
+    total = sum(values)
+    # What is rounded to nothing may have been half a unit; only what is not nothing can have been rounded up.
+    least = 1 - _FLOAT - _ROUNDING * len(values)
+    most = 1 + _FLOAT + _ROUNDING * sum(value > 0 for value in values)
+    return "" if least <= total <= most else f"the probabilities sum to {total:.3f}, and have to sum to 1"
+
+
+def _why_flat(values: Sequence[float]) -> str:
+    flat = all(value == values[0] for value in values)
+    return "all options are equally likely, which tells nothing apart; ask another model" if flat else ""
+
+
+def _listed(names: list[Any]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(_shown(name) for name in names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _shown(name: object) -> str:
+    return name_shown(cut(as_text(name), 60))

@@ -1,0 +1,181 @@
+"""Decision models that pydantic-ai knows: two translators and one call of `DecisionModel.decide`."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from jazz_select.chat.pydantic_ai import (
+    DECISION_PROVIDERS,
+    ModelHomes,
+    decision_model_in,
+    names_decision_model,
+    plain_settings,
+)
+from jazz_select.chat.pydantic_ai_errors import to_config_error, to_model_error
+from jazz_select.errors import ConfigError, DecisionAskError, DecisionReplyError, JazzSelectError, ModelTimeoutError
+from jazz_select.questions import NO, YES, ChoiceQuestion, DecisionReply, Question
+from jazz_select.values import Usage
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+    from pydantic_ai.models.decision import DecisionModel, DecisionQuestion, DecisionResponse
+    from pydantic_ai.settings import ModelSettings
+
+_ASKED = "Which of these fits?"
+"""What is asked where nothing else is: some providers refuse a question without words."""
+
+
+class PydanticAIDecisions:
+    """A `DecisionModel` on a model string such as `"system-one:clm-latest"`, or on a ready pydantic-ai `DecisionModel`.
+
+    What cannot work is told at construction: a missing package, an unknown provider, a key that is not set, a model
+    that writes. What fails later is a `ModelError` with the vendor's own error as its cause.
+
+    One `decide` is one request: nothing is repeated by the vendor's client. A model string may be used on several
+    event loops; each gets its own connections.
+    """
+
+    def __init__(
+        self, model: "str | Model", *, settings: "ModelSettings | None" = None, timeout_s: float | None = None
+    ) -> None:
+        """Find the provider and make its client; nothing is sent.
+
+        Args:
+            model: `"provider:model"`, as pydantic-ai names them, or a `DecisionModel`.
+            settings: What pydantic-ai may pass on: `{"extra_headers": {…}}`.
+            timeout_s: How long a call may take in all.
+
+        Raises:
+            ConfigError: It writes text, its provider is unknown, or it lacks its key.
+            MissingExtraError: pydantic-ai is not installed.
+        """
+        refuse_chat_model(model, argument="model")
+        self._homes = ModelHomes(model)
+        built = self._homes.first
+        refuse_chat_model(built, argument="model")
+        given: dict[str, Any] = {**(built.settings or {}), **(settings or {})}
+        self._settings: dict[str, Any] = {**plain_settings(built, given, 0), **given}
+        self._deadline_s = timeout_s
+        self.name = self._homes.name
+
+    @property
+    def most_options(self) -> int | None:
+        """How many options a question may have, as pydantic-ai knows it of the model, or of its provider."""
+        model = self._theirs(self._homes.first)
+        most: object = model.profile.get("decision_max_choice_options", model.max_choice_options)
+        return most if isinstance(most, int) else None
+
+    async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
+        """Ask the model, once.
+
+        What fails is a `ModelError`, and a `ConfigError` where pydantic-ai says that it cannot work as configured.
+
+        Raises:
+            DecisionAskError: There are more questions than its provider takes at once; nothing was sent.
+            DecisionReplyError: It declined to answer, or its answer is none to these questions.
+        """
+        from pydantic_ai.exceptions import UnexpectedModelBehavior, UserError
+        from pydantic_ai.models import check_allow_model_requests
+        from pydantic_ai.models.decision import DecisionRequest
+
+        model = self._theirs(self._homes.here())
+        most = model.max_questions
+        if most is not None and len(questions) > most:
+            problem = f"there are {len(questions)} questions, and its provider takes {most} at once: ask fewer"
+            raise DecisionAskError(self.name, problem)
+        request = DecisionRequest(state=state, questions={name: to_question(each) for name, each in questions.items()})
+        limit = asyncio.timeout(self._deadline_s)
+        try:
+            check_allow_model_requests()
+            async with limit:
+                response = await model.decide(request, cast("Any", self._settings))
+            return to_decision_reply(response, model=self.name)
+        except JazzSelectError:
+            raise
+        except UnexpectedModelBehavior as error:  # its text may hold the whole answer, its message does not
+            raise DecisionReplyError(self.name, " ".join(error.message.split())[:300]) from error
+        except UserError as error:
+            raise to_config_error(error, model=self.name) from error
+        except Exception as error:  # every provider has its own
+            if limit.expired():
+                raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
+            raise to_model_error(error, model=self.name) from error
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop, where the client is ours; a later call opens new ones."""
+        await self._homes.aclose()
+
+    def _theirs(self, model: "Model") -> "DecisionModel[Any]":
+        found = decision_model_in(model)
+        if found is None:  # pragma: no cover - refused at construction
+            raise ConfigError(_not_for_decisions(repr(self.name), "model"))
+        return found
+
+
+def refuse_chat_model(model: "str | Model", *, argument: str) -> None:
+    """Refuse what writes, where a model is wanted that answers typed questions.
+
+    Raises:
+        ConfigError: It is a chat model, names one, or falls back from one model to another.
+    """
+    if isinstance(model, str):
+        if ":" in model and not names_decision_model(model) and _names_chat_model(model):
+            raise ConfigError(_not_for_decisions(repr(model), argument))
+    elif getattr(model, "models", ()):
+        msg = f"{argument} cannot be a model that falls back from one to another: give one decision model"
+        raise ConfigError(msg)
+    elif decision_model_in(model) is None:
+        raise ConfigError(_not_for_decisions(repr(getattr(model, "model_name", type(model).__name__)), argument))
+
+
+def _names_chat_model(model: str) -> bool:
+    """Whether a provider is known by its name, and is none of decisions; others are left to pydantic-ai to name."""
+    try:
+        from pydantic_ai.providers import infer_provider_class
+
+        infer_provider_class(model.partition(":")[0])
+    except ValueError:  # nobody knows it
+        return False
+    except ImportError:  # it is known, and its package is missing; or pydantic-ai itself
+        return "pydantic_ai" in sys.modules
+    return True
+
+
+def _not_for_decisions(model: str, argument: str) -> str:
+    return (
+        f"{argument} cannot be {model:.80}: it is a chat model, which writes text. Give it as llm=, and as {argument} "
+        f"a decision model: one of {', '.join(sorted(DECISION_PROVIDERS))}."
+    )
+
+
+def to_question(question: Question) -> "DecisionQuestion":
+    """Ours to theirs; what is not said is left out. Pure."""
+    from pydantic_ai.models import decision as theirs
+
+    if isinstance(question, ChoiceQuestion):
+        meanings = {label: meaning or None for label, meaning in question.options.items()}
+        return theirs.ChoiceQuestion(instructions=question.asked or _ASKED, criteria=cast("Any", meanings))
+    said = theirs.NoulCriteria(true=question.yes or None, false=question.no or None)
+    described = said if question.yes or question.no else None
+    return theirs.NoulQuestion(instructions=question.asked or _ASKED, criteria=described)
+
+
+def to_decision_reply(response: "DecisionResponse", *, model: str) -> DecisionReply:
+    """Theirs to ours; whether the answers fit the questions is for whoever asked to check. Pure.
+
+    Raises:
+        DecisionReplyError: An answer is of a kind that was not asked for.
+    """
+    from pydantic_ai.models.decision import ChoiceAnswer, NoulAnswer
+
+    probabilities: dict[str, Mapping[str, float]] = {}
+    for name, answer in response.answers.items():
+        if isinstance(answer, NoulAnswer):
+            probabilities[name] = {YES: answer.noul, NO: 1 - answer.noul}
+        elif isinstance(answer, ChoiceAnswer):
+            probabilities[name] = answer.probabilities
+        else:
+            raise DecisionReplyError(model, "it is neither yes or no nor one of the options", question=name)
+    counted = Usage(input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens)
+    return DecisionReply(probabilities, counted if counted != Usage() else None, response.model_name or model)

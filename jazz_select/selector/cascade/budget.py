@@ -1,0 +1,116 @@
+"""The error budget: how sure an answer is, how sure it has to be, and what two stages know together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, log
+
+from jazz_select.flow.base import BaseFlow
+from jazz_select.selector.cascade.calibration import Calibration
+from jazz_select.selector.retrieval import CandidateSet
+from jazz_select.stages import OwnAnswers, likely
+from jazz_select.values import Candidate
+
+NONE = "none"
+"""The option beside the candidates."""
+LAPSE, TRUST = 0.15, 0.6
+"""How often a decision model is taken to answer without looking, and how much of its log odds is believed otherwise:
+such models are surer than they are right (of those answered at .95 or more, some nine in ten are)."""
+_SOMETHING_ELSE = 0.02
+"""P(the right flow is not among the candidates), where nobody says more of it."""
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How many of the answers of a stage may be wrong, for each flow.
+
+    Attributes:
+        max_error: The share, for flows that say nothing of their own; None where nobody says.
+        flows: The live flows, whose own `max_error` comes first.
+        calibration: What labelled requests show.
+    """
+
+    max_error: float | None
+    flows: Mapping[str, BaseFlow]
+    calibration: Calibration = field(default_factory=Calibration)
+    _corrected: list[tuple[OwnAnswers, OwnAnswers]] = field(
+        default_factory=list[tuple[OwnAnswers, OwnAnswers]], init=False, compare=False, repr=False
+    )
+
+    def allowed(self, flow_id: str) -> float | None:
+        """The share of wrong answers where it is this flow that is answered; None where nobody says."""
+        flow = self.flows.get(flow_id)
+        own = None if flow is None else flow.max_error
+        return self.max_error if own is None else own
+
+    def concerns(self, candidates: Sequence[Candidate]) -> bool:
+        """Whether there is one for any of these."""
+        return any(self.allowed(each.flow_id) is not None for each in candidates)
+
+    def sureness(self, narrowed: CandidateSet, *, scoped: bool) -> float | None:
+        """P(the first candidate is right), None where that is not known.
+
+        Args:
+            narrowed: What was recalled.
+            scoped: Whether "none" is an answer: then it has to be a request for a flow as well.
+        """
+        first = narrowed.candidates[0].confidence if narrowed.candidates else None
+        if first is None:
+            return None
+        return self.calibration.recall(likely(first, narrowed.in_scope) if scoped else first)
+
+    def wanted(self, narrowed: CandidateSet, allowed: float, *, scoped: bool) -> float:
+        """How sure recall has to be; one less the share where it does not know how sure it usually is."""
+        if narrowed.answers is None:
+            return 1 - allowed
+        return self._known(narrowed.answers).threshold(allowed, scoped=scoped)
+
+    def _known(self, answers: OwnAnswers) -> OwnAnswers:
+        """As they are once corrected, made anew where it is another catalogue's."""
+        line = self.calibration.recall
+        if not line.cases:
+            return answers
+        if not self._corrected or self._corrected[0][0] is not answers:
+            corrected = OwnAnswers(tuple(map(line, answers.first)), tuple(map(line, answers.scoped)))
+            self._corrected[:] = [(answers, corrected)]
+        return self._corrected[0][1]
+
+
+def together(
+    candidates: Sequence[Candidate], said: Mapping[str, float], *, in_scope: float | None, scoped: bool
+) -> dict[str, float]:
+    """What recall and a decision model know together: P(each is right), those of all options sum to one.
+
+    Args:
+        candidates: What there was to choose from.
+        said: The model's probability of each, by flow id, and of `NONE`.
+        in_scope: P(some flow is right), where recall knows it.
+        scoped: Whether "none" is an answer.
+
+    Their log odds are added, as if each erred for itself. Since they do not, what the model says counts for less:
+    a part of it is taken to be said without looking (`LAPSE`), and of the rest not all is believed (`TRUST`).
+    """
+    before = _before(candidates, in_scope=in_scope, scoped=scoped)
+    options = len(before)
+    score = {
+        each: log(max(known, _LEAST)) + TRUST * log((1 - LAPSE) * said.get(each, 0.0) + LAPSE / options)
+        for each, known in before.items()
+    }
+    most = max(score.values())
+    weight = {each: exp(own - most) for each, own in score.items()}
+    total = sum(weight.values())
+    return {each: own / total for each, own in weight.items()}
+
+
+def _before(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: bool) -> dict[str, float]:
+    """What recall knows, of each candidate and of none of them."""
+    known = [each.confidence for each in candidates]
+    sure = [each for each in known if each is not None]
+    if len(sure) < len(known) or not sum(sure):
+        even = 1 / (len(candidates) + 1)
+        return {**{each.flow_id: even for each in candidates}, NONE: even}
+    none = max(1 - sum(sure), _SOMETHING_ELSE)
+    if scoped and in_scope is not None:
+        none = max(none, 1 - likely(1.0, in_scope))
+    share = (1 - none) / sum(sure)
+    return {**{each.flow_id: share * own for each, own in zip(candidates, sure, strict=True)}, NONE: none}

@@ -1,0 +1,221 @@
+"""A double of a decision model that does as it is told, what a bad one may answer, and the contract of the port."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from math import nan
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, cast
+
+from jazz_select.chat.decisions import why_no_distribution
+from jazz_select.ports import DecisionModel
+from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, YesNoQuestion, labels_of
+from jazz_select.testing.contracts import require
+from jazz_select.values import Usage
+
+Probabilities: TypeAlias = Mapping[str, Mapping[str, float]]
+"""By question, then by option."""
+ScriptedDecision: TypeAlias = (
+    DecisionReply | Probabilities | str | BaseException | Callable[[str, Mapping[str, Question]], Any]
+)
+
+_STATE = "Hello! <b>My parcel</b> & I are apart: it never came. 你好 🎷"
+_QUESTIONS: Mapping[str, Question] = {
+    "route": ChoiceQuestion(
+        {"refund": "gives money back", "track": "says where a parcel is", "none": "anything else"},
+        asked="Which of these does the customer want?",
+    ),
+    "angry?": YesNoQuestion("Is the customer angry?", yes="rude, or swearing", no="anything milder"),
+}
+
+
+def likely(question: Question, label: str, probability: float = 0.97) -> dict[str, float]:
+    """One option with this probability, the rest of it spread evenly over the others.
+
+    Raises:
+        AssertionError: The question has no such option.
+    """
+    labels = labels_of(question)
+    require(label in labels, f"the question {question.asked!r} has no option {label!r}; it has {', '.join(labels)}")
+    rest = (1 - probability) / (len(labels) - 1) if len(labels) > 1 else 0.0
+    return {each: probability if each == label else rest for each in labels}
+
+
+class ScriptedDecider:
+    """A `DecisionModel` that gives these answers, one per call, and records what it was asked.
+
+    Each answer is one of
+
+    - probabilities, by question and option;
+    - an option: it gets `sure`, in each question that has it, and the others share the rest; a question that does
+      not have it is answered with its first option at 1 / n and a little;
+    - a `DecisionReply`, given as it is; an exception, raised; or a function of the state and the questions, which
+      returns any of these.
+
+    `calls` holds the state and the questions of each call, also of those that failed.
+
+    ```python
+    decider = ScriptedDecider("refund_order", ModelError("d", "busy", retryable=True), LIES["even"], sure=0.99)
+    ```
+    """
+
+    def __init__(
+        self,
+        *answers: ScriptedDecision,
+        repeat: bool = False,
+        sure: float = 0.97,
+        delay_s: float = 0.0,
+        most_options: int | None = None,
+        usage: Usage | None = None,
+    ) -> None:
+        """Write the script.
+
+        Args:
+            answers: What to answer, in order.
+            repeat: Give the last answer again when the script has ended, instead of failing.
+            sure: The probability of an option that is named alone.
+            delay_s: How long each call takes, in seconds, for tests of timeouts and cancellation.
+            most_options: How many options a question may have.
+            usage: The tokens that each call says it took.
+
+        Raises:
+            ValueError: There is no answer to repeat.
+        """
+        if repeat and not answers:
+            msg = "ScriptedDecider(repeat=True) needs an answer to repeat"
+            raise ValueError(msg)
+        self.calls: list[tuple[str, Mapping[str, Question]]] = []
+        self._answers = answers
+        self._repeat = repeat
+        self._sure = sure
+        self._delay_s = delay_s
+        self._most_options = most_options
+        self._usage = usage
+
+    @property
+    def most_options(self) -> int | None:
+        """As it was told."""
+        return self._most_options
+
+    async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
+        """Give the next answer.
+
+        Raises:
+            AssertionError: The script has ended.
+        """
+        self.calls.append((state, dict(questions)))
+        asked = len(self.calls)
+        if asked > len(self._answers) and not self._repeat:
+            has = f"{len(self._answers)} answers"
+            msg = f"ScriptedDecider was asked {asked} times and has {has}; add one or pass repeat=True"
+            raise AssertionError(msg)
+        answer: Any = self._answers[min(asked, len(self._answers)) - 1]
+        if self._delay_s:
+            await asyncio.sleep(self._delay_s)
+        if callable(answer):
+            answer = answer(state, questions)
+        if isinstance(answer, BaseException):
+            raise answer
+        if isinstance(answer, DecisionReply):
+            return answer
+        if isinstance(answer, str):
+            answer = {name: self._chosen(each, answer) for name, each in questions.items()}
+        return DecisionReply(cast("Probabilities", answer), self._usage, "scripted")
+
+    def _chosen(self, question: Question, label: str) -> dict[str, float]:
+        labels = labels_of(question)
+        if label in labels:
+            return likely(question, label, self._sure)
+        return likely(question, labels[0], 1 / len(labels) + 0.01)
+
+
+def _each(give: Callable[[Sequence[str]], Mapping[str, Any]]) -> Callable[[str, Mapping[str, Question]], DecisionReply]:
+    def answer(_: str, questions: Mapping[str, Question]) -> DecisionReply:
+        return DecisionReply({name: give(labels_of(each)) for name, each in questions.items()}, None, "liar")
+
+    return answer
+
+
+LIES: Final[Mapping[str, Callable[[str, Mapping[str, Question]], DecisionReply]]] = MappingProxyType(
+    {
+        "ones": _each(lambda labels: dict.fromkeys(labels, 1.0)),
+        "even": _each(lambda labels: dict.fromkeys(labels, 1 / len(labels))),
+        "nan": _each(lambda labels: dict.fromkeys(labels, nan)),
+        "infinite": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: float("inf")}),
+        "negative": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 1.5, labels[1]: -0.5}),
+        "unsummed": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 0.6}),
+        "too few options": _each(lambda labels: {labels[0]: 1.0}),
+        "unknown option": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 0.5, "another": 0.5}),
+        "texts": _each(lambda labels: dict.fromkeys(labels, "very likely")),
+        "no question": lambda _, __: DecisionReply({}, None, "liar"),
+        "another question": lambda _, questions: DecisionReply({**_first(questions), "x": {"a": 1.0}}, None, "liar"),
+        "nothing": lambda _, __: cast("DecisionReply", None),
+    }
+)
+"""What no decision model should answer, each an answer for `ScriptedDecider`. Even odds are an answer to a yes/no."""
+
+
+def _first(questions: Mapping[str, Question]) -> Probabilities:
+    return {name: likely(each, labels_of(each)[0]) for name, each in questions.items()}
+
+
+async def check_decision_model(model: DecisionModel) -> None:
+    """Check a decision model that works; it is called five times, so a scripted one needs `repeat=True`.
+
+    It answers a choice and a yes/no with a probability for each option, leaves the questions alone, can be called
+    concurrently, lets `asyncio.CancelledError` through, and says how many options it takes. What it decides does not
+    matter, but that it tells the options of a choice apart.
+
+    Raises:
+        AssertionError: It does not keep the contract.
+    """
+    most = cast("object", model.most_options)
+    allowed = most is None or (isinstance(most, int) and not isinstance(most, bool) and most > 1)
+    require(allowed, f"most_options must be None, or how many options a question may have, not {most!r}")
+    questions = dict(_QUESTIONS)
+    _check_reply(await _decide(model, questions), questions)
+    require(questions == _QUESTIONS, "decide() must leave the questions as they are")
+    one = {"angry?": _QUESTIONS["angry?"]}
+    for reply, asked in zip(
+        await asyncio.gather(_decide(model, questions), _decide(model, one), _decide(model, questions)),
+        (questions, one, questions),
+        strict=True,
+    ):
+        _check_reply(reply, asked)
+    await _check_cancellation(model)
+
+
+async def _decide(model: DecisionModel, questions: Mapping[str, Question]) -> object:
+    pending: object = model.decide(_STATE, questions)
+    if not inspect.isawaitable(pending):
+        msg = f"decide() must be async; it returned {type(pending).__name__}"
+        raise AssertionError(msg)
+    return cast("object", await pending)
+
+
+def _check_reply(reply: object, questions: Mapping[str, Question]) -> None:
+    if not isinstance(reply, DecisionReply):
+        msg = f"decide() must return a DecisionReply, not {type(reply).__name__}"
+        raise AssertionError(msg)  # noqa: TRY004  (a contract speaks in assertions)
+    said = cast("object", reply.probabilities)
+    require(isinstance(said, Mapping), f"DecisionReply.probabilities must be a mapping, not {type(said).__name__}")
+    given = cast("Mapping[Any, Any]", said)
+    require(set(given) == set(questions), f"decide() was asked {sorted(questions)}, and answered {list(given)}")
+    for name, question in questions.items():
+        problem = why_no_distribution(given[name], labels_of(question), even=isinstance(question, YesNoQuestion))
+        require(not problem, f"the answer to {name!r} is no distribution: {problem}")
+    model, usage = cast("object", reply.model), cast("object", reply.usage)
+    require(isinstance(model, str), f"DecisionReply.model must be a str, not {type(model).__name__}")
+    require(usage is None or isinstance(usage, Usage), "DecisionReply.usage must be a Usage or None")
+    if isinstance(usage, Usage):
+        require(min(usage.input_tokens, usage.output_tokens) >= 0, f"tokens cannot be negative: {usage}")
+
+
+async def _check_cancellation(model: DecisionModel) -> None:
+    task = asyncio.ensure_future(_decide(model, _QUESTIONS))
+    await asyncio.sleep(0)  # lets the call start; one that ends at once has nothing to cancel
+    task.cancel()
+    (outcome,) = await asyncio.gather(task, return_exceptions=True)
+    if not isinstance(outcome, asyncio.CancelledError):
+        require(not isinstance(outcome, BaseException), f"cancelled, decide() must not raise {outcome!r}")
+        _check_reply(outcome, _QUESTIONS)

@@ -1,0 +1,201 @@
+"""A decision model beside an agent: what it hears as a yes or a no, where the lists of words leave it open."""
+
+from typing import Any
+
+import pytest
+
+from jazz_select import Agent
+from jazz_select.agent.turn_result import TurnResult
+from jazz_select.chat.decisions import DecisionClient
+from jazz_select.errors import ConfigError, ModelError
+from jazz_select.questions import ChoiceQuestion
+from jazz_select.routing import Tool
+from jazz_select.routing.decisions.points import GuidedDecisionPoint
+from jazz_select.testing import LIES, ScriptedDecider, ScriptedModel
+from tests.unit.agent.turns import agent_of, destroyer, obj, shop_of
+
+pytestmark = pytest.mark.spec("009.1")
+
+YES_OF_A_KIND = "yep that works for me"
+NO_OF_A_KIND = "I would rather not, to be honest"
+DOWN = ModelError("d", "it is down", retryable=False)
+
+
+async def approving(decider: Any, said: str, **options: Any) -> tuple[TurnResult, list[str]]:
+    """What becomes of a call that waits for a yes when this is said."""
+    log: list[str] = []
+    given: dict[str, Any] = {"approval": "destructive", "decider": decider} | options
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, number="string")], **given)
+    first = await agent.turn("both", context={"number": "A-1"})
+    assert first.status == "confirming"
+    return await agent.turn(said, first.conversation, context={"number": "A-1"}), log
+
+
+async def test_a_yes_in_other_words_is_one() -> None:
+    decider = ScriptedDecider("yes", sure=0.99)
+    turn, log = await approving(decider, YES_OF_A_KIND)
+    assert (turn.status, log) == ("done", ["drop A-1"])
+    assert turn.notes[0] == "the decider ScriptedDecider read the message as yes, at 0.99"
+    ((state, questions),) = decider.calls
+    assert "Shall I go on, yes or no?" in state
+    assert state.endswith(YES_OF_A_KIND)
+    (question,) = questions.values()
+    assert isinstance(question, ChoiceQuestion)
+    assert list(question.options) == ["yes", "no", "neither"]
+
+
+async def test_a_no_in_other_words_is_one() -> None:
+    turn, log = await approving(ScriptedDecider("no"), NO_OF_A_KIND)
+    assert (log, turn.conversation.pending) == ([], None)
+    assert turn.notes == ("the decider ScriptedDecider read the message as no, at 0.97",)
+
+
+@pytest.mark.parametrize("said", ["yes", "no", "Yes, please.", "nein, danke"])
+async def test_what_the_lists_can_tell_costs_no_call(said: str) -> None:
+    decider = ScriptedDecider()
+    turn, log = await approving(decider, said)
+    assert bool(log) is said.casefold().startswith("y")
+    assert decider.calls == []
+    assert not any("decider" in note for note in turn.notes)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["how much would that be?", "yes but A-2", "maybe later", "tell me a joke", "don't, wait, yes", "", "yes " * 300],
+)
+async def test_a_yes_that_it_makes_up_calls_nothing(said: str) -> None:
+    """However sure it is: what was said has to be able to mean yes."""
+    turn, log = await approving(ScriptedDecider("yes", sure=1.0, repeat=True), said)
+    assert log == []
+    assert turn.conversation.pending is not None
+    assert "its words are none" in turn.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [
+        pytest.param(DOWN, "the decider was passed over: ModelError", id="down"),
+        pytest.param({"question": {"yes": 0.9, "no": 0.1, "neither": 0.0}}, "is not sure: yes at 0.90", id="not sure"),
+        *(pytest.param(LIES[lie], "the decider was passed over: DecisionReplyError", id=lie) for lie in sorted(LIES)),
+    ],
+)
+async def test_where_it_does_not_count_all_is_as_without_it(answer: Any, note: str) -> None:
+    turn, log = await approving(ScriptedDecider(answer), YES_OF_A_KIND)
+    without, _ = await approving(None, YES_OF_A_KIND)
+    assert log == []
+    assert (turn.status, turn.text) == (without.status, without.text)
+    assert turn.conversation.pending is not None
+    assert note in turn.notes[0]
+    assert without.notes == ()
+
+
+async def test_neither_is_no_note() -> None:
+    turn, log = await approving(ScriptedDecider("neither"), YES_OF_A_KIND)
+    assert (log, turn.notes) == ([], ())
+
+
+async def test_it_may_be_told_to_be_less_sure() -> None:
+    _, log = await approving(ScriptedDecider("yes", sure=0.8), YES_OF_A_KIND, decider_above=0.75)
+    assert log == ["drop A-1"]
+
+
+# --- inputs that are true or false ---
+
+
+def gift_agent(log: list[str], decider: Any, model: Any = None) -> Agent:
+    return agent_of(
+        shop_of(("both", ("drop",))),
+        [destroyer("drop", log, number="string", gift_wrap="boolean")],
+        model=model,
+        decider=decider,
+    )
+
+
+@pytest.mark.parametrize(("said", "wanted"), [("lovely, with a bow", True), ("paper only", False)])
+async def test_an_answer_to_a_yes_no_question_in_other_words(said: str, *, wanted: bool) -> None:
+    log: list[str] = []
+    decider = ScriptedDecider("yes" if wanted else "no")
+    agent = gift_agent(log, decider)
+    first = await agent.turn("both", context={"number": "A-1"})
+    assert (first.status, first.runs[0].asks) == ("waiting", ("gift_wrap",))
+    second = await agent.turn(said, first.conversation, context={"number": "A-1"})
+    assert (second.status, log) == ("done", [f"drop A-1 {wanted}"])
+    assert f"read gift_wrap as {'yes' if wanted else 'no'}, at 0.97" in second.notes[0]
+    ((state, questions),) = decider.calls
+    assert "gift wrap" in state
+    assert state.endswith(said)
+    assert "'gift wrap'" in next(iter(questions.values())).asked
+
+
+@pytest.mark.parametrize("answer", ["neither", DOWN, {"question": {"yes": 0.9, "no": 0.1, "neither": 0}}], ids=str)
+async def test_what_it_does_not_hear_is_asked_for_again(answer: Any) -> None:
+    log: list[str] = []
+    agent = gift_agent(log, ScriptedDecider(answer))
+    first = await agent.turn("both", context={"number": "A-1"})
+    second = await agent.turn("that would be lovely", first.conversation, context={"number": "A-1"})
+    assert (second.status, log) == ("waiting", [])
+    assert "gift_wrap" in second.runs[0].asks if second.runs else "gift wrap" in second.text
+
+
+async def test_what_only_supposes_lets_nothing_be_destroyed() -> None:
+    log: list[str] = []
+    agent = gift_agent(log, ScriptedDecider("yes", sure=1.0, repeat=True))
+    first = await agent.turn("both", context={"number": "A-1"})
+    second = await agent.turn("if it is free", first.conversation, context={"number": "A-1"})
+    assert (second.status, log) == ("waiting", [])
+
+
+async def test_what_a_chat_model_finds_stands_beside_it() -> None:
+    log: list[str] = []
+    model = ScriptedModel('{"number": "A-1"}', repeat=True)
+    agent = gift_agent(log, ScriptedDecider("yes", repeat=True), model)
+    first = await agent.turn("both")
+    second = await agent.turn("A-1, with a bow", first.conversation)
+    assert (second.status, log) == ("done", ["drop A-1 True"]), second.reason
+
+
+async def test_only_what_was_asked_for_is_heard() -> None:
+    """A text is none of its matters, nor is a flag before anybody has asked."""
+    log: list[str] = []
+    decider = ScriptedDecider("yes", repeat=True)
+    agent = gift_agent(log, decider)
+    first = await agent.turn("both")
+    assert first.runs[0].asks == ("number", "gift_wrap")
+    assert decider.calls == []
+
+
+# --- where it is given ---
+
+
+async def test_it_chooses_between_tools_where_an_agent_has_no_model() -> None:
+    log: list[str] = []
+
+    def tool(name: str) -> Tool:
+        def run(number: str) -> dict[str, str]:
+            log.append(name)
+            return {"number": number}
+
+        return Tool(name=name, input_schema=obj(number="string"), function=run)
+
+    registry = shop_of(("both", ("begin",)))
+    flow = registry.by_name("both")
+    assert flow is not None
+    point = GuidedDecisionPoint(after_step="begin", candidate_tools=["wrap", "send"])
+    vars(flow).update(chain=("begin", point), tools=("begin", "wrap", "send"))
+    decider = ScriptedDecider("send", sure=0.96)
+    agent = agent_of(registry, [tool("begin"), tool("wrap"), tool("send")], decider=decider)
+    turn = await agent.turn("both", context={"number": "A-1"})
+    assert (turn.status, log) == ("done", ["begin", "send"]), turn.reason
+    ((state, _),) = decider.calls
+    assert "said by the user" in state
+
+
+def test_a_chat_model_is_refused_as_decider() -> None:
+    with pytest.raises(ConfigError, match=r"decider cannot be .* it is a chat model"):
+        agent_of(shop_of(("both", ("drop",))), [destroyer("drop", [])], decider=ScriptedModel("x"))
+
+
+async def test_one_client_may_be_shared() -> None:
+    client = DecisionClient(ScriptedDecider("yes", repeat=True))
+    _, log = await approving(client, YES_OF_A_KIND)
+    assert log == ["drop A-1"]

@@ -1,0 +1,285 @@
+"""The cascade: each stage answers what it is sure of within the error budget, and passes on the rest with a reason."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from jazz_select import FlowRegistry, FlowSelector
+from jazz_select.errors import ConfigError, ModelError
+from jazz_select.questions import DecisionReply, Question
+from jazz_select.selector.cascade.calibration import Calibration, Line, fitted
+from jazz_select.selector.select import FlowSelector as Selector
+from jazz_select.stages import OwnAnswers, StageRecord, Usage, likely, own_answers
+from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
+from jazz_select.values import Decision, Reason, RecallResult
+from tests.unit.selector.shop import EXCHANGE, REFUND, flow, metadata, shop
+
+pytestmark = pytest.mark.spec("009.2")
+FIRST = f'["{REFUND}"]'
+
+
+class Sure(ListMemory):
+    """Recalls with these probabilities, and knows how sure it usually is."""
+
+    def __init__(
+        self, *confidence: float | None, in_scope: float | None = None, answers: OwnAnswers | None = None
+    ) -> None:
+        super().__init__({**each, "confidence": chance} for each, chance in zip(metadata(), confidence, strict=False))
+        self._in_scope, self._answers = in_scope, answers
+        self.reread = False
+
+    async def recall(self, *args: Any, **options: Any) -> RecallResult:
+        found = RecallResult(await super().recall(*args, **options), in_scope=self._in_scope)
+        found.answers = self._answers
+        if self.reread:
+            found.stage, found.why, found.reread = "minilm", "static was 0.62 sure, and 0.95 is wanted", True
+        return found
+
+
+def selector(memory: ListMemory, model: ScriptedModel | None = None, **options: Any) -> Selector:
+    return FlowSelector(model, options.pop("flows", shop()), memory, "support", **options)
+
+
+def stages(decision: Decision) -> list[tuple[str, str]]:
+    return [(each.name, each.outcome) for each in decision.stages]
+
+
+# --- recall --------------------------------------------------------------------
+
+
+def test_a_threshold_is_the_lowest_at_which_the_expected_errors_keep_to_the_budget() -> None:
+    answers = own_answers((chance, 1.0) for chance in (0.9, 0.999, 0.995, 0.99, 0.5))
+    assert answers.first == (0.999, 0.995, 0.99, 0.9, 0.5)
+    # .8 of .01 may be spent: (.001 + .005 + .01) / 3 = .0053 are, and with .9 it were .029.
+    assert answers.threshold(0.01, scoped=False) == 0.99
+    assert answers.threshold(0.0001, scoped=False) == 1.0, "then only a name, word for word"
+    assert answers.threshold(0.5, scoped=False) == 0.5
+
+
+@pytest.mark.parametrize(("in_scope", "sure"), [(None, 0.9), (1.0, 0.9), (0.0, 0.0), (0.5, 0.81)])
+def test_a_request_may_be_one_for_no_flow(in_scope: float | None, sure: float) -> None:
+    assert likely(0.9, in_scope) == pytest.approx(sure)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "answers", "asked"),
+    [
+        pytest.param(0.992, None, 0, id="sure enough, by the budget alone"),
+        pytest.param(0.988, None, 1, id="not sure enough"),
+        pytest.param(0.975, own_answers([(0.999, 1)] * 9 + [(0.97, 1)]), 0, id="as sure as its own answers have to be"),
+        pytest.param(0.975, own_answers([(0.98, 1)] * 9), 1, id="its own answers are never sure enough"),
+        pytest.param(None, None, 1, id="not known"),
+    ],
+)
+async def test_recall_answers_within_the_budget(
+    confidence: float | None, answers: OwnAnswers | None, asked: int
+) -> None:
+    model = ScriptedModel(FIRST, repeat=True)
+    result = await selector(Sure(confidence, 0.2, answers=answers), model, max_error=0.01).select("money back")
+    assert len(model.calls) == asked
+    expected = [("recall", "passed"), ("chat", "decided")] if asked else [("recall", "decided"), ("chat", "spared")]
+    assert stages(result.decision) == expected
+    assert result.decision.reason is (Reason.LLM if asked else Reason.CONFIDENT)
+    assert result.names == ["refund_order"]
+
+
+async def test_where_none_is_an_answer_it_has_to_be_a_request_for_a_flow_too() -> None:
+    model = ScriptedModel("[]", repeat=True)
+    for in_scope, asked in ((0.99, 0), (0.6, 1)):
+        await selector(Sure(0.999, 0.2, in_scope=in_scope), model, max_error=0.01, on_empty="none").select("x")
+        assert len(model.calls) == asked
+
+
+async def test_a_flow_has_a_budget_of_its_own() -> None:
+    flows = FlowRegistry(min_examples=0)
+    flow("refund_order", flows, max_error=0.001)
+    flow("exchange_order", flows)
+    model = ScriptedModel(FIRST, repeat=True)
+    strict = await selector(Sure(0.995, 0.2), model, flows=flows, max_error=0.01).select("x")
+    assert (strict.decision.reason, len(model.calls)) == (Reason.LLM, 1)
+    alone = await selector(Sure(0.9995, 0.2), model, flows=flows).select("x")
+    assert (alone.decision.reason, len(model.calls)) == (Reason.CONFIDENT, 1), "also where the selector has none"
+
+
+async def test_without_the_new_options_nothing_is_a_stage() -> None:
+    model = ScriptedModel(FIRST)
+    decision = (await selector(Sure(0.999, 0.2), model).select("x")).decision
+    assert (decision.reason, decision.stages, decision.question) == (Reason.LLM, (), None)
+
+
+async def test_the_second_embedder_is_a_stage_of_its_own() -> None:
+    memory = Sure(0.995, 0.2)
+    memory.reread = True
+    decision = (await selector(memory, ScriptedModel(), max_error=0.01).select("x")).decision
+    assert stages(decision) == [("recall", "passed"), ("transformer", "decided"), ("chat", "spared")]
+    assert decision.stages[0].why == "static was 0.62 sure, and 0.95 is wanted"
+
+
+async def test_one_candidate_that_is_not_sure_enough_is_no_answer_where_somebody_may_say_none() -> None:
+    model = ScriptedModel("[]")
+    result = await selector(Sure(0.9), model, max_error=0.01, on_empty="none").select("x")
+    assert (result.names, result.decision.reason, len(model.calls)) == ([], Reason.NONE, 1)
+
+
+async def test_nobody_left_to_decide_says_that_it_is_outside_of_the_budget() -> None:
+    result = await selector(Sure(0.9, 0.2), None, max_error=0.01).select("x")
+    assert (result.names, result.decision.reason) == (["refund_order"], Reason.SEMANTIC)
+    assert "outside of the error budget" in " ".join(result.decision.notes)
+
+
+async def test_what_is_seen_ahead_asks_nobody() -> None:
+    decider, model = ScriptedDecider(), ScriptedModel()
+    made = selector(Sure(0.9, 0.2), model, decider=decider, max_error=0.01)
+    (result,) = await made.select_many(["x"], ask=False)
+    assert (result.decision.reason, decider.calls, model.calls) == (Reason.UNASKED, [], [])
+
+
+# --- a decision model ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("recall", "said", "sure", "decided"),
+    [
+        pytest.param(0.97, "1", 0.99, True, id="both agree"),
+        pytest.param(0.5, "1", 0.999, False, id="it is sure, and recall is not"),
+        pytest.param(0.97, "2", 0.999, False, id="it is sure of another"),
+        pytest.param(0.95, "1", 0.5, False, id="it is not sure"),
+    ],
+)
+async def test_it_answers_what_both_are_sure_of_together(
+    recall: float, said: str, sure: float, *, decided: bool
+) -> None:
+    decider = ScriptedDecider(said, sure=sure, usage=Usage(input_tokens=70))
+    model = ScriptedModel(FIRST, repeat=True)
+    result = await selector(Sure(recall, 1 - recall), model, decider=decider, max_error=0.01).select("money back")
+    chat = ("chat", "spared") if decided else ("chat", "decided")
+    assert stages(result.decision) == [("recall", "passed"), ("decider", "decided" if decided else "passed"), chat]
+    assert result.decision.reason is (Reason.DECIDER if decided else Reason.LLM)
+    assert result.decision.usage is not None
+    assert result.decision.usage.input_tokens >= 70
+    ((state, questions),) = decider.calls
+    (question,) = questions.values()
+    assert "money back" in state
+    assert list(getattr(question, "options", ())) == ["1", "2", "none"]
+
+
+async def test_a_decider_alone_chooses_also_where_it_is_not_sure() -> None:
+    result = await selector(Sure(0.4, 0.4), None, decider=ScriptedDecider("2"), max_error=0.01).select("x")
+    assert (result.names, result.decision.reason) == (["exchange_order"], Reason.DECIDER)
+    assert "outside of the error budget" in " ".join(result.decision.notes)
+
+
+async def test_it_may_say_none_where_none_is_an_answer() -> None:
+    memory = Sure(0.3, 0.2, in_scope=0.002)
+    decider = ScriptedDecider("none", "none", sure=0.99)
+    model = ScriptedModel(FIRST)
+    result = await selector(memory, model, decider=decider, max_error=0.01, on_empty="none").select("x")
+    assert (result.names, result.decision.reason) == ([], Reason.NONE)
+    assert stages(result.decision)[1] == ("decider", "none")
+    kept = await selector(memory, model, decider=decider, max_error=0.01).select("x")
+    assert kept.decision.reason is Reason.LLM, "with top1 there is no none"
+
+
+class Refusing:
+    """Declines every question."""
+
+    most_options = None
+
+    async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
+        raise ModelError("d", f"declined: {len(state)} characters, {len(questions)} questions", retryable=False)
+
+
+@pytest.mark.parametrize(
+    "decider",
+    [
+        *(pytest.param(ScriptedDecider(lie, repeat=True), id=name) for name, lie in LIES.items()),
+        pytest.param(ScriptedDecider("1", repeat=True, most_options=2), id="too many candidates"),
+        pytest.param(ScriptedDecider(ConnectionError("down"), repeat=True), id="down"),
+        pytest.param(ScriptedDecider("1", repeat=True, delay_s=60), id="slow"),
+        pytest.param(Refusing(), id="refuses"),
+    ],
+)
+async def test_a_decider_that_is_down_slow_or_lies_is_passed_over_with_a_reason(decider: Any) -> None:
+    model = ScriptedModel(f'["{EXCHANGE}"]')
+    made = selector(Sure(0.9, 0.2), model, decider=decider, max_error=0.01, timeout_s=2, max_retries=0)
+    result = await made.select("x")
+    assert (result.names, result.decision.reason) == (["exchange_order"], Reason.LLM)
+    _, failed, _ = result.decision.stages
+    assert (failed.name, failed.outcome) == ("decider", "failed")
+    assert failed.why
+
+
+async def test_cancelling_passes_through_the_decider() -> None:
+    made = selector(Sure(0.9, 0.2), ScriptedModel(), decider=ScriptedDecider("1", delay_s=60), max_error=0.01)
+    task = asyncio.ensure_future(made.select("x"))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+# --- what it costs, and what it saves ------------------------------------------
+
+
+async def test_a_stage_that_is_spared_is_told_with_what_it_costs_others() -> None:
+    memory, decider = Sure(0.9, 0.2), ScriptedDecider("1", repeat=True, sure=0.5, usage=Usage(input_tokens=70))
+    made = selector(memory, ScriptedModel(FIRST, repeat=True), decider=decider, max_error=0.01)
+    await made.select("x")
+    memory.candidates[0]["confidence"] = 0.999
+    result = await made.select("x")
+    spared = [each for each in result.decision.stages if each.outcome == "spared"]
+    assert [each.name for each in spared] == ["decider", "chat"]
+    assert spared[0].usage == Usage(input_tokens=70)
+    assert "stage decider spared" in result.explain()
+
+
+async def test_the_record_travels() -> None:
+    result = await selector(Sure(0.4, 0.35), None, max_error=0.01, ask_user=True).select("x")
+    assert result.decision.question is not None
+    assert Decision.from_dict(result.decision.to_dict()) == result.decision
+    assert isinstance(result.decision.stages[0], StageRecord)
+    with pytest.raises(ConfigError):
+        Decision.from_dict(result.decision.to_dict() | {"stages": [{"name": "oracle", "outcome": "decided"}]})
+
+
+# --- calibration ---------------------------------------------------------------
+
+
+def test_a_line_follows_what_is_right() -> None:
+    assert fitted([]) == Line()
+    overconfident = fitted([(0.95, number % 3 > 0) for number in range(300)])
+    assert 0.6 < overconfident(0.95) < 0.75
+    assert overconfident(0.95) < overconfident(0.99)
+    assert fitted([(0.95, False)])(0.95) > 0.8, "one case says little"
+
+
+async def test_calibrating_makes_a_stage_less_sure_that_is_often_wrong() -> None:
+    memory = Sure(0.985, 0.01)
+    made = selector(
+        memory, ScriptedModel(FIRST, repeat=True), decider=ScriptedDecider("1", repeat=True), max_error=0.01
+    )
+    before = await made.select("x")
+    assert before.decision.reason is Reason.DECIDER
+    cases = [(f"request {number}", "refund_order" if number % 2 else "cancel_order") for number in range(100)]
+    learned = await made.calibrate(cases)
+    assert learned.recall.cases == learned.decider.cases == 100
+    assert (await made.select("x")).decision.reason is Reason.LLM
+    again = selector(memory, ScriptedModel(FIRST), max_error=0.02, calibration=Calibration.from_dict(learned.to_dict()))
+    assert (await again.select("x")).decision.reason is Reason.LLM
+
+
+async def test_calibrating_refuses_flows_that_there_are_not() -> None:
+    with pytest.raises(ConfigError, match="no_such_flow"):
+        await selector(Sure(0.9)).calibrate([("x", "no_such_flow")])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_error": 2}, {"max_error": "little"}, {"ask_user": 1}, {"calibration": {}}, {"decider": 7}],
+    ids=["share", "text", "ask_user", "calibration", "decider"],
+)
+def test_what_cannot_work_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        selector(Sure(0.9), **options)
