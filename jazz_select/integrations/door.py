@@ -31,11 +31,14 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.options import check_timeout
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
+from jazz_select.stages import UserQuestion
 from jazz_select.text import as_text, beginning
 from jazz_select.threads import ends_by_itself
+from jazz_select.values import Decision
 
 _MOST_SUMMARIES: Final = 3
 _LONGEST: Final = 1_000
+_ASK: Final = "Only the user can say which of these is meant. Ask this, and do nothing before the answer:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +55,12 @@ class Shown:
 
     @property
     def prompt(self) -> str:
-        """The selected flows, for the model's instructions; empty where there are none."""
-        return self.result.combined_prompt
+        """The selected flows, for the model's instructions; or what the user is to be asked, where nobody else decides.
+
+        Empty where nothing fits.
+        """
+        question = self.result.decision.question
+        return self.result.combined_prompt or (f"{_ASK}\n{question.text}" if question else "")
 
 
 class FlowDoor:
@@ -107,19 +114,27 @@ class FlowDoor:
         self.tools: Mapping[str, Tool] = shown_names(self._connected.values())
         self._names = {tool.name: name for name, tool in self.tools.items()}
 
-    async def select(self, said: Sequence[str], context: Mapping[str, Any] | None = None) -> Shown:
+    async def select(
+        self,
+        said: Sequence[str],
+        context: Mapping[str, Any] | None = None,
+        *,
+        asked: Decision | UserQuestion | None = None,
+    ) -> Shown:
         """Find the flows for what the user said last, and the tools that go with them.
 
         Args:
             said: What the user said, the request last; of what was said before, the last three count.
             context: What guards look at.
+            asked: The decision with the question that what was said last answers, where the selector asks the user.
 
         Raises:
             StoreError: The memory failed, and there are no fallback candidates.
             EmbeddingError: Likewise.
         """
         *before, request = [as_text(each) for each in said] or [""]
-        result = await self._selector.select(request, episode_summaries=before[-_MOST_SUMMARIES:], context=context)
+        recent = before[-_MOST_SUMMARIES:]
+        result = await self._selector.select(request, episode_summaries=recent, context=context, asked=asked)
         tools = selected_tools(result.chosen_flows, self._connected, open_tools=self._open_tools)
         return Shown(result=result, tools={self._names[tool.name]: tool for tool in tools})
 

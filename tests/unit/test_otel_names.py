@@ -88,6 +88,24 @@ async def test_a_model_by_name_says_its_provider(name: str, expected: tuple[str 
     assert (known(found)["gen_ai.request.model"], found.name) == (model, f"chat {model}")
 
 
+async def test_a_call_of_a_decision_model_is_a_clients_by_its_own_name() -> None:
+    hook, exporter = exported(with_content=False)
+    with Trace([hook]), span("openai:decider", "decide") as decide:
+        assert decide is not None
+        decide.note({"model": "decider-2", "input_tokens": 9, "output_tokens": 1, "sure": {"flow": 0.9}})
+    (found,) = exporter.get_finished_spans()
+    assert (found.name, found.kind.name) == ("decide decider", "CLIENT")
+    assert known(found) == {
+        "gen_ai.operation.name": "decide",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "decider",
+        "gen_ai.response.model": "decider-2",
+        "gen_ai.usage.input_tokens": 9,
+        "gen_ai.usage.output_tokens": 1,
+        "jazz_select.sure": '{"flow":0.9}',
+    }
+
+
 async def test_tokens_are_counted_once_in_a_trace() -> None:
     spans = await a_turn(with_content=False)
     counted = [each.name for each in spans if "gen_ai.usage.input_tokens" in known(each)]

@@ -11,6 +11,7 @@ from jazz_select.integrations.door import FlowDoor, told
 from jazz_select.routing import Allow, Ask, Deny, ToolCall
 from jazz_select.routing.approval import Verdict
 from jazz_select.telemetry import Trace
+from jazz_select.values import flow_id
 from tests.unit.integrations.desk import MOVE, ORDER, REFUND, TRACK, Desk, saying
 
 pytestmark = pytest.mark.spec("009.4")
@@ -75,6 +76,22 @@ def failing(_: ToolCall) -> Verdict:
 
 def strange(_: ToolCall) -> Any:
     return True
+
+
+async def test_where_only_the_user_can_decide_the_model_is_told_to_ask() -> None:
+    desk = Desk()
+    desk.memory.candidates = [
+        {"flow_id": flow_id(name), "flow_name": name, "score": 1.0, "confidence": sure}
+        for name, sure in ((REFUND, 0.5), (TRACK, 0.45))
+    ]
+    selector = FlowSelector(None, desk.registry, desk.memory, "desk", max_error=0.01, ask_user=True)
+    door = FlowDoor(selector, desk.tools())
+    shown = await door.select(["something with A1"])
+    assert (shown.result.names, list(shown.tools)) == ([], ["look_up"])
+    assert "Ask this, and do nothing before the answer:" in shown.prompt
+    assert "1. Refund order" in shown.prompt
+    answered = await door.select(["something with A1", "the first"], asked=shown.result.decision)
+    assert (answered.result.names, list(answered.tools)) == ([REFUND], ["look_up", "shop_pay_back"])
 
 
 POLICIES: dict[str, tuple[dict[str, Any], Verdict | None, Verdict | None]] = {
