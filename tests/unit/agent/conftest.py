@@ -47,7 +47,7 @@ async def memory(indexed: Path) -> AsyncIterator[ProceduralMemory]:
 
 @pytest.fixture(scope="session")
 def shops(pack: FlowRegistry) -> Iterator[Callable[[int], list[Tool]]]:
-    """The tools of shops where nobody has been yet, by number. They are made once: that takes longer than most tests."""
+    """The tools of shops where nobody has been yet, by number; made once, since that takes longer than most tests."""
     kept: list[tuple[Shop, list[Tool]]] = []
 
     def fresh(number: int) -> list[Tool]:
