@@ -130,6 +130,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1))  # `make index` kills more often
 async def test_kill_in_the_middle_of_a_sync_loses_and_doubles_nothing(tmp_path: Path, seed: int) -> None:
     index = tmp_path / "index"
