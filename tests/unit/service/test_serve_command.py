@@ -169,6 +169,7 @@ def suppressed(up: Process) -> None:
         up.post("/v1/reload", None)
 
 
+@pytest.mark.soak
 def test_killed_under_load_it_comes_back_with_the_same_flows(folder: Path) -> None:
     failed: list[str] = []
 
