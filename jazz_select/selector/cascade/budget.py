@@ -43,10 +43,6 @@ class Budget:
         own = None if flow is None else flow.max_error
         return self.max_error if own is None else own
 
-    def concerns(self, candidates: Sequence[Candidate]) -> bool:
-        """Whether there is one for any of these."""
-        return any(self.allowed(each.flow_id) is not None for each in candidates)
-
     def sureness(self, narrowed: CandidateSet, *, scoped: bool) -> float | None:
         """P(the first candidate is right), None where that is not known.
 
