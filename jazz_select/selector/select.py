@@ -1,8 +1,7 @@
 """`FlowSelector`: narrow what there is, decide among what is left, record how."""
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
@@ -46,13 +45,13 @@ from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_s
 from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, SelectRequest, candidate_sets
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import span
+from jazz_select.threads import side_by_side
 from jazz_select.values import COVERAGE, Decision, Latency, Reason, Tier
 
 if TYPE_CHECKING:
     from jazz_select.chat.decisions import DeciderLike
     from jazz_select.selector.feedback import Outcomes
 
-_log = logging.getLogger(__name__)
 _WITHOUT_A_FLOW = (Reason.UNASKED, Reason.ASK)
 
 
@@ -335,7 +334,12 @@ class FlowSelector:
         texts = [Request.of(each.enhanced_query, each.episode_summaries) for each in asked]
         narrowed = await candidate_sets(asked, texts, self._narrower, surroundings)
         choose = self._chosen if ask else self._foreseen
-        chosen = await _choose_all(texts, narrowed, choose, surroundings, at_once=self._at_once)
+
+        async def one(request: Request, left: CandidateSet | None) -> FlowSelectionResult | None:
+            return None if left is None else await choose(request, left, surroundings, perf_counter())
+
+        calls = [partial(one, *each) for each in zip(texts, narrowed, strict=True)]
+        chosen = await side_by_side(calls, at_once=self._at_once)
         return [each or _nothing_asked() for each in chosen]
 
     async def feedback(self, result: FlowSelectionResult | str, *, right: Sequence[str] | str, note: str = "") -> None:
@@ -477,31 +481,3 @@ def _outcomes(log: object, agent_id: str, registry: Mapping[str, BaseFlow]) -> "
 
 def _nothing_asked() -> FlowSelectionResult:
     return FlowSelectionResult(decision=Decision(tier=Tier.OPEN, reason=Reason.NONE, notes=(BLANK,)))
-
-
-_ChooseOne = Callable[[Request, CandidateSet, Mapping[str, Any], float], Awaitable[FlowSelectionResult]]
-
-
-async def _choose_all(
-    requests: Sequence[Request],
-    narrowed: Sequence[CandidateSet | None],
-    chosen: _ChooseOne,
-    context: Mapping[str, Any],
-    *,
-    at_once: int,
-) -> list[FlowSelectionResult | None]:
-    """The second stage of each, so many side by side; one that raises ends all, and raises as it did."""
-    places = asyncio.Semaphore(at_once)
-
-    async def one(request: Request, left: CandidateSet | None) -> FlowSelectionResult | None:
-        if left is None:
-            return None
-        async with places:
-            return await chosen(request, left, context, perf_counter())
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(*each)) for each in zip(requests, narrowed, strict=True)]
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]

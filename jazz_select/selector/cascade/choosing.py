@@ -26,6 +26,7 @@ _USUAL_ERROR = 0.02
 """How many answers of a decision model may be wrong where a chat model comes after it, and nobody says."""
 _LIKELY = 0.5
 """P(the request is one for a flow) from which on it is asked about what a model finds nothing for."""
+_OVER = "no stage was sure enough, and none is left: the likeliest is taken, outside of the error budget"
 _FALLBACKS = (Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR)
 
 
@@ -227,17 +228,16 @@ class Choosing:
 
     def _last(self, left: _Left) -> Choice:
         """Where no stage may decide and there is no chat model: what is likeliest by all that is known."""
-        over = "no stage was sure enough, and none is left: the likeliest is taken, outside of the error budget"
         if left.best is not None and left.said is not None:
             best, _ = left.best
             if best == NONE:
                 verdict = Verdict(tier=Tier.OPEN, reason=Reason.NONE)
             else:
                 verdict = Verdict(tier=Tier.GUIDED, reason=Reason.DECIDER, ids=(best,))
-            return self._decided(verdict, left.said, over)
+            return self._decided(verdict, left.said, _OVER)
         single = len(left.narrowed.candidates) == 1
         reason = Reason.SINGLE if single else Reason.SEMANTIC
-        return Choice(verdict=top(left.narrowed.candidates, self._flows, reason), notes=(over,))
+        return Choice(verdict=top(left.narrowed.candidates, self._flows, reason), notes=(_OVER,))
 
     # --- the user --------------------------------------------------------------
 
@@ -250,7 +250,8 @@ class Choosing:
             return choice, left
         verdict = Verdict(tier=Tier.GUIDED, reason=Reason.ASK)
         why = f"{len(question.options)} flows are left, and nobody else may decide"
-        asked = replace(choice, verdict=verdict, question=question)
+        notes = tuple(each for each in choice.notes if each != _OVER)
+        asked = replace(choice, verdict=verdict, question=question, notes=notes)
         return asked, left.told(StageRecord(name="user", outcome="passed", why=why))
 
     def _question(self, choice: Choice, left: _Left) -> UserQuestion | None:
