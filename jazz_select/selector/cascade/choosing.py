@@ -87,7 +87,8 @@ class Choosing:
         elif choice is None:
             choice = self._last(left)
         choice, left = self._by_user(choice, left)
-        return replace(choice, stages=self._costs.recorded(left.records, spared=self._never_asked(left.records)))
+        spared = () if choice is UNASKED else self._never_asked(left.records)
+        return replace(choice, stages=self._costs.recorded(left.records, spared=spared))
 
     async def calibrate(self, cases: Sequence[Labelled]) -> Calibration:
         """Learn from labelled requests how sure the stages are, and go by it from now on."""
