@@ -1,0 +1,56 @@
+"""Which branch of a conditional flow a message is for."""
+
+from typing import Any, Final
+
+from jazz_select.agent.flows.which import chosen_anyway
+from jazz_select.agent.turn import TurnRequest
+from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.composite import ConditionalFlow
+from jazz_select.selector.select import FlowSelector
+from jazz_select.values import Reason
+
+_SURE: Final = 0.5
+"""How sure recall has to be of a branch, where no model chooses."""
+_NONE: Final = "none-of-the-branches"
+
+
+async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRequest, first: str) -> int | None:
+    """The place of the branch for a message; that of `otherwise` where none fits; None where there is none.
+
+    A sole branch is no certain one: its text has to hold, too.
+
+    Args:
+        selector: Finds it.
+        flow: The one that has the branches.
+        asked: What the user says now.
+        first: What the user said when the flow was chosen.
+    """
+    links = [(when, flow.resolve(part)) for when, part in flow.links()]
+    branches = {place: (when, part) for place, (when, part) in enumerate(links) if when != ""}
+    otherwise = next((place for place, (when, _) in enumerate(links) if when == ""), None)
+    places = {part.id: place for place, (_, part) in branches.items()}
+    episodes = [*asked.conversation.episodes, f"The user said: {first}"]
+    if selector.has_model:
+        offered = [_offer(part, when or part.condition) for when, part in branches.values()]
+        if len(offered) == 1:  # a selector asks nobody about one candidate: what speaks against it is offered, too
+            offered.append({"flow_id": _NONE, "flow_name": "none of them", "condition": "No other condition is met."})
+        decision = (await selector.select(asked.message, offered, episodes, context=asked.context)).decision
+        reason, named = chosen_anyway(decision)
+        if reason is Reason.LLM:
+            return places.get(named[0], otherwise)
+        if reason in {Reason.NONE, Reason.FALLBACK_EMPTY} or _NONE in decision.parsed_ids:
+            return otherwise
+    found = (await selector.select(asked.message, None, episodes, context=asked.context, only=list(places))).decision
+    sure = found.confidence is not None and found.confidence >= _SURE and found.candidates
+    return places.get(found.candidates[0].flow_id, otherwise) if sure else otherwise
+
+
+def _offer(flow: BaseFlow, condition: str) -> dict[str, Any]:
+    return {
+        "flow_id": flow.id,
+        "flow_name": flow.name,
+        "flow_type": flow.type,
+        "description": flow.description,
+        "condition": condition,
+        "desired_effects": list(flow.desired_effects),
+    }
