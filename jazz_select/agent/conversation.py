@@ -12,10 +12,12 @@ from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, plain_bytes, signed, unsigned
+from jazz_select.selector.cascade.asking import FEWEST, MOST
 from jazz_select.selector.growing import MOST_SHOWN
 from jazz_select.selector.prompt import FirstShown
+from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.text import as_text, cut, nfkc
-from jazz_select.values import Message
+from jazz_select.values import Message, flow_id
 
 VERSION: Final = 1
 MOST_MESSAGES: Final = 40
@@ -155,6 +157,45 @@ class OpenFlow(_Frozen):
         return any(part.final for part in self.parts.values())
 
 
+class AskedFlow(_Frozen):
+    """One of the flows that the user was asked to choose from: its name, what people call it, what tells it apart."""
+
+    name: str = Field(min_length=1, max_length=LONGEST_MESSAGE)
+    title: str = Field(default="", max_length=LONGEST_MESSAGE)
+    says: str = Field(default="", max_length=LONGEST_MESSAGE)
+
+
+class AskedFlows(_Frozen):
+    """Which flow is meant, as the last turn asked.
+
+    Attributes:
+        text: The question.
+        options: The flows, in the order of the question.
+        request: What the user wanted: the flow that the answer names is begun with it.
+    """
+
+    text: str = Field(default="", max_length=LONGEST_MESSAGE)
+    options: Annotated[tuple[AskedFlow, ...], FailFast(), Field(min_length=FEWEST, max_length=MOST)]
+    request: str = Field(default="", max_length=LONGEST_MESSAGE)
+
+    @classmethod
+    def of(cls, question: UserQuestion) -> Self:
+        """What is kept of a question."""
+        options = tuple(
+            AskedFlow(name=each.flow_name, title=bounded(each.title), says=bounded(each.says))
+            for each in question.options
+        )
+        return cls(text=bounded(question.text), options=options, request=bounded(question.request))
+
+    def as_question(self) -> UserQuestion:
+        """The question, as `FlowSelector.select(answer, asked=…)` takes it."""
+        options = tuple(
+            UserOption(flow_id=flow_id(each.name), flow_name=each.name, title=each.title, says=each.says)
+            for each in self.options
+        )
+        return UserQuestion(text=self.text, options=options, request=self.request)
+
+
 class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of all that is frozen
     """A conversation so far. Who can write it can make an agent go on with anything: keep it where you keep sessions.
 
@@ -169,6 +210,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         turns: How many there were.
         calls: The calls of tools that were made in it, by flows and by models; the last twenty.
         shown: What models were shown in it, and since when, where prompts only grow.
+        question: Which flow is meant, where the last turn asked that: the next message is heard as its answer first.
         version: Of this format.
     """
 
@@ -182,6 +224,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     turns: int = Field(default=0, ge=0)
     calls: Annotated[tuple[Ran, ...], FailFast()] = ()
     shown: Annotated[tuple[FirstShown, ...], FailFast(), Field(max_length=MOST_SHOWN)] = ()
+    question: AskedFlows | None = None
     version: int = VERSION
     _as_signed: str = PrivateAttr(default="")
     """The text that it was read from, where that was signed with a secret that is not known here."""
@@ -224,7 +267,8 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         if secret is None and self._as_signed:
             return self._as_signed
         # Where nothing was kept of it, it is left out: then an earlier version of this library reads it, too.
-        return signed(self.model_dump_json(exclude=None if self.shown else {"shown"}), secret, "conversation")
+        empty = {name for name in ("shown", "question") if not getattr(self, name)}
+        return signed(self.model_dump_json(exclude=empty), secret, "conversation")
 
     @classmethod
     def from_json(cls, text: str | bytes, *, secret: Secret | None = None) -> "Conversation":
@@ -336,6 +380,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         pending: PendingCall | None = None,
         calls: Sequence[Ran] = (),
         shown: Sequence[FirstShown] = (),
+        question: UserQuestion | None = None,
     ) -> "Conversation":
         """The conversation after one more turn."""
         made = [each.model_copy(update={"turn": self.turns + 1}) for each in calls]
@@ -355,6 +400,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
                 "turns": self.turns + 1,
                 "calls": (*self.calls, *made)[-MOST_CALLS:],
                 "shown": tuple(shown),
+                "question": None if question is None else AskedFlows.of(question),
             }
         )
 

@@ -26,6 +26,7 @@ from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.routing.records import Fault, StepRecord
 from jazz_select.selector.growing import Ledger
 from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import Trace
 
 _of_the_turn: ContextVar[OnEvent | None] = ContextVar("jazz_select_on_event", default=None)
@@ -130,6 +131,8 @@ class SelectedFlows:
         pending: The call that is asked for once more, since the message said neither yes nor no.
         text: What is told already.
         resumed: The flow that is under way again.
+        question: Which flow is meant, where the user is asked that now.
+        wanted: What the user wanted before, where the message only says which flow is meant.
         about: Whether the message only asks or says something about the flow on top.
         unsaid: Flow to what of it was looked for in the user's words in this turn already, and is not in them.
         reason: Why it came out so.
@@ -145,6 +148,8 @@ class SelectedFlows:
     pending: PendingCall | None = None
     text: str = ""
     resumed: str = ""
+    question: UserQuestion | None = None
+    wanted: str = ""
     about: bool = False
     unsaid: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     reason: str = ""
@@ -189,10 +194,11 @@ class TurnWork:
     @classmethod
     def of(cls, selected: SelectedFlows) -> "TurnWork":
         """Nothing is done yet."""
+        status: TurnStatus = "done" if selected.question is None else "waiting"
         return cls(
             selected=selected,
             stack=selected.stack,
-            status="done" if selected.pending is None else "confirming",
+            status=status if selected.pending is None else "confirming",
             pending=selected.pending,
             said=selected.text,
             resumed=selected.resumed,
@@ -269,6 +275,7 @@ class TurnOutcome:
             pending=work.pending,
             calls=work.calls,
             shown=work.request.ledger.shown if work.request.ledger is not None else (),
+            question=work.selected.question,
         )
 
 

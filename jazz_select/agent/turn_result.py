@@ -12,6 +12,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret
 from jazz_select.notebook import facts_html, page_html, rows_html
 from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import Trace
 from jazz_select.text import describe_error
 from jazz_select.travel import (
@@ -173,6 +174,15 @@ class TurnResult:
     def flows(self) -> list[str]:
         """The names of the flows that were run."""
         return [run.flow for run in self.runs]
+
+    @property
+    def question(self) -> UserQuestion | None:
+        """Which flow is meant, where the turn asks that: its text, and the options as data, for buttons.
+
+        `text` has the question already, and what the next turn's message says is heard as the answer.
+        """
+        asked = self.conversation.question
+        return None if asked is None else asked.as_question()
 
     @property
     def model_calls(self) -> int:

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from jazz_select.agent.answer import Titles, called_off, left_undone, told_of
 from jazz_select.agent.conversation import OpenFlow, after_selection
+from jazz_select.agent.flows import which
 from jazz_select.agent.flows.consent import Consent, consent, is_courtesy
 from jazz_select.agent.flows.decided import approval_heard
-from jazz_select.agent.flows.said import folded_message, word_list
+from jazz_select.agent.flows.lone import speaks_for
+from jazz_select.agent.flows.said import folded_message
 from jazz_select.agent.flows.slots import HeardFacts, Wanted, bare_answer, is_value, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.flows.turn_flows import TurnFlows
@@ -18,44 +20,17 @@ from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, Way
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.sure import Decider
 from jazz_select.errors import JazzSelectError
-from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
 from jazz_select.routing.names.words import stems
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
+from jazz_select.stages import UserQuestion
 from jazz_select.text import describe_error
 from jazz_select.threads import in_time, spent_budget
 from jazz_select.values import Reason, flow_id
 
 SHIFT_ABOVE = 0.5
 _UNSURE = (Reason.SEMANTIC, Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR, Reason.SINGLE)
-_RELATED, _NEAR, _NEARER = 0.26, 0.36, 0.45
-"""How near recall has to find a request to the only flow: the less, the more of its words are the flow's."""
-_NEARLY_ALL, _SEVERAL = 0.8, 3
-_SHORTEST_WORD, _SHORTEST_STEM, _LONGEST_ENDING = 3, 4, 3
-_COMMON: Final = word_list("""
-    able about after again all also and any anybody anyone anything are ask been before being but can could did does
-    doing done each else ever every everything for from get getting give going good got great had has have hello
-    help her here hers hey him his how its just kind know last let like look made make many may maybe mean mine more
-    most much must need new nice nobody not nothing now off old once one only other our out over own perhaps please
-    put say see shall she should show some somebody someone something soon still such sure take tell thank thanks
-    that the their them then there these they thing think this those time today too tried try two under until use
-    very via want wanted was way well were what when where which while who whom whose why will with won would yes
-    yet you your yours aber alle als also auch auf aus bei bin bis bitte danke das dass dein dem den der des dich
-    die dies diese dir doch ein eine einen einem einer gibt guten haben habe hat hast ich ihr ihre immer ist jetzt
-    kann kannst kein keine mein meine meinen meiner mich mir mit möchte nach nicht noch nur oder schon sehr sein
-    sich sie sind tag über und uns unser vom von vor war warum was weil wenn wer werden wie will wir wird wo zum zur
-    como con cuando del donde ella ellos esta este esto estoy gracias hacer hay hola las los mas más muy para pero
-    por porque puede puedes puedo que qué quiero quién ser sin sobre son soy sus también tengo tiene una uno unos
-    usted aux avec avez bonjour cela ces cette comment dans des elle est être fait faire ils les leur mais mes merci
-    mon nos notre nous par pas peut peux plus pour pouvez puis quand quel quelle qui quoi sans ses son sont sur tes
-    tout très une veux vos votre vous voudrais alla anche ancora che chi ciao come cosa della delle devo dove era
-    fare grazie gli hai hanno loro mia mio molto nel nella non per perché posso può puoi quale quando questa questo
-    sei sono suo tua tuo una voglio vorrei без был вам вас все всё где для его если есть как когда кто меня мне
-    можно мой моя надо нас нет они она оно привет при спасибо так там тебя тоже только тут уже хочу что чтобы это
-    этот
-""")
-"""Words that stand in requests for anything."""
 
 
 class TurnSelector:
@@ -90,15 +65,14 @@ class TurnSelector:
         active = begun.stack.top
         pending = _of_top(request.conversation.pending, active)
         idle = active is not None and active.status != "active"
+        answer: which.Heard = "" if request.conversation.question is None else which.heard(request)
         begun, at_once = await self._settled(begun, pending)
-        if at_once is None and active is not None:
-            at_once = self._answered_at_once(begun, active, idle=idle)
-        if at_once is None and active is None and self._has_model and is_courtesy(request.message):
-            at_once = replace(begun, way="open", pending=pending, reason="it is thanks or a greeting")
+        if at_once is None:
+            at_once = self._at_once(begun, pending, answer)
         if at_once is not None:
             return at_once
         try:
-            found = await in_time(self._found(begun, alone=idle), what="recall")
+            found = await in_time(self._found(begun, answer, alone=idle), what="recall")
         except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
             return replace(
                 begun,
@@ -110,6 +84,11 @@ class TurnSelector:
         begun = replace(begun, selection=found)
         if found.decision.raw_reply is not None and found.decision.reason in {Reason.LLM, Reason.NONE}:
             return await self._as_chosen(begun, found, pending, idle=idle)
+        if found.decision.question is not None:
+            return await self._left_open(begun, found.decision.question, pending)
+        asked = request.conversation.question
+        if asked is not None and found.decision.reason is Reason.USER:
+            begun = replace(begun, wanted=asked.request)
         decisive = self._is_decisive(found, request.message)
         if active is not None and idle and (not decisive or found.names == [active.name]):
             heard = await self._heard(begun, active, chosen=decisive)
@@ -119,6 +98,34 @@ class TurnSelector:
         if active is not None:
             return replace(begun, way="run")
         return replace(begun, way="open", reason=begun.reason or self._why_open(found, request.message))
+
+    async def _left_open(
+        self, begun: SelectedFlows, question: UserQuestion, pending: PendingCall | None
+    ) -> SelectedFlows:
+        """The selector would have the user asked which flow is meant: so it is, where the message is for no other."""
+        active, why = begun.stack.top, which.why_not(begun.request, question)
+        if active is not None and not which.is_elsewhere(begun, question, active, above=self._shift_above):
+            why = why or f"the message is taken to be for {active.name}"
+        if active is not None and active.status != "active":
+            heard = await self._heard(begun, active, chosen=False)
+            again = _asked_again(heard, pending) if heard.way == "ask" else heard
+            return again if why or again.way != "ask" or heard.stack != begun.stack else which.asked(again, question)
+        if not why:
+            return which.asked(replace(begun, pending=pending), question)
+        return replace(begun, way="open" if active is None else "run", reason=begun.reason or why)
+
+    def _at_once(self, begun: SelectedFlows, pending: PendingCall | None, answer: which.Heard) -> SelectedFlows | None:
+        """What needs no selection: answers, a question that is called off, thanks."""
+        active, at_once = begun.stack.top, None
+        idle = active is not None and active.status != "active"
+        # What waits is asked for behind the question which flow is meant, so it is answered before that.
+        if active is not None and (idle or not answer):
+            at_once = self._answered_at_once(begun, active, idle=idle)
+        if at_once is None and answer == "off":
+            return which.left(begun, pending)
+        if at_once is None and active is None and self._has_model and is_courtesy(begun.request.message):
+            return replace(begun, way="open", pending=pending, reason="it is thanks or a greeting")
+        return at_once
 
     def _without_gone(self, request: TurnRequest) -> SelectedFlows:
         """The flows under way, without those that are not live any more."""
@@ -282,26 +289,33 @@ class TurnSelector:
             became = told_of(pending, await self._approval.withdraw(pending))
         return self._off(begun, off, told=became, meant=meant)
 
-    async def _found(self, begun: SelectedFlows, *, alone: bool) -> FlowSelectionResult:
+    async def _found(self, begun: SelectedFlows, answer: which.Heard, *, alone: bool) -> FlowSelectionResult:
         """By the message alone where that says enough, or has to; else with what was said before.
 
         A model reads both at once, and what is under way beside. Recall would find what was just done, or waits, for
         every "thanks" that follows, so what earlier turns are needed for does not count where it was done in them, or
-        where it is a person's to do and that was told.
+        where it is a person's to do and that was told. Where the turn before asked which flow is meant, an answer to
+        that decides; whatever else is said is read with what was wanted then.
         """
         request = begun.request
         message, context, episodes = request.message, request.context, request.conversation.episodes
+        kept = request.conversation.question
+        asked = None if kept is None else kept.as_question()
+        if answer:
+            return await self._selector.select(message, context=context, asked=asked)
         if self._selector.has_model:
             situation = ConversationView.of(request, begun.stack, self._titles.flow).situation()
             return await self._selector.select(
-                message, episode_summaries=episodes, context=context, situation=situation
+                message, episode_summaries=episodes, context=context, situation=situation, asked=asked
             )
-        if not episodes:
+        if not episodes and asked is None:
             return await self._selector.select(message, episode_summaries=episodes, context=context)
         own = await self._selector.select(message, context=context)
-        if alone or self._is_decisive(own, message):
+        if (alone and asked is None) or self._is_decisive(own, message):
             return own
-        found = await self._selector.select(message, episode_summaries=episodes, context=context)
+        found = await self._selector.select(message, episode_summaries=episodes, context=context, asked=asked)
+        if own.decision.question is not None and not self._is_decisive(found, message):
+            return own
         over = {*request.conversation.done, *(name for name in _ran_in(episodes) if self._is_manual(name))}
         return own if set(found.names) & over else found
 
@@ -402,13 +416,13 @@ def _names_a_flow(begun: SelectedFlows) -> bool:
 def _with(begun: SelectedFlows, names: list[str], pending: PendingCall | None) -> FlowStack:
     """With the flows that were chosen on top; what is parked below keeps the call that it waits for a yes to."""
     stack, request = begun.stack, begun.request
-    turn, top = request.conversation.turns, stack.top
+    turn, top, wanted = request.conversation.turns, stack.top, begun.wanted or request.message
     logged = begun.selection.logged if begun.selection is not None else ""
     if top is not None and pending is not None and pending.flow == top.name:
         stack = stack.with_top(top.model_copy(update={"pending": pending}))
     flows = tuple(
         each.model_copy(update={"pending": None}) if each.name in names else each
-        for each in after_selection(stack.flows, stack.failed, names, request=request.message, turn=turn, logged=logged)
+        for each in after_selection(stack.flows, stack.failed, names, request=wanted, turn=turn, logged=logged)
     )
     return FlowStack(flows, tuple(each for each in stack.failed if each.name not in names))
 
@@ -460,41 +474,7 @@ def _is_decisive(result: FlowSelectionResult, message: str, *, above: float, wri
     known = [each for each in (decision.in_scope, decision.confidence) if each is not None]
     if len(known) < 2:  # noqa: PLR2004 - both of them
         lone = len(decision.candidates) == 1 and not unasked
-        return above <= 0 or (above <= 1 and lone and _speaks_for(first, result, message))
+        return above <= 0 or (
+            above <= 1 and lone and speaks_for(first, message, near=decision.candidates[0].scores.get("dense"))
+        )
     return all(each >= above for each in known)
-
-
-def _speaks_for(flow: BaseFlow, result: FlowSelectionResult, message: str) -> bool:
-    """Whether a request is for the only flow there is, and not about something else, or nothing.
-
-    A word of it has to be one of the flow's, whatever recall finds. How near that has to be besides goes by the words:
-    least where half of them are the flow's, one of these out of its name, description or condition, or where nearly
-    all of several are out of its examples.
-    """
-    asked = _telling(message)
-    core = _telling(" ".join((flow.name, *flow.aliases, flow.description, flow.condition, *flow.desired_effects)))
-    shown = _telling(" ".join(flow.examples))
-    named = [word for word in asked if _is_among(word, core)]
-    heard = len(named) + sum(_is_among(word, shown) for word in asked if word not in named)
-    if not heard:
-        return False
-    near = result.decision.candidates[0].scores.get("dense")
-    told = heard * 2 >= len(asked) if named else heard >= max(len(asked) * _NEARLY_ALL, _SEVERAL)
-    if near is None:
-        return told
-    return near >= (_RELATED if told else _NEAR if named else _NEARER) or heard == len(asked) >= _SEVERAL
-
-
-def _telling(text: str) -> frozenset[str]:
-    """The words that may tell what a text is about."""
-    return frozenset(word for word in stems(text) if len(word) >= _SHORTEST_WORD and word not in _COMMON)
-
-
-def _is_among(word: str, words: frozenset[str]) -> bool:
-    """Whether it is one of these, or one in another form: `reimburse` and `reimbursed`."""
-    return word in words or any(
-        min(len(word), len(each)) >= _SHORTEST_STEM
-        and abs(len(word) - len(each)) <= _LONGEST_ENDING
-        and (word.startswith(each) or each.startswith(word))
-        for each in words
-    )

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 from jazz_select.agent.answer import Titles
 from jazz_select.agent.chain.transcript import FlowChosen, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran, placed
+from jazz_select.agent.flows.branches import branch_of
 from jazz_select.agent.flows.consent import is_courtesy
 from jazz_select.agent.flows.decided import beside, flags_heard
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
@@ -35,13 +36,9 @@ from jazz_select.selector.result import prompt_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import beginning, describe_error, in_words, name_shown, one_line
 from jazz_select.threads import in_time, spent_budget
-from jazz_select.values import Reason
 
-_SURE: Final = 0.5
-"""How sure recall has to be of a branch, where no model chooses."""
 _ENDED: Final = frozenset({"failed", "blocked"})
 """How a flow ends without being done."""
-_NONE: Final = "none-of-the-branches"
 _LONGEST_REQUEST: Final = 300
 _CLAIMS: Final = "give the agent a store of claims, such as SqliteClaims(path)"
 
@@ -308,7 +305,7 @@ class TurnFlows:
             return await self._gone_on(attempt, part, run)
 
         async def choose(conditional: ConditionalFlow) -> int | None:
-            finding = _branch_of(self._selector, conditional, attempt.request, top.request)
+            finding = branch_of(self._selector, conditional, attempt.request, top.request)
             place = await in_time(finding, what="a branch")
             spent = spent_budget()
             if spent is not None:  # what was found without its model is not to be kept
@@ -428,47 +425,6 @@ def _unclaimed(approval: TurnApproval) -> tuple[str, ...]:
     if granted is None or approval.claims is not None or not granted.destructive or not approval.taken:
         return ()
     return (f"{granted.tool}: where another process goes on with this conversation too, both call it: {_CLAIMS}",)
-
-
-async def _branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRequest, first: str) -> int | None:
-    """The place of the branch for a message; that of `otherwise` where none fits; None where there is none.
-
-    A sole branch is no certain one: its text has to hold, too.
-
-    Args:
-        selector: Finds it.
-        flow: The one that has the branches.
-        asked: What the user says now.
-        first: What the user said when the flow was chosen.
-    """
-    links = [(when, flow.resolve(part)) for when, part in flow.links()]
-    branches = {place: (when, part) for place, (when, part) in enumerate(links) if when != ""}
-    otherwise = next((place for place, (when, _) in enumerate(links) if when == ""), None)
-    places = {part.id: place for place, (_, part) in branches.items()}
-    episodes = [*asked.conversation.episodes, f"The user said: {first}"]
-    if selector.has_model:
-        offered = [_offer(part, when or part.condition) for when, part in branches.values()]
-        if len(offered) == 1:  # a selector asks nobody about one candidate: what speaks against it is offered, too
-            offered.append({"flow_id": _NONE, "flow_name": "none of them", "condition": "No other condition is met."})
-        chosen = await selector.select(asked.message, offered, episodes, context=asked.context)
-        if chosen.decision.reason is Reason.LLM:
-            return places.get(chosen.chosen_flows[0].id, otherwise)
-        if chosen.decision.reason in {Reason.NONE, Reason.FALLBACK_EMPTY} or _NONE in chosen.decision.parsed_ids:
-            return otherwise
-    found = (await selector.select(asked.message, None, episodes, context=asked.context, only=list(places))).decision
-    sure = found.confidence is not None and found.confidence >= _SURE and found.candidates
-    return places.get(found.candidates[0].flow_id, otherwise) if sure else otherwise
-
-
-def _offer(flow: BaseFlow, condition: str) -> dict[str, Any]:
-    return {
-        "flow_id": flow.id,
-        "flow_name": flow.name,
-        "flow_type": flow.type,
-        "description": flow.description,
-        "condition": condition,
-        "desired_effects": list(flow.desired_effects),
-    }
 
 
 def _check_chains(flow: BaseFlow) -> None:

@@ -1,0 +1,69 @@
+"""Which flow is meant, where that is left to the user: asked about in one turn, heard in the next."""
+
+from dataclasses import replace
+from typing import Final, Literal
+
+from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.flows.consent import consent, is_courtesy
+from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.turn import SelectedFlows, TurnRequest
+from jazz_select.selector.cascade.asking import named_in
+from jazz_select.stages import UserQuestion
+from jazz_select.values import Decision, Reason
+
+Heard = Literal["", "one", "none", "off"]
+"""What a message says to the question: one of the flows, none of them, nothing at all any more, or something else."""
+LEFT: Final = "All right, none of these is done."
+
+
+def heard(request: TurnRequest) -> Heard:
+    """What the message says to the question of the turn before, if that asked one; no model reads it."""
+    asked = request.conversation.question
+    if asked is None:
+        return ""
+    option = named_in(request.message, asked.as_question().options)
+    if option:  # a flow may be called "Cancel"
+        return "one"
+    return "off" if consent(request.message) == "no" else "" if option is None else "none"
+
+
+def left(begun: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
+    """The question is dropped, and what is under way stays as it is."""
+    why = "which flow is meant was asked, and the user called it off"
+    return replace(begun, way="ask", pending=pending, text=LEFT, reason=begun.reason or why)
+
+
+def why_not(request: TurnRequest, question: UserQuestion) -> str:
+    """Why a selector's question is not asked: never the same in two turns that follow each other; empty where it is."""
+    before = request.conversation.question
+    names = [each.flow_name for each in question.options]
+    if before is not None and {each.name for each in before.options} == {*names}:
+        return f"which of {', '.join(names)} is meant was asked before, and is still not clear"
+    return "it is thanks or a greeting" if is_courtesy(request.message) else ""
+
+
+def asked(begun: SelectedFlows, question: UserQuestion) -> SelectedFlows:
+    """The turn asks; what waits for the user beside it goes on waiting."""
+    why = f"two or three flows are left, and the user is asked which: {begun.reason}".removesuffix(": ")
+    return replace(begun, way="ask", text=question.text, question=question, reason=why)
+
+
+def is_elsewhere(begun: SelectedFlows, question: UserQuestion, active: OpenFlow, *, above: float) -> bool:
+    """Whether it is about something else than the flow under way: else the message is for that one, as ever.
+
+    Recall has to be as sure that some flow is meant as it has to be to begin one.
+    """
+    scope = begun.selection.decision.in_scope if begun.selection is not None else None
+    return active.name not in {each.flow_name for each in question.options} and scope is not None and scope >= above
+
+
+def chosen_anyway(decision: Decision) -> tuple[Reason, tuple[str, ...]]:
+    """What a chat model made of a choice, and the ids it named, also where its selector would have the user asked.
+
+    Between the branches of a flow nobody is: these are its author's, and no user knows them by name.
+    """
+    if decision.question is None:
+        return decision.reason, decision.chosen_ids
+    came = {"decided": Reason.LLM, "none": Reason.NONE}
+    reasons = [came[each.outcome] for each in decision.stages if each.name == "chat" and each.outcome in came]
+    return (reasons or [decision.reason])[0], decision.parsed_ids
