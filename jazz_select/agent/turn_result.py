@@ -37,8 +37,8 @@ class TurnResult:
 
     Attributes:
         status: `done`; `active` where a flow goes on in the next turn; `open` where the caller has to go on, with
-            `prompt`; `waiting` for what it asked for; `confirming` where a call waits for the user's yes, of this flow
-            or of one that comes back;
+            `prompt`; `waiting` for what it asked for, or for which flow is meant (`question`); `confirming` where a
+            call waits for the user's yes, of this flow or of one that comes back;
             `failed`; or `blocked`, by a guard, or where a flow cannot be done here.
         text: What to tell the user; with a schema, the JSON text of `value`. What tools returned is in it only through
             a flow's `reply`, a schema or a model. Empty where it is the caller's: `open`, or `blocked` without words.
