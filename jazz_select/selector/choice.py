@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from heapq import nlargest
-from typing import Literal
+from typing import Final, Literal, Protocol
 
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.exchange import ChatReply, Question, total_usage, why_unusable
@@ -15,7 +15,7 @@ from jazz_select.selector.growing import LiveFlow, growing_prompt
 from jazz_select.selector.options import MOST_EXAMPLES
 from jazz_select.selector.prompt import OFF, PROMPT_TOKENS, REQUEST_LIMIT, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
-from jazz_select.selector.retrieval import Request
+from jazz_select.selector.retrieval import CandidateSet, Request
 from jazz_select.stages import StageRecord, UserQuestion
 from jazz_select.text import cut, in_log
 from jazz_select.threads import Deadline, in_daemon_thread
@@ -25,6 +25,7 @@ OnEmpty = Literal["top1", "none"]
 CandidateOrder = Literal["rank", "stable", "shuffled"]
 _log = logging.getLogger(__name__)
 _WORD = re.compile(r"\w+")
+BLANK = "nothing was asked: request and summaries are blank"
 _MANY = 100
 """Candidates from which on the prompt is written in a thread: each takes some 50 µs."""
 _ERROR_LIMIT = 500
@@ -243,6 +244,76 @@ class Choice:
     question: UserQuestion | None = None
 
 
+UNASKED: Final = Choice(verdict=Verdict(tier=Tier.GUIDED, reason=Reason.UNASKED))
+"""What comes of a request that a model would have to be asked about, where none is to be."""
+
+
+class HasBudget(Protocol):
+    """A flow, as far as a choice without a model needs it."""
+
+    @property
+    def max_error(self) -> float | None:
+        """Its own error budget, if it has one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlainChoice:
+    """Chooses without a cascade: what recall settles, and else the model.
+
+    Attributes:
+        flows: The live flows.
+        settling: When nobody need be asked.
+        model: Who is asked; None takes the top candidate.
+    """
+
+    flows: Mapping[str, HasBudget]
+    settling: Settling
+    model: "ModelChoice | None"
+
+    def budgeted(self, candidates: Sequence[Candidate]) -> bool:
+        """Whether one of these flows has an error budget of its own."""
+        live = (self.flows.get(each.flow_id) for each in candidates)
+        return any(flow is not None and flow.max_error is not None for flow in live)
+
+    async def choose(self, request: Request, narrowed: CandidateSet, *, ask: bool = True) -> Choice:
+        """Who is chosen; where nobody is to be asked (`ask=False`), no model is (reason `unasked`)."""
+        settled = self.settled(request, narrowed)
+        if settled is not None or not ask or self.model is None:
+            return settled or UNASKED
+        choice = await self.model.choose(request, narrowed.candidates)
+        return replace(choice, notes=(*self._caveat(narrowed), *choice.notes))
+
+    def settled(self, request: Request, narrowed: CandidateSet) -> Choice | None:
+        """Who is chosen where the model has nothing to decide; None where it is to be asked."""
+        if request.goes_on and self.model is not None and not request.blank:
+            return None
+        reason = self.settling.reason(self.known(request, narrowed))
+        if reason is Reason.NONE:
+            below = f"is below {self.settling.abstain_below:g}" if self.settling.abstains(narrowed.in_scope) else ""
+            note = f"abstained: P(in scope) {narrowed.in_scope:.2f} {below}" if below else BLANK
+            return Choice(verdict=Verdict(tier=Tier.OPEN, reason=reason), notes=(note,))
+        if reason is None:
+            return None
+        return Choice(verdict=top(narrowed.candidates, self.flows, reason), notes=self._caveat(narrowed))
+
+    def known(self, request: Request, narrowed: CandidateSet) -> Known:
+        """What is known of a request once these are recalled."""
+        candidates = narrowed.candidates
+        return Known(
+            candidates=len(candidates),
+            confidence=candidates[0].confidence if candidates else None,
+            in_scope=narrowed.in_scope,
+            sized=bool(narrowed.sized),
+            runs=bool(candidates) and candidates[0].flow_id in self.flows,
+            blank=request.blank,
+        )
+
+    def _caveat(self, narrowed: CandidateSet) -> tuple[str, ...]:
+        """Why a threshold that is set has nothing to go by."""
+        return (narrowed.caveat,) if narrowed.caveat and self.settling.need_confidence else ()
+
+
 class ModelChoice:
     """Lets one model choose among candidates."""
 
@@ -400,3 +471,14 @@ def _overlap(wanted: frozenset[str], example: str) -> float:
     """The share of words in common (Jaccard); the first examples win ties."""
     words = _words(example)
     return len(wanted & words) / len(wanted | words) if words else 0.0
+
+
+def warn_of(unresolved: Sequence[str], candidates: Sequence[Candidate], live: Container[str]) -> None:
+    """Log what was chosen, or would have been, and is not run."""
+    offered = {candidate.flow_id for candidate in candidates}
+    for flow_id in unresolved:
+        if flow_id in offered:
+            why = "in the index but not in the registry; run sync_registry"
+        else:
+            why = "registered but not offered" if flow_id in live else "unknown"
+        _log.warning("flow_id=<%s> | flow is not run: %s", in_log(flow_id), why)

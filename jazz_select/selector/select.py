@@ -1,8 +1,7 @@
 """`FlowSelector`: narrow what there is, decide among what is left, record how."""
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
@@ -16,12 +15,22 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory
 from jazz_select.selector.availability import Availability
 from jazz_select.selector.cascade.asking import question_in
-from jazz_select.selector.cascade.budget import NONE, Budget
+from jazz_select.selector.cascade.budget import Budget
 from jazz_select.selector.cascade.calibration import Calibration
-from jazz_select.selector.cascade.choosing import BLANK, Choosing
+from jazz_select.selector.cascade.choosing import Choosing
 from jazz_select.selector.cascade.deciding import Deciding
-from jazz_select.selector.cascade.learning import Labelled
-from jazz_select.selector.choice import CandidateOrder, Choice, ChoiceOptions, ModelChoice, OnEmpty, Settling
+from jazz_select.selector.cascade.learning import labelled
+from jazz_select.selector.choice import (
+    BLANK,
+    CandidateOrder,
+    Choice,
+    ChoiceOptions,
+    ModelChoice,
+    OnEmpty,
+    PlainChoice,
+    Settling,
+    warn_of,
+)
 from jazz_select.selector.options import (
     TopK,
     check_cascade,
@@ -36,14 +45,13 @@ from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_s
 from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, SelectRequest, candidate_sets
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import span
-from jazz_select.text import in_log
-from jazz_select.values import COVERAGE, Candidate, Decision, Latency, Reason, Tier
+from jazz_select.threads import side_by_side
+from jazz_select.values import COVERAGE, Decision, Latency, Reason, Tier
 
 if TYPE_CHECKING:
     from jazz_select.chat.decisions import DeciderLike
     from jazz_select.selector.feedback import Outcomes
 
-_log = logging.getLogger(__name__)
 _WITHOUT_A_FLOW = (Reason.UNASKED, Reason.ASK)
 
 
@@ -194,12 +202,13 @@ class FlowSelector:
                 second_read=second_read,
             )
             asked = ModelChoice(client, options, flow_registry)
+        self._plain = PlainChoice(flow_registry, self._settling, asked)
+        self._cascades = max_error is not None or self._decider is not None or ask_user
         self._choosing = Choosing(
             flow_registry,
-            self._settling,
+            self._plain,
             Budget(max_error=max_error, flows=flow_registry, calibration=calibration or Calibration()),
             decider=None if self._decider is None else Deciding(self._decider),
-            model=asked,
             ask_user=ask_user,
             timeout_s=timeout_s,
         )
@@ -271,7 +280,7 @@ class FlowSelector:
             FlowValidationError: A chosen flow has a part that cannot be found.
         """
         check_request(enhanced_query=enhanced_query, episode_summaries=episode_summaries, context=context)
-        if (question := question_in(asked)) is not None:
+        if asked is not None and (question := question_in(asked)) is not None:
             if (choice := self._choosing.answered(enhanced_query, question)) is not None:
                 return await self._answered(enhanced_query, choice, question, {} if context is None else context)
             given = (episode_summaries,) if isinstance(episode_summaries, str) else episode_summaries or ()
@@ -326,7 +335,12 @@ class FlowSelector:
         texts = [Request.of(each.enhanced_query, each.episode_summaries) for each in asked]
         narrowed = await candidate_sets(asked, texts, self._narrower, surroundings)
         choose = self._chosen if ask else self._foreseen
-        chosen = await _choose_all(texts, narrowed, choose, surroundings, at_once=self._at_once)
+
+        async def one(request: Request, left: CandidateSet | None) -> FlowSelectionResult | None:
+            return None if left is None else await choose(request, left, surroundings, perf_counter())
+
+        calls = [partial(one, *each) for each in zip(texts, narrowed, strict=True)]
+        chosen = await side_by_side(calls, at_once=self._at_once)
         return [each or _nothing_asked() for each in chosen]
 
     async def feedback(self, result: FlowSelectionResult | str, *, right: Sequence[str] | str, note: str = "") -> None:
@@ -365,17 +379,7 @@ class FlowSelector:
             StoreError: The memory failed.
             EmbeddingError: Likewise.
         """
-        names = {flow.name: flow.id for flow in self._registry.values()}
-        if unknown := sorted({name for _, name in cases if name is not None and name not in names}):
-            msg = f"cases name flows that the registry does not have: {', '.join(unknown[:5])}"
-            raise ConfigError(msg)
-        requests = [Request.of(text, None) for text, _ in cases]
-        narrowed = await self._narrower.recalled(requests, {}) if requests else []
-        told = [
-            Labelled(request=request, narrowed=found, right=NONE if name is None else names[name])
-            for request, found, (_, name) in zip(requests, narrowed, cases, strict=True)
-        ]
-        return await self._choosing.calibrate(told)
+        return await self._choosing.calibrate(await labelled(cases, self._registry, self._narrower))
 
     def hint(self, entry: str, *, right: Sequence[str], note: str = "") -> None:
         """Keep what the way a conversation went on says of a selection: weaker than `feedback`, and never waited for.
@@ -393,17 +397,22 @@ class FlowSelector:
     ) -> FlowSelectionResult:
         """The stages after recall, and the record of all."""
         narrowed_at = perf_counter()
-        choice = await self._choosing.choose(request, narrowed, recall_s=narrowed_at - began)
+        choice = await self._choose(request, narrowed, narrowed_at - began)
         decided_at = perf_counter()
         latency = Latency(recall_s=narrowed_at - began, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
         result = await self._record(narrowed, choice, context, latency)
         return result if self._outcomes is None else self._outcomes.noted(request, result)
 
+    async def _choose(self, request: Request, narrowed: CandidateSet, recall_s: float, *, ask: bool = True) -> Choice:
+        if self._cascades or self._plain.budgeted(narrowed.candidates):
+            return await self._choosing.choose(request, narrowed, recall_s=recall_s, ask=ask)
+        return await self._plain.choose(request, narrowed, ask=ask)
+
     async def _foreseen(
         self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any], began: float
     ) -> FlowSelectionResult:
         """As `_chosen`, up to where a model would be asked."""
-        choice = await self._choosing.choose(request, narrowed, recall_s=perf_counter() - began, ask=False)
+        choice = await self._choose(request, narrowed, perf_counter() - began, ask=False)
         return await self._record(narrowed, choice, context, Latency(total_s=perf_counter() - began))
 
     async def _answered(
@@ -425,7 +434,7 @@ class FlowSelector:
     ) -> FlowSelectionResult:
         """The result, without the flows whose guards no longer agree."""
         verdict = choice.verdict
-        self._warn_of(verdict.unresolved, narrowed.candidates)
+        warn_of(verdict.unresolved, narrowed.candidates, self._registry)
         chosen = [self._registry[flow_id] for flow_id in verdict.ids]
         closed = await self._guards.closed_among(chosen, context)
         flows = [flow for flow in chosen if flow.id not in closed.ids]
@@ -463,15 +472,6 @@ class FlowSelector:
             decision=decision,
         )
 
-    def _warn_of(self, unresolved: Sequence[str], candidates: Sequence[Candidate]) -> None:
-        offered = {candidate.flow_id for candidate in candidates}
-        for flow_id in unresolved:
-            if flow_id in offered:
-                why = "in the index but not in the registry; run sync_registry"
-            else:
-                why = "registered but not offered" if flow_id in self._registry else "unknown"
-            _log.warning("flow_id=<%s> | flow is not run: %s", in_log(flow_id), why)
-
 
 def _outcomes(log: object, agent_id: str, registry: Mapping[str, BaseFlow]) -> "Outcomes":
     """Loaded where there is a log, and only there."""
@@ -482,31 +482,3 @@ def _outcomes(log: object, agent_id: str, registry: Mapping[str, BaseFlow]) -> "
 
 def _nothing_asked() -> FlowSelectionResult:
     return FlowSelectionResult(decision=Decision(tier=Tier.OPEN, reason=Reason.NONE, notes=(BLANK,)))
-
-
-_ChooseOne = Callable[[Request, CandidateSet, Mapping[str, Any], float], Awaitable[FlowSelectionResult]]
-
-
-async def _choose_all(
-    requests: Sequence[Request],
-    narrowed: Sequence[CandidateSet | None],
-    chosen: _ChooseOne,
-    context: Mapping[str, Any],
-    *,
-    at_once: int,
-) -> list[FlowSelectionResult | None]:
-    """The second stage of each, so many side by side; one that raises ends all, and raises as it did."""
-    places = asyncio.Semaphore(at_once)
-
-    async def one(request: Request, left: CandidateSet | None) -> FlowSelectionResult | None:
-        if left is None:
-            return None
-        async with places:
-            return await chosen(request, left, context, perf_counter())
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(*each)) for each in zip(requests, narrowed, strict=True)]
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]

@@ -43,10 +43,6 @@ class Budget:
         own = None if flow is None else flow.max_error
         return self.max_error if own is None else own
 
-    def concerns(self, candidates: Sequence[Candidate]) -> bool:
-        """Whether there is one for any of these."""
-        return any(self.allowed(each.flow_id) is not None for each in candidates)
-
     def sureness(self, narrowed: CandidateSet, *, scoped: bool) -> float | None:
         """P(the first candidate is right), None where that is not known.
 
@@ -104,11 +100,11 @@ def together(
 
 def _before(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: bool) -> dict[str, float]:
     """What recall knows, of each candidate and of none of them."""
-    known = [each.confidence for each in candidates]
-    sure = [each for each in known if each is not None]
-    if len(sure) < len(known) or not sum(sure):
+    if not any(each.confidence for each in candidates):
         even = 1 / (len(candidates) + 1)
         return {**{each.flow_id: even for each in candidates}, NONE: even}
+    # What recall did not find, such as the flow that was done last, is about as likely as something else altogether.
+    sure = [_SOMETHING_ELSE if each.confidence is None else each.confidence for each in candidates]
     none = max(1 - sum(sure), _SOMETHING_ELSE)
     if scoped and in_scope is not None:
         none = max(none, 1 - likely(1.0, in_scope))

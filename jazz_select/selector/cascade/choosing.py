@@ -1,4 +1,4 @@
-"""Who chooses among candidates: stage after stage until one is sure enough; without a cascade recall or a model."""
+"""Who chooses among candidates: stage after stage, until one is sure enough; what each of them made of it."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from jazz_select.selector.cascade.calibration import Calibration
 from jazz_select.selector.cascade.deciding import Deciding, Said
 from jazz_select.selector.cascade.learning import Labelled, calibrated
 from jazz_select.selector.cascade.spared import Costs
-from jazz_select.selector.choice import Choice, Known, ModelChoice, Settling, Verdict, problem_in, top
+from jazz_select.selector.choice import UNASKED, Choice, ModelChoice, PlainChoice, Verdict, problem_in, top
 from jazz_select.selector.retrieval import CandidateSet, Request
 from jazz_select.stages import StageName, StageOutcome, StageRecord, UserQuestion, likely
 from jazz_select.text import in_log
@@ -22,11 +22,11 @@ from jazz_select.threads import Deadline
 from jazz_select.values import Candidate, Reason, Tier
 
 _log = logging.getLogger(__name__)
-BLANK = "nothing was asked: request and summaries are blank"
 _USUAL_ERROR = 0.02
 """How many answers of a decision model may be wrong where a chat model comes after it, and nobody says."""
 _LIKELY = 0.5
 """P(the request is one for a flow) from which on it is asked about what a model finds nothing for."""
+_OVER = "no stage was sure enough, and none is left: the likeliest is taken, outside of the error budget"
 _FALLBACKS = (Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR)
 
 
@@ -51,37 +51,34 @@ class _Left:
 class Choosing:
     """Chooses for one selector."""
 
-    def __init__(  # noqa: PLR0913 - what there is to ask
+    def __init__(
         self,
         flows: Mapping[str, BaseFlow],
-        settling: Settling,
+        plain: PlainChoice,
         budget: Budget,
         *,
         decider: Deciding | None,
-        model: ModelChoice | None,
         ask_user: bool,
         timeout_s: float | None,
     ) -> None:
         """Take whom to ask, and when nobody need be."""
         self.budget = budget
         self._flows = flows
-        self._settling = settling
+        self._plain = plain
+        self._settling = plain.settling
+        self._model = plain.model
         self._decider = decider
-        self._model = model
         self._ask_user = ask_user
         self._timeout_s = timeout_s
-        self._given = budget.max_error is not None or decider is not None or ask_user
         self._costs = Costs()
 
     async def choose(self, request: Request, narrowed: CandidateSet, *, recall_s: float, ask: bool = True) -> Choice:
-        """Who is chosen; where nobody is to be asked (`ask=False`), nobody may be (reason `unasked`)."""
-        if not self._given and not self.budget.concerns(narrowed.candidates):
-            return self._settled(request, narrowed) or (await self._asked(request, narrowed) if ask else _unasked())
+        """Who is chosen; where nobody is to be asked (`ask=False`), no model is (reason `unasked`)."""
         scoped = self._settling.on_empty == "none" or request.situation is not None
         left = _Left(request=request, narrowed=narrowed, scoped=scoped)
         choice, left = self._by_recall(left, recall_s)
         if choice is None and not ask and (self._decider is not None or self._model is not None):
-            choice = _unasked()
+            choice = UNASKED
         deadline = Deadline.after(self._timeout_s)
         if choice is None and self._decider is not None:
             choice, left = await self._by_decider(self._decider, left, deadline)
@@ -90,7 +87,8 @@ class Choosing:
         elif choice is None:
             choice = self._last(left)
         choice, left = self._by_user(choice, left)
-        return replace(choice, stages=self._costs.recorded(left.records, spared=self._never_asked(left.records)))
+        spared = () if choice is UNASKED else self._never_asked(left.records)
+        return replace(choice, stages=self._costs.recorded(left.records, spared=spared))
 
     async def calibrate(self, cases: Sequence[Labelled]) -> Calibration:
         """Learn from labelled requests how sure the stages are, and go by it from now on."""
@@ -135,15 +133,15 @@ class Choosing:
 
         if request.goes_on and self._model is not None and not request.blank:
             return None, told("passed", "the conversation has flows under way, or a question that waits")
-        known = _known(request, narrowed, self._flows)
+        known = self._plain.known(request, narrowed)
         if not known.candidates or self._settling.abstains(known.in_scope) or (request.blank and known.candidates > 1):
-            choice = self._settled(request, narrowed)
+            choice = self._plain.settled(request, narrowed)
             return choice, told("none", "there is nothing to choose from" if not known.candidates else "nothing fits")
         first = narrowed.candidates[0]
         allowed = self.budget.allowed(first.flow_id)
         lone = known.candidates == 1 and (confidence is None or not self._others)
         if allowed is None or lone:
-            choice = self._settled(request, narrowed)
+            choice = self._plain.settled(request, narrowed)
             if choice is not None and choice.verdict.reason is Reason.SEMANTIC and self._others:
                 choice = None
             why = "one candidate is left" if lone else "" if choice else "it has no error budget"
@@ -231,17 +229,16 @@ class Choosing:
 
     def _last(self, left: _Left) -> Choice:
         """Where no stage may decide and there is no chat model: what is likeliest by all that is known."""
-        over = "no stage was sure enough, and none is left: the likeliest is taken, outside of the error budget"
         if left.best is not None and left.said is not None:
             best, _ = left.best
             if best == NONE:
                 verdict = Verdict(tier=Tier.OPEN, reason=Reason.NONE)
             else:
                 verdict = Verdict(tier=Tier.GUIDED, reason=Reason.DECIDER, ids=(best,))
-            return self._decided(verdict, left.said, over)
+            return self._decided(verdict, left.said, _OVER)
         single = len(left.narrowed.candidates) == 1
         reason = Reason.SINGLE if single else Reason.SEMANTIC
-        return Choice(verdict=top(left.narrowed.candidates, self._flows, reason), notes=(over,))
+        return Choice(verdict=top(left.narrowed.candidates, self._flows, reason), notes=(_OVER,))
 
     # --- the user --------------------------------------------------------------
 
@@ -254,7 +251,8 @@ class Choosing:
             return choice, left
         verdict = Verdict(tier=Tier.GUIDED, reason=Reason.ASK)
         why = f"{len(question.options)} flows are left, and nobody else may decide"
-        asked = replace(choice, verdict=verdict, question=question)
+        notes = tuple(each for each in choice.notes if each != _OVER)
+        asked = replace(choice, verdict=verdict, question=question, notes=notes)
         return asked, left.told(StageRecord(name="user", outcome="passed", why=why))
 
     def _question(self, choice: Choice, left: _Left) -> UserQuestion | None:
@@ -282,47 +280,3 @@ class Choosing:
         else:
             return None
         return question_of(asked, self._flows, left.request.query)
-
-    # --- as it is without a cascade --------------------------------------------
-
-    async def _asked(self, request: Request, narrowed: CandidateSet) -> Choice:
-        """What the model chooses."""
-        if self._model is None:
-            msg = "a selector without a model has nobody to ask"
-            raise AssertionError(msg)
-        choice = await self._model.choose(request, narrowed.candidates)
-        return replace(choice, notes=(*self._caveat(narrowed), *choice.notes))
-
-    def _caveat(self, narrowed: CandidateSet) -> tuple[str, ...]:
-        """Why a threshold that is set has nothing to go by."""
-        return (narrowed.caveat,) if narrowed.caveat and self._settling.need_confidence else ()
-
-    def _settled(self, request: Request, narrowed: CandidateSet) -> Choice | None:
-        """Who is chosen where the model has nothing to decide; None where it is to be asked."""
-        if request.goes_on and self._model is not None and not request.blank:
-            return None
-        known = _known(request, narrowed, self._flows)
-        reason = self._settling.reason(known)
-        if reason is Reason.NONE:
-            below = f"is below {self._settling.abstain_below:g}" if self._settling.abstains(narrowed.in_scope) else ""
-            note = f"abstained: P(in scope) {narrowed.in_scope:.2f} {below}" if below else BLANK
-            return Choice(verdict=Verdict(tier=Tier.OPEN, reason=reason), notes=(note,))
-        if reason is None:
-            return None
-        return Choice(verdict=top(narrowed.candidates, self._flows, reason), notes=self._caveat(narrowed))
-
-
-def _known(request: Request, narrowed: CandidateSet, flows: Mapping[str, BaseFlow]) -> Known:
-    candidates = narrowed.candidates
-    return Known(
-        candidates=len(candidates),
-        confidence=candidates[0].confidence if candidates else None,
-        in_scope=narrowed.in_scope,
-        sized=bool(narrowed.sized),
-        runs=bool(candidates) and candidates[0].flow_id in flows,
-        blank=request.blank,
-    )
-
-
-def _unasked() -> Choice:
-    return Choice(verdict=Verdict(tier=Tier.GUIDED, reason=Reason.UNASKED))

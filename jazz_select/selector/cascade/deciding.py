@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.selector.cascade.budget import NONE
+from jazz_select.selector.choice import ordered
 from jazz_select.selector.prompt import DESCRIPTION_LIMIT, EFFECTS_LIMIT, REQUEST_LIMIT, SUMMARY_LIMIT
 from jazz_select.selector.retrieval import Request
 from jazz_select.text import beginning, clean, in_one_line
@@ -52,8 +53,10 @@ class Deciding:
         """
         left_s = deadline.left_s
         own = deadline if left_s is None else deadline.earlier(Deadline.after(_SHARE * left_s))
-        ids = {str(number): each.flow_id for number, each in enumerate(candidates, start=1)}
-        options = {label: _meaning(each) for label, each in zip(ids, candidates, strict=True)}
+        # A model that goes by position must not seem to agree with recall: its first stands anywhere.
+        shown = ordered(candidates, "shuffled", request.query)
+        ids = {str(number): each.flow_id for number, each in enumerate(shown, start=1)}
+        options = {label: _meaning(each) for label, each in zip(ids, shown, strict=True)}
         question = ChoiceQuestion({**options, NONE: _NONE}, asked=_ASKED)
         reply = await self.client.ask(_state(request), {_QUESTION: question}, own)
         told = reply.probabilities[_QUESTION]

@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from jazz_select.errors import ConfigError
+from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.cascade.budget import NONE, together
 from jazz_select.selector.cascade.calibration import Calibration, fitted
 from jazz_select.selector.cascade.deciding import Deciding
 from jazz_select.selector.choice import problem_in
-from jazz_select.selector.retrieval import CandidateSet, Request
+from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request
 from jazz_select.stages import likely
 from jazz_select.text import in_log
 from jazz_select.threads import Deadline
@@ -24,6 +26,28 @@ class Labelled:
     request: Request
     narrowed: CandidateSet
     right: str
+
+
+async def labelled(
+    cases: Sequence[tuple[str, str | None]], flows: Mapping[str, BaseFlow], narrower: CandidateSource
+) -> list[Labelled]:
+    """Requests, each with the name of its flow or None, and what is recalled for them.
+
+    Raises:
+        ConfigError: A case names a flow that there is not.
+        StoreError: The memory failed.
+        EmbeddingError: Likewise.
+    """
+    names = {flow.name: flow.id for flow in flows.values()}
+    if unknown := sorted({name for _, name in cases if name is not None and name not in names}):
+        msg = f"cases name flows that the registry does not have: {', '.join(unknown[:5])}"
+        raise ConfigError(msg)
+    requests = [Request.of(text, None) for text, _ in cases]
+    narrowed = await narrower.recalled(requests, {}) if requests else []
+    return [
+        Labelled(request=request, narrowed=found, right=NONE if name is None else names[name])
+        for request, found, (_, name) in zip(requests, narrowed, cases, strict=True)
+    ]
 
 
 async def calibrated(

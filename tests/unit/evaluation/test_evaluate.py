@@ -23,7 +23,8 @@ from jazz_select.evaluation import (
     markdown_report,
 )
 from jazz_select.evaluation.index import AGENT
-from jazz_select.testing import HashEmbedder, ScriptedModel
+from jazz_select.testing import HashEmbedder, ScriptedDecider, ScriptedModel
+from jazz_select.values import Usage
 
 TAKEN, ASKED, NONE = Outcome.TAKEN, Outcome.ASKED, Outcome.NONE
 
@@ -209,6 +210,27 @@ async def test_a_model_is_judged_by_what_it_chooses() -> None:
     assert done[-1] == (3, 3)
     assert [each.entry for each in found.problems] == [4]
     assert (other.none.said, other.none.precision) == (3, pytest.approx(1 / 3))
+
+
+@pytest.mark.spec("009.2")
+async def test_each_stage_is_judged_by_what_it_decided() -> None:
+    registry = shop()
+    decider = ScriptedDecider("1", "2", "none", sure=0.6, usage=Usage(input_tokens=50))
+    model = ScriptedModel('["refund"]', '["track", "invoice"]', "[]")
+    async with indexed(registry, embedder=HashEmbedder()) as memory:
+        policy = Policy(top_k=3, max_error=0.01)
+        found = await evaluate(
+            REQUESTS, registry, policy=policy, model=model, decider=decider, memory=memory, agent_id=AGENT
+        )
+        alone = await evaluate(REQUESTS, registry, policy=policy, memory=memory, agent_id=AGENT)
+    recall, decided, chat = found.stages
+    assert [each.name for each in found.stages] == ["recall", "decider", "chat"]
+    assert (recall.asked, recall.decided, recall.accuracy) == (3, 0, None)
+    assert (decided.asked, decided.decided, decided.input_tokens) == (3, 0, 150)
+    assert (chat.asked, chat.decided, chat.share) == (3, 3, 1.0)
+    assert chat.right == sum(each.exact for each in found.judged)
+    assert [each["name"] for each in found.to_dict()["stages"]] == ["recall", "decider", "chat"]
+    assert alone.stages == []
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,19 @@ WRONG: list[Any] = [
     ),
     pytest.param({"manual": "yes"}, "manual: has to be True or False, not str 'yes'", id="manual in words"),
     pytest.param({"manual": 1}, "manual: has to be True or False, not int 1", id="manual as a number"),
+    pytest.param(
+        {"max_error": "1%"}, "max_error: has to be a share from 0 to 1, .* not str '1%'", id="a share in words"
+    ),
+    pytest.param({"max_error": 2}, "max_error: has to be a share from 0 to 1, .* not int 2", id="more than all"),
 ]
+
+
+@pytest.mark.spec("009.2")
+@pytest.mark.parametrize("made", MADE)
+def test_a_flow_may_have_an_error_budget_of_its_own(made: Callable[..., BaseFlow], tmp_path: Path) -> None:
+    plain, strict = made(tmp_path), made(tmp_path, max_error=0.001)
+    assert (plain.max_error, strict.max_error) == (None, 0.001)
+    assert plain.compute_checksum() == strict.compute_checksum(), "what is embedded does not change"
 
 
 @pytest.mark.spec("010.6")

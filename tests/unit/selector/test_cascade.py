@@ -8,11 +8,12 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError, ModelError
-from jazz_select.questions import DecisionReply, Question
+from jazz_select.questions import ChoiceQuestion, DecisionReply, Question
 from jazz_select.selector.cascade.calibration import Calibration, Line, fitted
 from jazz_select.selector.select import FlowSelector as Selector
 from jazz_select.stages import OwnAnswers, StageRecord, Usage, likely, own_answers
 from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
+from jazz_select.testing import likely as likely_option
 from jazz_select.values import Decision, Reason, RecallResult
 from tests.unit.selector.shop import EXCHANGE, REFUND, flow, metadata, shop
 
@@ -40,6 +41,18 @@ class Sure(ListMemory):
 
 def selector(memory: ListMemory, model: ScriptedModel | None = None, **options: Any) -> Selector:
     return FlowSelector(model, options.pop("flows", shop()), memory, "support", **options)
+
+
+def says(name: str, sure: float = 0.97) -> ScriptedDecider:
+    """A decider that chooses the flow of this name, wherever it stands, or none."""
+
+    def answer(_: str, questions: Mapping[str, Question]) -> dict[str, dict[str, float]]:
+        ((asked, question),) = questions.items()
+        assert isinstance(question, ChoiceQuestion)
+        label = next(each for each, meaning in question.options.items() if name in (each, meaning.partition(".")[0]))
+        return {asked: likely_option(question, label, sure)}
+
+    return ScriptedDecider(answer, repeat=True, usage=Usage(input_tokens=70))
 
 
 def stages(decision: Decision) -> list[tuple[str, str]]:
@@ -142,16 +155,16 @@ async def test_what_is_seen_ahead_asks_nobody() -> None:
 @pytest.mark.parametrize(
     ("recall", "said", "sure", "decided"),
     [
-        pytest.param(0.97, "1", 0.99, True, id="both agree"),
-        pytest.param(0.5, "1", 0.999, False, id="it is sure, and recall is not"),
-        pytest.param(0.97, "2", 0.999, False, id="it is sure of another"),
-        pytest.param(0.95, "1", 0.5, False, id="it is not sure"),
+        pytest.param(0.97, "refund_order", 0.99, True, id="both agree"),
+        pytest.param(0.5, "refund_order", 0.999, False, id="it is sure, and recall is not"),
+        pytest.param(0.97, "exchange_order", 0.999, False, id="it is sure of another"),
+        pytest.param(0.95, "refund_order", 0.5, False, id="it is not sure"),
     ],
 )
 async def test_it_answers_what_both_are_sure_of_together(
     recall: float, said: str, sure: float, *, decided: bool
 ) -> None:
-    decider = ScriptedDecider(said, sure=sure, usage=Usage(input_tokens=70))
+    decider = says(said, sure)
     model = ScriptedModel(FIRST, repeat=True)
     result = await selector(Sure(recall, 1 - recall), model, decider=decider, max_error=0.01).select("money back")
     chat = ("chat", "spared") if decided else ("chat", "decided")
@@ -166,14 +179,14 @@ async def test_it_answers_what_both_are_sure_of_together(
 
 
 async def test_a_decider_alone_chooses_also_where_it_is_not_sure() -> None:
-    result = await selector(Sure(0.4, 0.4), None, decider=ScriptedDecider("2"), max_error=0.01).select("x")
+    result = await selector(Sure(0.4, 0.4), None, decider=says("exchange_order"), max_error=0.01).select("x")
     assert (result.names, result.decision.reason) == (["exchange_order"], Reason.DECIDER)
     assert "outside of the error budget" in " ".join(result.decision.notes)
 
 
 async def test_it_may_say_none_where_none_is_an_answer() -> None:
     memory = Sure(0.3, 0.2, in_scope=0.002)
-    decider = ScriptedDecider("none", "none", sure=0.99)
+    decider = says("none", 0.99)
     model = ScriptedModel(FIRST)
     result = await selector(memory, model, decider=decider, max_error=0.01, on_empty="none").select("x")
     assert (result.names, result.decision.reason) == ([], Reason.NONE)
@@ -220,11 +233,17 @@ async def test_cancelling_passes_through_the_decider() -> None:
         await task
 
 
+async def test_a_decider_that_goes_by_position_agrees_with_recall_by_chance_alone() -> None:
+    made = selector(Sure(0.9, 0.2), None, decider=ScriptedDecider("1", repeat=True, sure=0.9), max_error=0.01)
+    sure = [(await made.select(f"request {number}")).decision.stages[1].confidence for number in range(20)]
+    assert len({*sure}) == 2
+
+
 # --- what it costs, and what it saves ------------------------------------------
 
 
 async def test_a_stage_that_is_spared_is_told_with_what_it_costs_others() -> None:
-    memory, decider = Sure(0.9, 0.2), ScriptedDecider("1", repeat=True, sure=0.5, usage=Usage(input_tokens=70))
+    memory, decider = Sure(0.9, 0.2), says("refund_order", 0.5)
     made = selector(memory, ScriptedModel(FIRST, repeat=True), decider=decider, max_error=0.01)
     await made.select("x")
     memory.candidates[0]["confidence"] = 0.999
