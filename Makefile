@@ -19,8 +19,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 COMPOSE := docker compose
 
-# Whatever environment this shell has active must not leak into ours.
-unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV
+# Whatever environment this shell has active must not leak into ours. Without bytecode kept, each of the processes that
+# the tests start compiles all modules anew.
+unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV PYTHONDONTWRITEBYTECODE
 export PIP_USER := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -45,8 +46,12 @@ judge: $(VENV)/.minilm.done ## Judge both example catalogues: check, eval, diff 
 	@$(BIN)/python -m examples.judge
 
 .PHONY: test
-test: $(VENV)/.test.done ## Run the tests that need nothing but this machine (PYTEST_ARGS="-k recall -x")
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not live" $(PYTEST_ARGS)
+test: $(VENV)/.test.done ## Run the tests that need nothing but this machine, without those of `make soak` (PYTEST_ARGS="-k recall -x")
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not live and not soak" $(PYTEST_ARGS)
+
+.PHONY: soak
+soak: $(VENV)/.test.done ## Run the tests that kill processes or keep many busy, one after the other
+	@$(BIN)/python -m pytest -q -m "soak and not live" $(PYTEST_ARGS)
 
 .PHONY: kills
 kills: $(VENV)/.test.done ## Kill processes in the middle of turns, 200 dialogues, and see that nothing is destroyed twice

@@ -23,6 +23,7 @@ from benchmarks import (
     offered,
     peers,
     position,
+    prefix,
     recall,
     report,
     routing,
@@ -51,6 +52,7 @@ def main(
     turn.main(unclean=unclean)
     bounds.main(unclean=unclean)
     serving.main(unclean=unclean)
+    prefix.main(unclean=unclean)
     routing.main(data, unclean=unclean)
     latency.main(data, unclean=unclean)
     load.main(unclean=unclean)

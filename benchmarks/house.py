@@ -5,6 +5,7 @@
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,8 +36,9 @@ def imports(path: Path, known: Mapping[str, Path]) -> set[str]:
     return found - {name_of(path)}
 
 
-def graph() -> dict[str, set[str]]:
-    """Module to the modules that it imports."""
+@cache
+def graph() -> Mapping[str, set[str]]:
+    """Module to the modules that it imports; read once."""
     known = modules()
     return {name: imports(path, known) for name, path in known.items()}
 

@@ -3,7 +3,7 @@
 ```
 JazzSelectError
 ├── ConfigError                 a setting or argument cannot work; the message says what to use instead
-│   ├── MissingExtraError       an optional dependency is not installed; the message holds the command
+│   ├── MissingExtraError       an optional dependency is missing or does not fit; the message holds the command
 │   └── UnconnectedToolsError   flows name tools that are not there, and do not say that they can do without
 ├── FlowError                   something about the flows an author wrote
 │   ├── FlowValidationError     a field of one flow is missing or wrong
@@ -51,11 +51,11 @@ everywhere. The vendor's own error, where there is one, is the cause (`__cause__
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, Literal
 
+from jazz_select.text import beginning, meant
+
 _NAMED: Final = 100
-_LONGEST_NAME: Final = 80
 _MOST_NAMES: Final = 10
 """How many names one message holds; the error has them all."""
 _LONGEST: Final = 200
@@ -63,7 +63,7 @@ _LONGEST: Final = 200
 
 
 def _short(name: str) -> str:
-    return repr(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…")
+    return repr(beginning(name, _LONGEST))
 
 
 class JazzSelectError(Exception):
@@ -79,12 +79,12 @@ class ConfigError(JazzSelectError):
 
 
 class MissingExtraError(ConfigError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is needed and not installed (`found` is empty), or not in a version that is `wanted`."""
 
-    def __init__(self, module: str, *, extra: str, purpose: str) -> None:
-        self.module = module
-        self.extra = extra
-        super().__init__(f"{purpose} needs the package {module!r}: pip install 'jazz-select[{extra}]'")
+    def __init__(self, module: str, *, extra: str, purpose: str, wanted: str = "", found: str = "") -> None:
+        self.module, self.extra, self.wanted, self.found = module, extra, wanted, found
+        which = f"{purpose} needs the package {module!r}{f' {wanted}' * bool(wanted)}{f', not {found}' * bool(found)}"
+        super().__init__(f"{which}: pip install 'jazz-select[{extra}]'")
 
 
 class UnconnectedToolsError(ConfigError):
@@ -104,13 +104,6 @@ class UnconnectedToolsError(ConfigError):
             "Connect them or correct the names; list in a flow's optional_tools what it can do without; or set "
             "manual = True on one that a person does."
         )
-
-
-def meant(name: str, known: Sequence[str]) -> str:
-    """A name that is not among those that are known, cut, with the one that it may be misspelt from."""
-    name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
-    near = get_close_matches(name, [each for each in known if len(each) <= _LONGEST_NAME], n=1)
-    return f"{name} (did you mean {near[0]!r}?)" if near else name
 
 
 class FlowError(JazzSelectError):

@@ -1,13 +1,18 @@
 """Traces as OpenTelemetry spans, by the semantic conventions for generative AI. Needs the extra `otel`.
 
-A turn is `invoke_agent`, a call of a model `chat`, a call of a tool `execute_tool`; narrowing and decisions, which have
-no convention, keep their names. What those say beside is under `jazz_select.`.
+A turn is `invoke_agent`, a call of a model `chat`, of a tool `execute_tool`, a narrowing `retrieval`. What has no
+convention, nodes and decisions, keeps its name and has no `gen_ai.operation.name`. A call of a decision model is
+`decide`: the conventions have no name for it, and pydantic-ai has this one. What spans say beside is under
+`jazz_select.`.
 
-Source: https://opentelemetry.io/docs/specs/semconv/gen-ai/
+The conventions stand in a repository of their own since 2026, and are all still in development. A test holds what is
+used of them against the names of their registry.
+
+Source: https://github.com/open-telemetry/semantic-conventions-genai, `model/gen-ai/` at 002c8a6
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
@@ -23,24 +28,59 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span as OtelSpan
     from opentelemetry.trace import TracerProvider
 
-_OPERATIONS: Final[Mapping[str, str]] = {"turn": "invoke_agent", "chat": "chat", "tool": "execute_tool"}
-_NAMED: Final[Mapping[str, str]] = {
-    "turn": "gen_ai.agent.name",
-    "chat": "gen_ai.request.model",
-    "tool": "gen_ai.tool.name",
+OPERATIONS: Final[Mapping[str, str]] = {
+    "turn": "invoke_agent",
+    "chat": "chat",
+    "decide": "decide",
+    "tool": "execute_tool",
+    "recall": "retrieval",
 }
-_KEYS: Final[Mapping[str, str]] = {
+"""What is done in a span, by its kind."""
+PROVIDERS: Final[Mapping[str, str]] = {
+    "anthropic": "anthropic",
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "cohere": "cohere",
+    "deepseek": "deepseek",
+    "google": "gcp.gemini",
+    "google-gla": "gcp.gemini",
+    "google-vertex": "gcp.vertex_ai",
+    "grok": "x_ai",
+    "groq": "groq",
+    "mistral": "mistral_ai",
+    "moonshotai": "moonshot_ai",
+    "openai": "openai",
+    "openai-chat": "openai",
+    "openai-responses": "openai",
+    "xai": "x_ai",
+}
+"""The provider as the conventions call it, by what a model's name begins with. Of other models nobody says it."""
+_CALL: Final = {
     "model": "gen_ai.response.model",
     "input_tokens": "gen_ai.usage.input_tokens",
     "output_tokens": "gen_ai.usage.output_tokens",
-    "conversation_id": "gen_ai.conversation.id",
+    "cached_tokens": "gen_ai.usage.cache_read.input_tokens",
 }
-_CONTENT: Final[Mapping[str, str]] = {
+KEYS: Final[Mapping[str, Mapping[str, str]]] = {
+    "turn": {"conversation_id": "gen_ai.conversation.id"},
+    "chat": _CALL,
+    "decide": _CALL,
+    "tool": {"call_id": "gen_ai.tool.call.id"},
+    "recall": {"data_source": "gen_ai.data_source.id", "top_k": "gen_ai.request.top_k"},
+}
+"""Attributes that have a name in the conventions, by the kind of span. Tokens are those of calls alone: a decision has
+them too, and whoever adds up a trace would count them twice."""
+CONTENT: Final[Mapping[str, str]] = {
     "messages": "gen_ai.input.messages",
     "reply": "gen_ai.output.messages",
     "arguments": "gen_ai.tool.call.arguments",
     "output": "gen_ai.tool.call.result",
 }
+"""Content that has a name in the conventions."""
+TURN_CONTENT: Final[Mapping[str, str]] = {"message": "gen_ai.input.messages", "text": "gen_ai.output.messages"}
+"""Of a turn, beside it."""
+_SAID_BY: Final = {"message": "user", "text": "assistant", "reply": "assistant"}
+_CLIENTS: Final = frozenset({"chat", "decide", "recall"})
 _NAMESPACE: Final = "jazz_select"
 
 
@@ -72,11 +112,14 @@ class OpenTelemetryHook:
         """Begin a span, and make it the current one."""
         from opentelemetry import context, trace
 
-        operation = _OPERATIONS.get(span.kind)
+        operation = OPERATIONS.get(span.kind)
+        attributes = {"gen_ai.operation.name": operation, **_named(span)} if operation else {}
+        what = attributes.get("gen_ai.request.model", span.name)
+        name = f"{operation} {what}" if operation else f"{span.kind} {span.name}"
         own = self._tracer.start_span(
-            f"{operation} {span.name}" if operation else f"{span.kind} {span.name}",
-            kind=trace.SpanKind.CLIENT if span.kind in {"chat", "decide"} else trace.SpanKind.INTERNAL,
-            attributes={"gen_ai.operation.name": operation, _NAMED[span.kind]: span.name} if operation else None,
+            "retrieval" if span.kind == "recall" else name,
+            kind=trace.SpanKind.CLIENT if span.kind in _CLIENTS else trace.SpanKind.INTERNAL,
+            attributes=attributes,
         )
         self._open[id(span)] = (own, context.attach(trace.set_span_in_context(own)))
 
@@ -95,18 +138,50 @@ class OpenTelemetryHook:
         """Say on it what is known."""
         from opentelemetry.trace import StatusCode
 
+        keys = KEYS.get(span.kind, {})
+        contents = {**CONTENT, **TURN_CONTENT} if span.kind == "turn" else CONTENT
         for name, value in span.attributes.items():
             if name == "finish_reason":
                 own.set_attribute("gen_ai.response.finish_reasons", [as_text(value)] if value else [])
             elif value is not None and value != "":
-                own.set_attribute(_KEYS.get(name, f"{_NAMESPACE}.{name}"), _value(value))
+                own.set_attribute(keys.get(name, f"{_NAMESPACE}.{name}"), _value(value))
+        if span.kind == "recall" and (source := span.attributes.get("data_source")):
+            own.update_name(f"retrieval {as_text(source)}")
         if self._with_content:
             for name, value in span.content.items():
-                own.set_attribute(_CONTENT.get(name, f"{_NAMESPACE}.{name}"), _value(value))
+                own.set_attribute(contents.get(name, f"{_NAMESPACE}.{name}"), _value(_as_told(name, value, contents)))
+            if span.kind == "recall" and isinstance(found := span.attributes.get("candidates"), dict):
+                scores = cast("dict[str, object]", found)
+                documents = [{"id": name, "score": score} for name, score in scores.items()]
+                own.set_attribute("gen_ai.retrieval.documents", _value(documents))
         if span.error:
             own.set_attribute("error.type", span.error)
             said = as_text(span.content.get("error", "")) if self._with_content else None
             own.set_status(StatusCode.ERROR, said)
+
+
+def _named(span: Span) -> dict[str, str]:
+    """What its name says."""
+    if span.kind in {"chat", "decide"}:
+        provider, _, model = span.name.partition(":")
+        known = PROVIDERS.get(provider) if model else None
+        asked = {"gen_ai.request.model": model if known else span.name}
+        return {"gen_ai.provider.name": known, **asked} if known else asked
+    if span.kind == "tool":
+        return {"gen_ai.tool.name": span.name, "gen_ai.tool.type": "function"}
+    return {"gen_ai.agent.name": span.name} if span.kind == "turn" else {}
+
+
+def _as_told(name: str, value: object, contents: Mapping[str, str]) -> object:
+    """Content in the form of the conventions: messages as their roles and parts."""
+    if not contents.get(name, "").endswith(".messages"):
+        return value
+    said = cast("list[object]", value) if isinstance(value, list) else [{"role": _SAID_BY.get(name), "content": value}]
+    return [_message(cast("Mapping[str, object]", each)) if isinstance(each, Mapping) else each for each in said]
+
+
+def _message(said: Mapping[str, object]) -> Mapping[str, object]:
+    return {"role": said.get("role"), "parts": [{"type": "text", "content": as_text(said.get("content"))}]}
 
 
 def _value(value: object) -> Any:

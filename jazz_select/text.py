@@ -1,16 +1,24 @@
-"""Texts: of values and errors, safe to write anywhere; made shorter so that one can see it; counted in tokens."""
+"""Texts: of values, errors and names misspelt, safe to write; made shorter so that one sees it; counted in tokens."""
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from functools import cache
 from itertools import islice
+from typing import TYPE_CHECKING
 from unicodedata import combining, normalize
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _LONGEST_ERROR = 500
 LONGEST_PROBLEM = 300
 """Characters of one thing that is wrong with a value."""
 _LONGEST_VALUE = 120
+_LONGEST_NAME = 80
+_MOST_NAMES = 2_000
+"""With how many names one is compared, and how long they may be: comparing takes the time of both lengths."""
 _FORBIDDEN = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NEWLINE = re.compile("\r\n?")
 _BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -33,12 +41,12 @@ _TOKEN = re.compile(
 
 
 def describe_error(error: BaseException) -> str:
-    """An exception in one line, even where its own text cannot be had."""
+    """An exception in one line that can go to a log and a reader: without what no reader sees, even without a text."""
     try:
-        said = " ".join(str(error).split())
+        said = _in_sight(str(error))
     except Exception:  # noqa: BLE001 - an error whose text fails is still an error
         said = ""
-    return f"{type(error).__name__}: {in_one_line(beginning(said, _LONGEST_ERROR))}".removesuffix(": ")
+    return f"{type(error).__name__}: {beginning(said, _LONGEST_ERROR)}".removesuffix(": ")
 
 
 def problem_of(error: BaseException) -> str:
@@ -63,6 +71,22 @@ def as_text(value: object) -> str:
         return str(value).encode(errors="replace").decode()
     except Exception:  # noqa: BLE001 - too deep, too large, or its own text fails
         return type(value).__name__
+
+
+def wrong_fields(error: "ValidationError", whole: str) -> list[str]:
+    """What pydantic found, field by field: where, and what is wrong there; nothing of what stood there.
+
+    Args:
+        error: What it raised.
+        whole: What to call the place where it is all of it.
+    """
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in found]
+
+
+def _in_sight(text: str) -> str:
+    """`text` in one line, with one space between words, and without what moves a cursor or cannot be seen."""
+    return " ".join(_BREAKING.sub("", " ".join(text.split())).split())
 
 
 def in_one_line(text: str) -> str:
@@ -92,6 +116,36 @@ def json_line(value: object) -> str:
 def name_shown(name: str) -> str:
     """A name as it is where it is one word; else as a JSON text, so that it cannot pass for what stands around it."""
     return name if _PLAIN_NAME.fullmatch(name) else json_line(name)
+
+
+def near(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:
+    """The names that one which is not among them may be misspelt from, nearest first.
+
+    Args:
+        name: What somebody wrote, of any length.
+        known: What there is; of many the first 2,000 are looked at, and none that is longer than 80 characters.
+        most: How many at most.
+        cutoff: How alike they have to be, from 0 to 1.
+    """
+    short = [each for each in islice(known, _MOST_NAMES) if len(each) <= _LONGEST_NAME]
+    return get_close_matches(name[:_LONGEST_NAME], short, n=most, cutoff=cutoff)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The question whether the nearest of the names that are known was meant; empty where none is near."""
+    found = near(name, known)
+    return f"did you mean {found[0]!r}?" if found else ""
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """A name that is not among those that are known, cut, with the one that it may be misspelt from."""
+    asked = did_you_mean(name, known)
+    return f"{beginning(name, _LONGEST_NAME)}{f' ({asked})' if asked else ''}"
+
+
+def unknown_field(name: str, known: Sequence[str], *, of: str) -> str:
+    """What to say of a field that nothing of this kind has."""
+    return f"is no field of a {of}; {did_you_mean(name, known) or 'there are ' + ', '.join(known)}"
 
 
 def in_words(name: str) -> str:
@@ -130,6 +184,11 @@ def _fewer_marks(found: re.Match[str]) -> str:
 def estimate_tokens(text: str) -> int:
     """About how many tokens, rather a few too many than too few."""
     return len(_TOKEN.findall(text))
+
+
+def tokens_in(text: str) -> tuple[str, ...]:
+    """The pieces that `estimate_tokens` counts."""
+    return tuple(_TOKEN.findall(text))
 
 
 def counted(count: int, what: str) -> str:

@@ -6,7 +6,7 @@ import inspect
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +30,7 @@ _TICK_S: Final = 0.001
 _ENDS: Final = "ends_by_itself"
 _NAMED: Final = "jazz-select-"
 _WAITING: Final = "jazz_select, waiting"
+_WOKEN: Final = f"{_NAMED}woken"
 _IDLE_S: Final = 10.0
 _MOST_IDLE: Final = 32
 _AT_ONCE: Final = (list, deque, set, asyncio.Queue, asyncio.Event, asyncio.Future)
@@ -223,8 +224,9 @@ class Threaded:
 async def in_daemon_thread(function: Callable[[], T], *, name: str, context: contextvars.Context | None = None) -> T:
     """What `function` returns in a thread that has nothing else to do, keeps no process alive, and may be left behind.
 
-    A cancelled caller leaves at once; what the thread returns then is heard by nobody. A function that exits ends
-    itself, not its caller: `SystemExit` and `KeyboardInterrupt` come back as a RuntimeError.
+    Functions begin in the order in which they are given, and then run side by side. A cancelled caller leaves at once;
+    what the thread returns then is heard by nobody. A function that exits ends itself, not its caller: `SystemExit` and
+    `KeyboardInterrupt` come back as a RuntimeError.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -258,48 +260,108 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str, context: con
 class _Daemon(threading.Thread):
     """A thread that waits for more when it has come back: to begin one takes longer than most of what they are given.
 
-    It has the name of what it does, and none of ours while it waits.
+    It has the name of what it does, one of ours as soon as it is woken, and none while it waits.
+
+    What is given at one moment lies in one queue, and is done by whoever has woken up: to wake a thread for each takes
+    longer than most of them. Who takes something and leaves more behind wakes another one before it begins, so that
+    nothing waits for what hangs; nobody begins before whoever took what was given before.
     """
 
+    lock: ClassVar[threading.Lock] = threading.Lock()
+    given: ClassVar["deque[tuple[Callable[[], None], str]]"] = deque()
+    """What nobody has begun, with its name."""
     idle: ClassVar["deque[_Daemon]"] = deque()
+    roused: ClassVar[int] = 0
+    """How many have been woken and are still to take something: at least one where anything is given."""
+    begun: ClassVar[threading.Lock] = threading.Lock()
+    """Open when what was taken last has begun."""
 
     def __init__(self) -> None:
-        super().__init__(name=_WAITING, daemon=True)
-        self._given: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        super().__init__(name=_WOKEN, daemon=True)
+        self.calls: SimpleQueue[None] = SimpleQueue()
 
     @classmethod
     def does(cls, work: Callable[[], None], name: str) -> None:
         """Have it done by one that waits, else by a new one."""
+        with cls.lock:
+            cls.given.append((work, name))
+            if cls.roused:
+                return
+            cls.roused += 1
+        try:
+            cls.rouse()
+        except BaseException:  # there can be no more threads
+            with cls.lock, suppress(ValueError):
+                cls.given.remove((work, name))
+            raise
+
+    @classmethod
+    def rouse(cls) -> None:
+        """Have one more do what is given."""
         try:
             daemon = cls.idle.pop()
         except IndexError:
-            daemon = cls()
-        daemon.name = name
-        daemon._given.put(work)
-        if daemon.ident is None:
-            daemon.start()
+            try:
+                cls().start()
+            except BaseException:
+                with cls.lock:
+                    cls.roused -= 1
+                raise
+        else:
+            daemon.name = _WOKEN
+            daemon.calls.put(None)
 
     def run(self) -> None:
-        """Do what comes, until for a while nothing does."""
+        """Do what is given, until for a while nothing is."""
         while True:
-            try:
-                work = self._given.get(timeout=_IDLE_S)
-            except Empty:
-                try:
-                    self.idle.remove(self)
-                except ValueError:  # it has just been taken for something
-                    continue
-                return
-            work()
-            del work  # and all that it holds
-            self.name = _WAITING
+            self._work()
             if len(self.idle) >= _MOST_IDLE:
                 return
             self.idle.append(self)
+            try:
+                self.calls.get(timeout=_IDLE_S)
+            except Empty:
+                try:
+                    self.idle.remove(self)
+                except ValueError:  # it has just been woken for something
+                    self.calls.get()
+                else:
+                    return
+
+    def _work(self) -> None:
+        """Do what is there, one after the other."""
+        kind = _Daemon
+        with kind.lock:
+            kind.roused -= 1
+        while True:
+            begun = threading.Lock()
+            with begun:
+                with kind.lock:
+                    if not kind.given:
+                        break
+                    work, self.name = kind.given.popleft()
+                    before, kind.begun = kind.begun, begun
+                    leaves_more = bool(kind.given) and not kind.roused
+                    kind.roused += leaves_more
+                if leaves_more:
+                    with suppress(RuntimeError):  # there can be no more threads: then this one does them
+                        kind.rouse()
+                with before:
+                    pass
+            work()
+            del work  # and all that it holds
+        self.name = _WAITING
+
+    @classmethod
+    def forget(cls) -> None:
+        """A fork has none of the threads."""
+        cls.lock, cls.begun, cls.roused = threading.Lock(), threading.Lock(), 0
+        cls.given.clear()
+        cls.idle.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Daemon.idle.clear)  # a fork has none of the threads
+    os.register_at_fork(after_in_child=_Daemon.forget)
 
 
 def ends_by_itself(function: F) -> F:
@@ -433,19 +495,3 @@ def is_async(function: object) -> bool:
 
 def _inner(function: object) -> object:
     return function.func if isinstance(function, partial) else function
-
-
-async def side_by_side(calls: Sequence[Callable[[], Awaitable[T]]], *, at_once: int) -> list[T]:
-    """What each of these gives, in their order, so many at a time; one that raises ends all, and raises as it did."""
-    places = asyncio.Semaphore(at_once)
-
-    async def one(call: Callable[[], Awaitable[T]]) -> T:
-        async with places:
-            return await call()
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(call)) for call in calls]
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]

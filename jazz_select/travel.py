@@ -16,7 +16,7 @@ import orjson
 from jazz_select import errors
 from jazz_select.errors import ConfigError, JazzSelectError, ToldError
 from jazz_select.json_values import DEEPEST, as_json, plain, storable
-from jazz_select.text import as_text, beginning, describe_error
+from jazz_select.text import as_text, beginning, describe_error, wrong_fields
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -41,6 +41,14 @@ def as_data(value: object) -> Any:
         return orjson.loads(orjson.dumps(value, default=_told, option=_OPTIONS))
     except Exception:  # noqa: BLE001 - whatever a value trips over: it is taken apart instead
         return _stored(value, ())
+
+
+def data_text(value: object) -> str:
+    """What `as_data` gives, as JSON text, without making it in between."""
+    try:
+        return orjson.dumps(value, default=_told, option=_OPTIONS).decode()
+    except Exception:  # noqa: BLE001 - as there
+        return json_text(as_data(value))
 
 
 def _told(value: object) -> object:
@@ -96,11 +104,7 @@ def value_of(kind: type[T], data: object, *, sparse: bool = False) -> T:
         return _adapter(kind).validate_python(_said(data) if sparse else data)
     except ValidationError as error:
         count = error.error_count()
-        if count > _MOST_ERRORS:
-            problem = f"{count} things in it are wrong"
-        else:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            problem = f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"
+        problem = f"{count} things in it are wrong" if count > _MOST_ERRORS else wrong_fields(error, "the whole")[0]
     except JazzSelectError as error:
         problem = str(error)
     except (ValueError, TypeError, ArithmeticError, RecursionError) as error:

@@ -359,9 +359,13 @@ class Decision:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values, times in seconds; None stands for what is not known."""
+        return cast("dict[str, Any]", as_data(self.told()))
+
+    def told(self) -> dict[str, Any]:
+        """What `to_dict` makes plain values of."""
         told = {name: getattr(self, name) for name in _OF_A_DECISION}
         told |= {name: [each.as_metadata() for each in getattr(self, name)] for name in ("ambiguous", "candidates")}
-        return cast("dict[str, Any]", as_data(told))
+        return told
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Decision":

@@ -12,7 +12,8 @@ from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
 from jazz_select.agent.checks import Facts, check_agent_parts, checked_facts, note_flows, told_facts, unconnected
 from jazz_select.agent.conversation import Conversation, heard
-from jazz_select.agent.flows.open_flows import SYSTEM, OpenFlows, OpenTools
+from jazz_select.agent.flows.open_flows import OpenFlows
+from jazz_select.agent.flows.open_prompts import SYSTEM
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.graph.actions import PRE_CHECK
@@ -42,13 +43,17 @@ from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import Decide, DecisionCallback, as_callback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
+from jazz_select.routing.tools.showing import OpenTools, check_open_tools
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
+from jazz_select.selector.growing import Ledger
 from jazz_select.selector.options import check_timeout
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
 from jazz_select.threads import Deadline, in_time, spent_budget, time_budget
 from jazz_select.values import Message, flow_id
 
+Narrowing = Literal["fresh", "growing"]
+"""How what was narrowed is put to models: each time afresh, or behind what was shown before in the conversation."""
 _SELECT, _RUN, _CONVERSE, _ANSWER = "select", "run_flows", "converse", "answer"
 _EDGES: Final[Mapping[str, Mapping[str, str]]] = {
     PRE_CHECK: {CONTINUE: _SELECT, "blocked": FINISH},
@@ -75,6 +80,7 @@ class Agent:
         system: str = SYSTEM,
         facts: Facts | None = None,
         open_tools: OpenTools = "read",
+        narrowing: Narrowing = "fresh",
         schema: SchemaLike | None = None,
         chain_limit: int = 8,
         before_call: BeforeCall | None = None,
@@ -111,6 +117,9 @@ class Agent:
                 a function is called in each turn. `support` is whom users are told of where a flow cannot be done.
             open_tools: Which tools the model gets where no flow fits: those that change nothing ("read"), "all", or
                 "none".
+            narrowing: How what was narrowed is put to models. "fresh": each prompt holds what it needs and no more.
+                "growing": within a conversation prompts only grow, at their end, so that providers can serve their
+                beginnings from a cache; they are longer. What may be chosen and called is the same.
             schema: A JSON Schema or a pydantic class that answers are to have.
             chain_limit: How often the model may be asked in one chain of tool calls.
             before_call: Asked before each call that a model makes; may say no.
@@ -156,9 +165,11 @@ class Agent:
             check_connected(selector.flow_registry.values(), self._tools)
         note_flows(selector.flow_registry.values(), self._tools)
         self._facts = checked_facts(facts)
-        if open_tools not in get_args(OpenTools):
-            msg = f"open_tools is one of {', '.join(map(repr, get_args(OpenTools)))}, not {open_tools!r:.80}"
+        check_open_tools(open_tools)
+        if narrowing not in get_args(Narrowing):
+            msg = f"narrowing is one of {', '.join(map(repr, get_args(Narrowing)))}, not {narrowing!r:.80}"
             raise ConfigError(msg)
+        self._grows = narrowing == "growing"
         self._schema = OutputSchema(schema) if schema is not None else None
         self._hooks, self._redact = tuple(hooks), redact
         # One client for all parts: they share its breaker and its places.
@@ -177,12 +188,12 @@ class Agent:
             after_call=after_call,
             model_timeout_s=model_timeout_s,
         )
+        self._titles = Titles(lambda named: selector.flow_registry.get(flow_id(named)), executor.tools)
         loops = None
         if chat is not None:
-            loops = OpenFlows(chat, self._tools, system, options, open_tools=open_tools)
+            loops = OpenFlows(chat, self._tools, system, options, open_tools=open_tools, find=self._titles.find)
         gate = DestructionGate(executor.tools)
         asks = AgentApproval(approval, approve, claims, executor.tools)
-        self._titles = Titles(lambda named: selector.flow_registry.get(flow_id(named)), executor.tools)
         self._running = TurnFlows(
             selector,
             executor=executor,
@@ -280,6 +291,7 @@ class Agent:
             context=known,
             schema=wanted,
             key=conversation.next_turn(self._agent_id, said),
+            ledger=Ledger(conversation.turns + 1, conversation.shown) if self._grows else None,
         )
         with (
             listening(on_event),

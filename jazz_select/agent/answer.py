@@ -11,7 +11,7 @@ from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Read
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.agent.conversation import OpenFlow
-from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
+from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
 from jazz_select.agent.flows.runner import ONE_OF, FlowRun
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import TurnOutcome, TurnWork, listener

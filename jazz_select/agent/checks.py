@@ -3,11 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from string import Formatter
 from typing import Any, Final, cast
 
-from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
+from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
 from jazz_select.agent.graph.guards import Guard
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
@@ -15,6 +14,7 @@ from jazz_select.routing.approval import check_approve
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.text import did_you_mean
 from jazz_select.threads import called_within, is_async
 
 _log = logging.getLogger(__name__)
@@ -82,27 +82,26 @@ async def _given(fact: object) -> object:
 
 def unconnected(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> dict[str, tuple[str, ...]]:
     """Flow to the tools that it names and nobody connected: those too that it can do without."""
-    found = ((flow.name, tuple(name for name in flow.tools if name not in tools)) for flow in flows)
+    found = ((flow.name, tuple(name for name in flow.own_tools if name not in tools)) for flow in flows)
     return {flow: names for flow, names in found if names}
 
 
 def note_flows(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> None:
     """Log, once for each agent, what replies name and nothing here is or gives: it shows late, and may be a slip."""
     for flow in flows:
-        for name, near in _unknown_facts(flow, tools):
-            meant = f"; did you mean {near!r}?" if near else ""
+        for name, asked in _unknown_facts(flow, tools):
             _log.warning(
                 "flow=<%s>, name=<%s> | its reply has a fact that no tool of its chain takes or gives: "
                 "unless the context has it, the reply is not used%s",
                 flow.name,
                 name,
-                meant,
+                f"; {asked}" if asked else "",
             )
 
 
 def _unknown_facts(flow: BaseFlow, tools: Mapping[str, Tool]) -> list[tuple[str, str]]:
-    """The names in a flow's reply that nothing declares, with what is like each; none where outputs are not known."""
-    chained = [tools.get(name) for name in flow.tools]
+    """Names in a flow's reply that nothing declares, each with what may be meant; none where outputs are not known."""
+    chained = [tools.get(name) for name in flow.own_tools]
     reply: object = getattr(flow, "reply", "")
     if not isinstance(reply, str) or not reply or not chained:
         return []
@@ -118,4 +117,4 @@ def _unknown_facts(flow: BaseFlow, tools: Mapping[str, Tool]) -> list[tuple[str,
     except ValueError:
         return []
     lacking = dict.fromkeys(name for name in named if name not in known)
-    return [(name, next(iter(get_close_matches(name, known, n=1)), "")) for name in lacking]
+    return [(name, did_you_mean(name, known)) for name in lacking]

@@ -12,6 +12,8 @@ from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, plain_bytes, signed, unsigned
+from jazz_select.selector.growing import MOST_SHOWN
+from jazz_select.selector.prompt import FirstShown
 from jazz_select.text import as_text, cut, nfkc
 from jazz_select.values import Message
 
@@ -166,6 +168,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         done: The flows that were done in the last turns: what is said next may still be about them.
         turns: How many there were.
         calls: The calls of tools that were made in it, by flows and by models; the last twenty.
+        shown: What models were shown in it, and since when, where prompts only grow.
         version: Of this format.
     """
 
@@ -178,6 +181,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     done: Annotated[tuple[str, ...], FailFast()] = ()
     turns: int = Field(default=0, ge=0)
     calls: Annotated[tuple[Ran, ...], FailFast()] = ()
+    shown: Annotated[tuple[FirstShown, ...], FailFast(), Field(max_length=MOST_SHOWN)] = ()
     version: int = VERSION
     _as_signed: str = PrivateAttr(default="")
     """The text that it was read from, where that was signed with a secret that is not known here."""
@@ -219,7 +223,8 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         """
         if secret is None and self._as_signed:
             return self._as_signed
-        return signed(self.model_dump_json(), secret, "conversation")
+        # Where nothing was kept of it, it is left out: then an earlier version of this library reads it, too.
+        return signed(self.model_dump_json(exclude=None if self.shown else {"shown"}), secret, "conversation")
 
     @classmethod
     def from_json(cls, text: str | bytes, *, secret: Secret | None = None) -> "Conversation":
@@ -304,6 +309,16 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         said = [[each.role, each.content] for each in self.messages]
         return sha256(plain_bytes([agent_id, self.id, self.turns, said or message])).hexdigest()
 
+    @property
+    def said_in(self) -> tuple[int, ...]:
+        """The turn of each message that is kept, from 1."""
+        turns: list[int] = []
+        turn = self.turns
+        for each in reversed(self.messages):
+            turns.append(turn)
+            turn -= each.role == "user"
+        return tuple(reversed(turns))
+
     def since(self, turn: int) -> tuple[str, ...]:
         """What the user has said from that turn on, as far as it is kept."""
         said = [each.content for each in self.messages if each.role == "user"]
@@ -320,6 +335,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         done: Sequence[str] = (),
         pending: PendingCall | None = None,
         calls: Sequence[Ran] = (),
+        shown: Sequence[FirstShown] = (),
     ) -> "Conversation":
         """The conversation after one more turn."""
         made = [each.model_copy(update={"turn": self.turns + 1}) for each in calls]
@@ -338,6 +354,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
                 "done": (*self.done, *done)[-MOST_EPISODES:],
                 "turns": self.turns + 1,
                 "calls": (*self.calls, *made)[-MOST_CALLS:],
+                "shown": tuple(shown),
             }
         )
 

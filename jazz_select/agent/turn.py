@@ -24,6 +24,7 @@ from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn_result import TurnResult, TurnStatus
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.routing.records import Fault, StepRecord
+from jazz_select.selector.growing import Ledger
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.telemetry import Trace
 
@@ -58,6 +59,7 @@ class TurnRequest:
         schema: What the answer is to have; None for prose.
         key: What the turn is known by, wherever it is taken once more.
         facts: What holds for every conversation: models are told of it.
+        ledger: What models were shown and are shown, where prompts only grow; None where each is made afresh.
     """
 
     message: str
@@ -66,6 +68,7 @@ class TurnRequest:
     schema: OutputSchema | None = None
     key: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    ledger: Ledger | None = None
 
     def guarded(self, updates: Mapping[str, Any], *, withheld: bool) -> "TurnRequest":
         """As guards left it; without the message where one failed that might have had to take something out of it."""
@@ -234,6 +237,7 @@ class TurnOutcome:
     def result(self, *, prompt: str, trace: Trace) -> TurnResult:
         """What the caller gets, with the prompts of the flows under way."""
         work = self.work
+        afresh = work.request.ledger.notes if work.request.ledger is not None else ()
         lost = [flow for flow in (*work.stack.flows, *work.stack.failed) if flow.lost]
         return TurnResult(
             status=self.status,
@@ -246,7 +250,7 @@ class TurnOutcome:
             resumed=work.resumed,
             incomplete=self.incomplete,
             reason=self.reason,
-            notes=(*work.selected.notes, *work.notes, *map(_lost, lost)),
+            notes=(*afresh, *work.selected.notes, *work.notes, *map(_lost, lost)),
             chain=work.chain,
             error=self.error,
             trace=trace,
@@ -264,6 +268,7 @@ class TurnOutcome:
             done=[run.flow for run in work.runs if run.status == "done"],
             pending=work.pending,
             calls=work.calls,
+            shown=work.request.ledger.shown if work.request.ledger is not None else (),
         )
 
 

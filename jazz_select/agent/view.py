@@ -9,11 +9,12 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from jazz_select.agent.conversation import OpenFlow, Ran, Said
+from jazz_select.agent.conversation import MOST_CALLS, OpenFlow, Ran, Said
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import FlowStack, TurnRequest
 from jazz_select.json_values import storable_text
-from jazz_select.selector.prompt import Situation, UnderWay
+from jazz_select.selector.growing import Ledger, steady_start
+from jazz_select.selector.prompt import Growing, Situation, UnderWay
 from jazz_select.text import beginning, cut, in_words, json_line, name_shown
 from jazz_select.values import Message, flow_id
 
@@ -61,6 +62,8 @@ class ConversationView:
         waits_for: The question that waits for a yes or a no, of a flow or without one.
         done: The names of the flows that were done last.
         waiting: The name of the flow whose question that is; empty without one.
+        ledger: What models were shown in it, where prompts only grow; None where each is made afresh.
+        said_in: The turn of each message, from 1.
     """
 
     message: str
@@ -71,6 +74,8 @@ class ConversationView:
     waits_for: str = ""
     done: tuple[str, ...] = ()
     waiting: str = ""
+    ledger: Ledger | None = None
+    said_in: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -99,6 +104,8 @@ class ConversationView:
             waits_for=waiting.question() if waiting is not None else "",
             waiting=waiting.flow if waiting is not None else "",
             done=tuple(dict.fromkeys(reversed(conversation.done)))[:_MOST_DONE],
+            ledger=request.ledger,
+            said_in=conversation.said_in if request.ledger is not None else (),
         )
 
     @property
@@ -113,7 +120,19 @@ class ConversationView:
 
     def situation(self) -> Situation:
         """As it is shown to whoever chooses a flow."""
-        recent, left_out = self.recent(CHOOSING_CHARS, each=_LONGEST_EARLIER)
+        growing = None
+        if self.ledger is None:
+            recent, left_out = self.recent(CHOOSING_CHARS, each=_LONGEST_EARLIER)
+        else:
+            told = self.steady(CHOOSING_CHARS, each=_LONGEST_EARLIER)
+            recent, left_out = [message for _, message in told], 0
+            growing = Growing(
+                turn=self.ledger.turn,
+                shown=self.ledger.flows,
+                said_in=[turn for turn, _ in told],
+                left_out=max(told[0][0] - 1, 0) if told else 0,
+                keep=self.ledger.keep_flows,
+            )
         return Situation(
             said=tuple(recent),
             left_out=left_out,
@@ -124,6 +143,7 @@ class ConversationView:
             facts=self.told_facts(),
             confirms=self.waits_for,
             done=tuple(map(flow_id, self.done)),
+            growing=growing,
         )
 
     def recent(self, chars: int = EARLIER_CHARS, *, each: int | None = None) -> tuple[list[Message], int]:
@@ -136,16 +156,50 @@ class ConversationView:
             first += 1  # an answer without its question says little, and some providers refuse it in the first place
         return said[first:], first
 
+    def steady(self, chars: int = EARLIER_CHARS, *, each: int | None = None) -> list[tuple[int, Message]]:
+        """The last messages within a bound, each with its turn, where prompts only grow.
+
+        What is too much is left out by several turns at once, so that the beginning stays the same for as long.
+        """
+        bound = [cut(one.content, each) if each else one.content for one in self.said]
+        said = [
+            (turn, Message(role=one.role, content=content))
+            for turn, one, content in zip(self.said_in, self.said, bound, strict=True)
+        ]
+        while said and said[0][1].role == "assistant":
+            said.pop(0)  # an answer without its question says little
+        start = steady_start(
+            [(turn, len(message.content)) for turn, message in said], chars, whole_from=said[0][0] if said else 1
+        )
+        return [(turn, message) for turn, message in said if turn >= start]
+
     def told_heard(self) -> str:
         """What the user has said, in turn, a line each, what is said now last; long texts are cut."""
+        if self.ledger is not None:
+            steady = self.steady(_MOST_HEARD * _LONGEST_EARLIER, each=_LONGEST_EARLIER)
+            heard = [message.content for _, message in steady if message.role == "user"]
+            return "\n".join(f"- {json_line(each)}" for each in (*heard, cut(self.message, _LONGEST_EARLIER)))
         return "\n".join(f"- {json_line(cut(each, _LONGEST_EARLIER))}" for each in self.heard[-_MOST_HEARD:])
 
     def told_facts(self) -> str:
         """What holds for every conversation, a line each."""
         return "\n".join(f"{name_shown(name)}: {_value(value)}" for name, value in self.facts.items())
 
+    def call_lines(self) -> list[tuple[Ran, str]]:
+        """The calls that were made, each with its line, where prompts only grow: the earliest go by several turns."""
+        turn = self.ledger.turn if self.ledger is not None else 0
+        lines = [(call, _call(call)) for call in self.calls]
+        kept = [call.turn for call in self.calls if call.turn]
+        whole_from = kept[0] + 1 if len(kept) >= MOST_CALLS else 1
+        start = steady_start(
+            [(call.turn or turn, len(line)) for call, line in lines], _CALLS_CHARS, whole_from=whole_from
+        )
+        return [(call, line) for call, line in lines if (call.turn or turn) >= start]
+
     def told_calls(self) -> str:
         """The calls that were made, as data, a line each; the earliest are left out where there are too many."""
+        if self.ledger is not None:
+            return "\n".join(line for _, line in self.call_lines())
         lines: list[str] = []
         room = _CALLS_CHARS
         for call in reversed(self.calls):

@@ -237,3 +237,4 @@ def _note(chat: Span | None, messages: Sequence[Message], reply: object) -> None
         chat.note({"model": reply.model, "finish_reason": reply.finish_reason})
         if reply.usage is not None:
             chat.note({"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens})
+            chat.note({"cached_tokens": reply.usage.cached_tokens} if reply.usage.cached_tokens else {})

@@ -24,6 +24,7 @@ from jazz_select.routing.run_context import chain_of
 from jazz_select.routing.tools.loading import load_policy, load_tools
 from jazz_select.selector.options import RECOMMENDED
 from jazz_select.selector.select import FlowSelector
+from jazz_select.text import wrong_fields
 from jazz_select.values import Tier
 
 if TYPE_CHECKING:
@@ -101,8 +102,7 @@ def load_lines(file: Path) -> tuple[TurnCase, ...]:
     try:
         return _LINES.validate_python(read_entries(file, "conversation"))
     except ValidationError as error:
-        first = error.errors()[0]
-        msg = f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        msg = f"{file}: {wrong_fields(error, 'the file')[0]}"
         raise ConfigError(msg) from error
 
 

@@ -17,7 +17,9 @@ from jazz_select.cli.options import (
     RrfKOption,
     TopKOption,
     UrlOption,
+    cases_option,
     settings_with,
+    tools_option,
 )
 from jazz_select.errors import ConfigError
 
@@ -50,13 +52,9 @@ def check(  # noqa: PLR0913 - one per option
     ] = None,
     *,
     flows: FlowsOption = None,
-    tools: Annotated[
-        str | None,
-        typer.Option("--tools", metavar="PATH|PACKAGE", help="The tools that there are: flows may name no others."),
-    ] = None,
+    tools: Annotated[str | None, tools_option("The tools that there are: flows may name no others.")] = None,
     cases: Annotated[
-        list[Path] | None,
-        typer.Option("--cases", metavar="FILE", help="Labelled requests, which no example may repeat; repeatable."),
+        list[Path] | None, cases_option("Labelled requests, which no example may repeat; repeatable.")
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="CODE,…", help="Look for these kinds alone; repeatable.")
@@ -246,11 +244,7 @@ def converse(  # noqa: PLR0913 - one per option
     flows: FlowsOption = None,
     tools: Annotated[
         str | None,
-        typer.Option(
-            "--tools",
-            metavar="PATH|PACKAGE",
-            help="The tools, as for graph, loaded anew for each conversation. (default: those beside the flows)",
-        ),
+        tools_option("The tools, as for graph, loaded anew for each conversation. (default: those beside the flows)"),
     ] = None,
     agent: Annotated[
         str,
@@ -297,8 +291,7 @@ def diff(  # noqa: PLR0913 - one per option
         str | None, typer.Option("--base-flows", metavar="PATH", help="Where the flows are in BASE, if elsewhere.")
     ] = None,
     cases: Annotated[
-        list[Path] | None,
-        typer.Option("--cases", metavar="FILE", help="Labelled requests; repeatable. (default: examples/eval.yaml)"),
+        list[Path] | None, cases_option("Labelled requests; repeatable. (default: examples/eval.yaml)")
     ] = None,
     requests: Annotated[
         list[Path] | None,
@@ -322,31 +315,34 @@ def diff(  # noqa: PLR0913 - one per option
     Every case, logged request and example is asked of both versions; no model is. The gates are those of
     \[tool.jazz-select.gates] in pyproject.toml; where one is not passed the exit code is 1.
     """
-    settings = settings_with(
-        {
-            "flows": flows,
-            "agent_id": agent,
-            "top_k": top_k,
-            "rrf_k": rrf_k,
-            "embedder": embedder,
-            "learned": learned,
-        }
-    )
-    from jazz_select.cli.comparing import Wishes, default_cases, run
+    from jazz_select.evaluation.changes.side_start import started_ahead
 
-    wishes = Wishes(
-        base=base,
-        head=head,
-        base_flows=base_flows,
-        cases=cases or default_cases(),
-        requests=requests or (),
-        log=log,
-        markdown=markdown,
-        shown=0 if every else _SHOWN,
-        cached=not no_cache,
-        as_json=json,
-    )
-    run(settings, wishes)
+    with started_ahead() as runner:
+        settings = settings_with(
+            {
+                "flows": flows,
+                "agent_id": agent,
+                "top_k": top_k,
+                "rrf_k": rrf_k,
+                "embedder": embedder,
+                "learned": learned,
+            }
+        )
+        from jazz_select.cli.comparing import Wishes, default_cases, run
+
+        wishes = Wishes(
+            base=base,
+            head=head,
+            base_flows=base_flows,
+            cases=cases or default_cases(),
+            requests=requests or (),
+            log=log,
+            markdown=markdown,
+            shown=0 if every else _SHOWN,
+            cached=not no_cache,
+            as_json=json,
+        )
+        run(settings, wishes, runner)
 
 
 @judging.command()
@@ -366,8 +362,7 @@ def suggest(  # noqa: PLR0913 - one per option
     log: _LogOption = None,
     agent: AgentOption = None,
     cases: Annotated[
-        list[Path] | None,
-        typer.Option("--cases", metavar="FILE", help="Labelled requests that must not become examples; repeatable."),
+        list[Path] | None, cases_option("Labelled requests that must not become examples; repeatable.")
     ] = None,
     most: Annotated[int, typer.Option("--most", min=1, metavar="N", help="Examples and negatives for each flow.")] = 5,
     llm: LlmOption = None,
@@ -404,8 +399,7 @@ def learn(  # noqa: PLR0913 - one per option
     flows: FlowsOption = None,
     agent: AgentOption = None,
     cases: Annotated[
-        Path | None,
-        typer.Option("--cases", metavar="FILE", help="Labelled requests that nothing learned may lower, as for eval."),
+        Path | None, cases_option("Labelled requests that nothing learned may lower, as for eval.")
     ] = None,
     learned: Annotated[
         Path | None,

@@ -23,6 +23,7 @@ from jazz_select.cli.options import (
     UrlOption,
     context_of,
     settings_with,
+    tools_option,
 )
 from jazz_select.cli.serving import serving
 from jazz_select.errors import ConfigError, JazzSelectError
@@ -87,12 +88,7 @@ def sync(  # noqa: PLR0913 - one per option
     url: UrlOption = None,
     embedder: EmbedderOption = None,
     tools: Annotated[
-        str | None,
-        typer.Option(
-            "--tools",
-            metavar="PATH|PACKAGE",
-            help="The tools that there are, as for graph: a flow that names another is an error.",
-        ),
+        str | None, tools_option("The tools that there are, as for graph: a flow that names another is an error.")
     ] = None,
     learned: LearnedOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,

@@ -109,6 +109,16 @@ ContextOption = Annotated[
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else.")]
 
 
+def tools_option(told: str) -> Any:
+    """`--tools`, with what a command does with them."""
+    return typer.Option("--tools", metavar="PATH|PACKAGE", help=told)
+
+
+def cases_option(told: str) -> Any:
+    """`--cases`, with what a command does with them."""
+    return typer.Option("--cases", metavar="FILE", help=told)
+
+
 def encodable(text: str) -> str:
     """`text` with what UTF-8 cannot hold (bytes of the command line that no encoding explains) replaced."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,5 +1,6 @@
 """`jazz-select serve`: opens what is to be served, says where it answers, and closes it when it is told to stop."""
 
+import asyncio
 import gc
 import ipaddress
 import logging
@@ -17,13 +18,13 @@ import typer
 from jazz_select.cli.session import look_here, require_folder
 from jazz_select.cli.terminal import hint, printable
 from jazz_select.errors import ConfigError, MissingExtraError
+from jazz_select.service.options import ServeOptions
 
 if TYPE_CHECKING:
     from jazz_select.service.agents import ServedAgents
     from jazz_select.service.app import Part
     from jazz_select.service.mcp.gateway.gateway import Gateway
     from jazz_select.service.opened import AgentSource
-    from jazz_select.service.options import ServeOptions
     from jazz_select.service.running import RunningCatalogue
     from jazz_select.settings import Settings
 
@@ -31,51 +32,32 @@ _NEEDS: Final = ("mcp", "starlette", "uvicorn", "prometheus_client", "watchfiles
 _LOGGERS: Final = ("jazz_select", "uvicorn.error")
 _MADE_BETWEEN: Final = 100_000
 """Objects that may be made while the service starts before somebody looks for garbage: what is loaded then stays."""
+_MADE_BY_REQUESTS: Final = 10_000
+"""And while it serves: what a request makes is nearly all gone when it is answered, garbage or not."""
+_SETTLED_S: Final = 5.0
+"""How long after a start, or a reload, that which is loaded later than the rest is there, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What was asked for, beside the settings; as the options of the command say."""
 
-    tools: str | None = None
-    log: Path | None = None
-    cases: tuple[Path, ...] = ()
-    host: str = "127.0.0.1"
-    port: int = 8420
-    uds: Path | None = None
-    key_files: tuple[Path, ...] = ()
-    agents: Path | None = None
-    rate: float | None = None
-    max_in_flight: int = 256
-    max_body: int = 1 << 20
-    stop_s: float = 10.0
-    drain_s: float = 0.0
-    panel: bool = True
-    mcp: Literal["http", "stdio", "none"] = "http"
-    mcp_servers: Path | None = None
-    mcp_listed: Literal["none", "found", "all"] = "none"
-    reload: bool = True
-    reload_every: float | None = None
-    access_log: bool = True
-    yes: bool = False
-
-    def options(self) -> "ServeOptions":
-        """The limits among it.
-
-        Raises:
-            ConfigError: One cannot work.
-        """
-        from jazz_select.service.options import ServeOptions
-
-        return ServeOptions(
-            max_body=self.max_body,
-            max_in_flight=self.max_in_flight,
-            rate=self.rate,
-            stop_s=self.stop_s,
-            drain_s=self.drain_s,
-            panel=self.panel,
-            mcp=self.mcp == "http",
-        )
+    options: ServeOptions
+    tools: str | None
+    log: Path | None
+    cases: tuple[Path, ...]
+    host: str
+    port: int
+    uds: Path | None
+    key_files: tuple[Path, ...]
+    agents: Path | None
+    mcp: Literal["http", "stdio", "none"]
+    mcp_servers: Path | None
+    mcp_listed: Literal["none", "found", "all"]
+    reload: bool
+    reload_every: float | None
+    access_log: bool
+    yes: bool
 
 
 def require_extra() -> None:
@@ -100,7 +82,6 @@ def run(settings: "Settings", wanted: Wanted) -> None:
     from jazz_select.service.server import run as run_loop
 
     look_here()
-    options = wanted.options()
     sources = _sources(settings, wanted)
     if wanted.mcp == "stdio":
         with _logging(access=False):
@@ -111,7 +92,7 @@ def run(settings: "Settings", wanted: Wanted) -> None:
     listening = bound(wanted.host, wanted.port) if wanted.uds is None else bound_file(wanted.uds)
     try:
         with _logging(access=wanted.access_log), _loading() as loaded:
-            run_loop(lambda: _serve(settings, sources, listening, wanted, options, loaded))
+            run_loop(lambda: _serve(settings, sources, listening, wanted, loaded))
     finally:
         listening.close()
         if wanted.uds is not None:
@@ -124,7 +105,6 @@ async def _serve(
     sources: "list[AgentSource]",
     listening: socket.socket,
     wanted: Wanted,
-    options: "ServeOptions",
     loaded: Callable[[], None],
 ) -> None:
     from jazz_select.service.app import make_app
@@ -136,26 +116,55 @@ async def _serve(
         opened(settings, sources, said=hint, allow_delete=wanted.yes) as served,
         _mcp(served, sources, wanted) as parts,
         _reloading(served, wanted),
+        _settling(served),
     ):
         life = Life()
-        app = make_app(served, options, life=life, parts=[*parts, *_panel(served, sources, wanted)])
+        app = make_app(served, wanted.options, life=life, parts=[*parts, *_panel(served, sources, wanted)])
 
         def ready() -> None:
             loaded()
             _say(listening, wanted)
 
-        await serve(app, listening, options=options, life=life, ready=ready)
+        await serve(app, listening, options=wanted.options, life=life, ready=ready)
 
 
 @contextmanager
 def _loading() -> Generator[Callable[[], None]]:
-    """Look for garbage less often, until what this gives is called: that takes a tenth of a start."""
+    """Look for garbage less often, and still less until what this gives is called: that takes a tenth of a start."""
     before = gc.get_threshold()
     gc.set_threshold(_MADE_BETWEEN, *before[1:])
     try:
-        yield lambda: gc.set_threshold(*before)
+        yield lambda: gc.set_threshold(_MADE_BY_REQUESTS, *before[1:])
     finally:
         gc.set_threshold(*before)
+
+
+@asynccontextmanager
+async def _settling(served: "ServedAgents") -> "AsyncGenerator[None]":
+    """Look for no garbage among what is loaded, but after a reload.
+
+    To look through all of it takes a tenth of a second, in which nobody is answered, and would be done every few
+    hundred requests.
+    """
+
+    async def settle() -> None:
+        settled: list[int] | None = None
+        while True:
+            await asyncio.sleep(_SETTLED_S)
+            numbers = [each.live.number if each.is_ready else 0 for each in served.values()]
+            if numbers != settled:
+                settled = numbers
+                gc.unfreeze()
+                gc.collect()
+                gc.freeze()
+
+    task = asyncio.create_task(settle(), name="settle")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        gc.unfreeze()
 
 
 @asynccontextmanager
@@ -176,7 +185,7 @@ def _panel(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wanted)
     from jazz_select.service.later import later
     from jazz_select.service.opened import state_folder
 
-    if not wanted.panel:
+    if not wanted.options.panel:
         return []
     home = state_folder(sources[0].settings)
 
@@ -193,7 +202,7 @@ def _panel(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wanted)
 @asynccontextmanager
 async def _mcp(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wanted) -> "AsyncGenerator[list[Part]]":
     """What answers over MCP, where that is wanted."""
-    if wanted.mcp != "http":
+    if not wanted.options.mcp:
         yield []
         return
     servers = _servers(sources)
@@ -222,7 +231,7 @@ def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", wanted:
     def server_of(running: "RunningCatalogue") -> AgentServer:
         return AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed)
 
-    app = McpApp(served, catalogue_of, server_of, options=wanted.options())
+    app = McpApp(served, catalogue_of, server_of, options=wanted.options)
     return Part(routes=app.routes(), lifespan=app.lifespan)
 
 
@@ -321,7 +330,11 @@ def _say(listening: socket.socket, wanted: Wanted) -> None:
         shown = f"[{host}]" if ":" in host else host
         root = f"http://{shown}:{port}"
         typer.echo(root)
-        parts = [("panel", "/panel/", wanted.panel), ("MCP", "/mcp", wanted.mcp == "http"), ("API", "/docs", True)]
+        parts = [
+            ("panel", "/panel/", wanted.options.panel),
+            ("MCP", "/mcp", wanted.options.mcp),
+            ("API", "/docs", True),
+        ]
         typer.echo("  ".join(f"{name} {root}{path}" for name, path, there in parts if there))
     sys.stdout.flush()
 

@@ -1,7 +1,7 @@
 """The command `serve`: one process for many. It imports what it needs when it runs."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -16,12 +16,16 @@ from jazz_select.cli.options import (
     RrfKOption,
     TopKOption,
     UrlOption,
+    cases_option,
     settings_with,
+    tools_option,
 )
+from jazz_select.service.options import ServeOptions
 
 serving = typer.Typer()
 """Joins the other commands; a group without a name adds no level."""
 _WHERE, _WHO, _LIMITS, _PARTS, _MCP = "Where it listens", "Who is served", "Limits", "What is served", "MCP"
+_USUAL: Final = ServeOptions()
 
 
 @serving.command()
@@ -29,10 +33,7 @@ def serve(  # noqa: PLR0913 - one per option
     *,
     flows: FlowsOption = None,
     tools: Annotated[
-        str | None,
-        typer.Option(
-            "--tools", metavar="PATH|PACKAGE", help="Its tools; without it those beside the flows, if there are any."
-        ),
+        str | None, tools_option("Its tools; without it those beside the flows, if there are any.")
     ] = None,
     agent: AgentOption = None,
     learned: LearnedOption = None,
@@ -40,10 +41,7 @@ def serve(  # noqa: PLR0913 - one per option
         Path | None,
         typer.Option("--log", metavar="FILE", help="Keep each selection, and what was right, in a log of outcomes."),
     ] = None,
-    cases: Annotated[
-        list[Path] | None,
-        typer.Option("--cases", metavar="FILE", help="Labelled requests that the panel judges by; repeatable."),
-    ] = None,
+    cases: Annotated[list[Path] | None, cases_option("Labelled requests that the panel judges by; repeatable.")] = None,
     index: IndexOption = None,
     url: UrlOption = None,
     embedder: EmbedderOption = None,
@@ -92,13 +90,13 @@ def serve(  # noqa: PLR0913 - one per option
         typer.Option(
             "--rate", metavar="N", help="Requests a second of each key. (default: no limit)", rich_help_panel=_LIMITS
         ),
-    ] = None,
+    ] = _USUAL.rate,
     max_in_flight: Annotated[
         int, typer.Option("--max-in-flight", min=1, metavar="N", help="Requests at once.", rich_help_panel=_LIMITS)
-    ] = 256,
+    ] = _USUAL.max_in_flight,
     max_body: Annotated[
         int, typer.Option("--max-body", min=1, metavar="BYTES", help="Of a request.", rich_help_panel=_LIMITS)
-    ] = 1 << 20,
+    ] = _USUAL.max_body,
     stop_s: Annotated[
         float,
         typer.Option(
@@ -108,7 +106,7 @@ def serve(  # noqa: PLR0913 - one per option
             help="For what is in flight, when it stops.",
             rich_help_panel=_LIMITS,
         ),
-    ] = 10.0,
+    ] = _USUAL.stop_s,
     drain_s: Annotated[
         float,
         typer.Option(
@@ -118,10 +116,10 @@ def serve(  # noqa: PLR0913 - one per option
             help="Before that, while /readyz says that it will.",
             rich_help_panel=_LIMITS,
         ),
-    ] = 0.0,
+    ] = _USUAL.drain_s,
     panel: Annotated[
         bool, typer.Option("--panel/--no-panel", help="The panel, at /panel/.", rich_help_panel=_PARTS)
-    ] = True,
+    ] = _USUAL.panel,
     mcp: Annotated[
         Literal["http", "stdio", "none"],
         typer.Option(
@@ -193,7 +191,18 @@ def serve(  # noqa: PLR0913 - one per option
     from jazz_select.cli.service import Wanted, require_extra, run
 
     require_extra()
+    way = "none" if no_mcp else mcp
+    options = ServeOptions(
+        max_body=max_body,
+        max_in_flight=max_in_flight,
+        rate=rate,
+        stop_s=stop_s,
+        drain_s=drain_s,
+        panel=panel,
+        mcp=way == "http",
+    )
     wanted = Wanted(
+        options=options,
         tools=tools,
         log=log,
         cases=tuple(cases or ()),
@@ -202,13 +211,7 @@ def serve(  # noqa: PLR0913 - one per option
         uds=uds,
         key_files=tuple(key_file or ()),
         agents=agents,
-        rate=rate,
-        max_in_flight=max_in_flight,
-        max_body=max_body,
-        stop_s=stop_s,
-        drain_s=drain_s,
-        panel=panel,
-        mcp="none" if no_mcp else mcp,
+        mcp=way,
         mcp_servers=mcp_servers,
         mcp_listed=mcp_listed,
         reload=reload,

@@ -7,8 +7,8 @@ where doing it twice does no harm.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from random import random
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -22,6 +22,7 @@ from jazz_select.errors import (
     ServiceReplyError,
     ServiceTimeoutError,
     ServiceUnavailableError,
+    SnapshotError,
 )
 from jazz_select.selector.options import check_timeout
 from jazz_select.text import describe_error
@@ -139,6 +140,18 @@ class Connection:
                 if refused is None:
                     return
                 await self._wait(refused, attempt, twice=False, limit_s=limit_s)
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """Values are made of what it answered in this block.
+
+        Raises:
+            ServiceReplyError: It is nothing that such a value could be made of: no fault of the caller's.
+        """
+        try:
+            yield
+        except (ConfigError, SnapshotError) as error:
+            raise ServiceReplyError(self.url, str(error)) from error
 
     async def _agree(self) -> None:
         """See that the key opens the agent that is meant, once."""

@@ -7,12 +7,15 @@ from jazz_select.client.connection import Connection
 from jazz_select.client.sent import sent_json, sent_objects
 from jazz_select.errors import ConfigError, ServiceReplyError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.selector.cascade.asking import question_in
 from jazz_select.selector.options import TopK, check_request
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.selector.select import FlowSelector
-from jazz_select.values import RecallResult
+from jazz_select.stages import UserQuestion
+from jazz_select.travel import as_data
+from jazz_select.values import Decision, RecallResult
 
 _TIMEOUT_S: Final = 30.0
 
@@ -68,7 +71,7 @@ class RemoteSelector(FlowSelector):
         """Close the connections of this event loop."""
         await self._service.aclose()
 
-    async def select(
+    async def select(  # noqa: PLR0913 - options with a name
         self,
         enhanced_query: str,
         candidates: Sequence[Mapping[str, Any]] | None = None,
@@ -77,6 +80,7 @@ class RemoteSelector(FlowSelector):
         context: Mapping[str, Any] | None = None,
         only: Collection[str] | None = None,
         situation: Situation | None = None,
+        asked: Decision | UserQuestion | None = None,
     ) -> FlowSelectionResult:
         """Find the flows for a request; arguments and result are those of `FlowSelector.select`.
 
@@ -89,11 +93,10 @@ class RemoteSelector(FlowSelector):
             msg = "a situation does not travel: a RemoteAgent has the service's own agent select within a conversation"
             raise ConfigError(msg)
         body = {
-            "request": enhanced_query,
-            "episode_summaries": None if episode_summaries is None else [*episode_summaries],
+            **_one(SelectRequest(enhanced_query, candidates, episode_summaries)),
             "context": sent_json(context, "context"),
-            "candidates": sent_objects(candidates, "candidates"),
             "only": None if only is None else [*only],
+            "asked": as_data(question_in(asked)),
         }
         return self._read(await self._service.ask("POST", "/v1/select", body))
 
@@ -145,18 +148,15 @@ class RemoteSelector(FlowSelector):
         """
         check_request(enhanced_query=query, episode_summaries=episode_summaries, context=None)
         body = {
-            "request": query,
-            "episode_summaries": None if episode_summaries is None else [*episode_summaries],
+            **_said(query, episode_summaries),
             "top_k": top_k,
             "rrf_k": rrf_k,
             "coverage": coverage,
             "exclude": [*exclude],
         }
         found = await self._service.ask("POST", "/v1/recall", body)
-        try:
+        with self._service.reading():
             return RecallResult.from_dict(found)
-        except ConfigError as error:
-            raise ServiceReplyError(self._service.url, str(error)) from error
 
     async def feedback(self, result: FlowSelectionResult | str, *, right: Sequence[str] | str, note: str = "") -> None:
         """Keep what was right for a selection, in the service's log; arguments are those of `FlowSelector.feedback`.
@@ -184,15 +184,14 @@ class RemoteSelector(FlowSelector):
         return cast("list[dict[str, Any]]", listed)
 
     def _read(self, data: Any) -> FlowSelectionResult:
-        try:
+        with self._service.reading():
             return FlowSelectionResult.from_dict(data, registry=self._live)
-        except ConfigError as error:
-            raise ServiceReplyError(self._service.url, str(error)) from error
 
 
 def _one(asked: SelectRequest) -> dict[str, Any]:
-    return {
-        "request": asked.enhanced_query,
-        "episode_summaries": None if asked.episode_summaries is None else [*asked.episode_summaries],
-        "candidates": sent_objects(asked.candidates, "candidates"),
-    }
+    said = _said(asked.enhanced_query, asked.episode_summaries)
+    return {**said, "candidates": sent_objects(asked.candidates, "candidates")}
+
+
+def _said(request: str, summaries: Sequence[str] | None) -> dict[str, Any]:
+    return {"request": request, "episode_summaries": None if summaries is None else [*summaries]}

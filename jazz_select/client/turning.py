@@ -14,7 +14,7 @@ from jazz_select.agent.turn import checked_input
 from jazz_select.agent.turn_result import TurnResult
 from jazz_select.client.connection import Connection
 from jazz_select.client.sent import sent_history, sent_json
-from jazz_select.errors import ConfigError, ServiceReplyError, SnapshotError
+from jazz_select.errors import ConfigError, ServiceReplyError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.options import check_timeout
 from jazz_select.values import Message
@@ -134,10 +134,8 @@ class RemoteAgent:
             if name == "finished":
                 found.append(self._read(data, check))
                 return True
-            try:
+            with self._service.reading():
                 event = event_of(name, data, registry=self._live)
-            except ConfigError as error:
-                raise ServiceReplyError(self._service.url, str(error)) from error
             if event is not None:
                 await tell(on_event, event)
             return False
@@ -147,10 +145,8 @@ class RemoteAgent:
 
     def _read(self, data: Any, check: OutputSchema | None) -> TurnResult:
         """The result; with a class as schema its value is one of that class, as it would be in the other process."""
-        try:
+        with self._service.reading():
             result = TurnResult.from_dict(data, registry=self._live)
-        except (ConfigError, SnapshotError) as error:
-            raise ServiceReplyError(self._service.url, str(error)) from error
         if check is None or check.model is None or result.value is None:
             return result
         read = check.check(result.value)

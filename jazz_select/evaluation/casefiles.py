@@ -5,7 +5,6 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +13,7 @@ import yaml
 from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.flow.checks import describe
 from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, unique, yaml_documents
-from jazz_select.text import beginning
+from jazz_select.text import beginning, unknown_field
 
 LARGEST = 32 << 20
 """Bytes of a file in JSON, JSON Lines, CSV or TSV; one in YAML, which takes longer to read, is bounded as flows are."""
@@ -229,17 +228,16 @@ def _header_problems(file: Path, header: Sequence[str]) -> tuple[str, ...]:
         if header.count(name) > 1:
             msg = f"{file} has two columns {name!r}; take one out"
             raise ConfigError(msg)
-    return tuple(f"column {beginning(each, _LONGEST)!r}: {unknown_field(each)}" for each in header if _odd(each))
+    return tuple(f"column {beginning(each, _LONGEST)!r}: {no_field(each)}" for each in header if _odd(each))
 
 
 def _odd(name: str) -> bool:
     return bool(name) and name not in COLUMNS
 
 
-def unknown_field(name: str, known: Sequence[str] = COLUMNS) -> str:
+def no_field(name: str, known: Sequence[str] = COLUMNS) -> str:
     """What to say of a field that no case has."""
-    near = get_close_matches(name[:_LONGEST], known, n=1)
-    return f"is no field of a case; {f'did you mean {near[0]!r}?' if near else 'there are ' + ', '.join(sorted(known))}"
+    return unknown_field(name, sorted(known), of="case")
 
 
 def _row(number: int, line: int, header: Sequence[str], cells: Sequence[str]) -> Entry:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -12,18 +11,18 @@ from pydantic_core import ErrorDetails
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import casefiles
-from jazz_select.evaluation.casefiles import Entries, Entry, entries_of, unknown_field
+from jazz_select.evaluation.casefiles import Entries, Entry, entries_of, no_field
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.checks import describe
 from jazz_select.json_values import plain
-from jazz_select.text import beginning, nfkc
+from jazz_select.text import beginning, did_you_mean, nfkc
 from jazz_select.values import flow_id
 
 read_entries = casefiles.read_entries
 NONE = "none"
 """What `expect` says, instead of a list, where no flow fits; so does an empty list."""
 _NONE = {NONE, "-", "[]"}
-_LONGEST, _MOST_SHOWN, _MOST_COMPARED = 120, 3, 2_000
+_LONGEST, _MOST_SHOWN = 120, 3
 
 
 def _several(value: object) -> object:
@@ -241,9 +240,8 @@ def each_case(
 
 
 def _gone(label: str, names: Sequence[str], aliases: Mapping[str, str], flows: str) -> str:
-    near = get_close_matches(label[:_LONGEST], names[:_MOST_COMPARED], n=1)
-    hint = f"; it is an alias of {aliases[label]!r}: write that" if label in aliases else ""
-    hint = hint or (f"; did you mean {near[0]!r}?" if near else "")
+    hint = f"it is an alias of {aliases[label]!r}: write that" if label in aliases else did_you_mean(label, names)
+    hint = f"; {hint}" if hint else ""
     listed = "; several names are written as a list" if not hint and any(mark in label for mark in ",;| ") else ""
     return f"{beginning(label, _LONGEST)!r} in {flows} (--flows loads others){hint or listed}"
 
@@ -256,7 +254,7 @@ def _problem(error: ErrorDetails, wrong: Mapping[str, str]) -> str:
             seen = " (see above)" if where in wrong else ""
             what = f"is missing{seen}" if where != "expect" else "is missing; write none where no flow fits"
         case "extra_forbidden":
-            what = unknown_field(where, tuple(Case.model_fields))
+            what = no_field(where, tuple(Case.model_fields))
         case "model_type" | "model_attributes_type":
             return f"a case is a mapping with request: and expect:, not {given}"
         case "value_error":

@@ -56,7 +56,7 @@ async def indexed(
         cache: A folder where the index is kept for the next time, by what the catalogue says; where None, or where
             another process is at it, it is gone afterwards.
         beside: A folder of the caller's, such as `in_memory` gives, for an index that is gone afterwards; one of its
-            own where None.
+            own where None. One in the cache is copied there, so that several processes may read the same.
 
     Raises:
         EmbeddingError: The embedder failed.
@@ -64,7 +64,7 @@ async def indexed(
         ConfigError: There is no such embedder or language.
     """
     folder = None if cache is None else _folder(cache, registry, embedder, language)
-    memory = None if folder is None or not folder.is_dir() else await _kept(folder, embedder, language)
+    memory = None if folder is None or not folder.is_dir() else await _kept(folder, embedder, language, beside)
     if memory is None:
         quick = (beside or in_memory()) if len(registry) <= _MOST_IN_MEMORY else None
         with TemporaryDirectory(prefix=PREFIX, dir=quick, ignore_cleanup_errors=True) as passing:
@@ -92,11 +92,17 @@ def _folder(cache: Path, registry: Mapping[str, BaseFlow], embedder: str | Embed
     return folder
 
 
-async def _kept(folder: Path, embedder: str | Embedder, language: str) -> "ProceduralMemory | None":
-    """The one in the cache; None where it cannot be had, which is no reason not to judge."""
+async def _kept(
+    folder: Path, embedder: str | Embedder, language: str, beside: Path | None
+) -> "ProceduralMemory | None":
+    """The one in the cache, or a copy of it; None where it cannot be had, which is no reason not to judge."""
     try:
         await asyncio.to_thread(folder.touch)
-        return await _opened(folder, embedder, language)
+        if beside is None:
+            return await _opened(folder, embedder, language)
+        place = beside / f"{PREFIX}{uuid4().hex[:8]}"
+        await asyncio.to_thread(shutil.copytree, folder, place, copy_function=_copied)
+        return await _opened(place, embedder, language)
     except IndexLockedError:
         return None
     except (IndexUnusableError, OSError) as error:

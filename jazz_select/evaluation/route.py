@@ -5,7 +5,7 @@ by a `FlowSelector` over the very memory that recalls, so nothing here knows how
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from time import perf_counter
@@ -239,39 +239,16 @@ class _Watched:
         self._memory = memory
         self.rankings: list[tuple[str, ...]] = []
 
-    async def recall(  # noqa: PLR0913 - as the memory's
-        self,
-        query: str,
-        agent_id: str,
-        top_k: int | Literal["auto"] = 3,
-        rrf_k: int = 10,
-        *,
-        exclude: Collection[str] = (),
-        focus: str = "",
-        coverage: float = COVERAGE,
-    ) -> RecallResult:
+    async def recall(self, query: str, *given: Any, focus: str = "", **options: Any) -> RecallResult:
         """As the memory recalls."""
-        many = await self.recall_many(
-            [query], agent_id, top_k, rrf_k, exclude=exclude, focuses=[focus] if focus else (), coverage=coverage
-        )
-        return many[0]
+        return (await self.recall_many([query], *given, focuses=[focus] if focus else (), **options))[0]
 
-    async def recall_many(  # noqa: PLR0913 - likewise
-        self,
-        queries: Sequence[str],
-        agent_id: str,
-        top_k: int | Literal["auto"] = 3,
-        rrf_k: int = 10,
-        *,
-        exclude: Collection[str] = (),
-        focuses: Sequence[str] = (),
-        coverage: float = COVERAGE,
+    async def recall_many(
+        self, queries: Sequence[str], agent_id: str, top_k: int | Literal["auto"] = 3, *given: Any, **options: Any
     ) -> list[RecallResult]:
         """As the memory recalls, looked at as far as `DEPTH`."""
         deep = top_k if top_k == "auto" else max(top_k, DEPTH)
-        found = await self._memory.recall_many(
-            queries, agent_id, deep, rrf_k, exclude=exclude, focuses=focuses, coverage=coverage
-        )
+        found = await self._memory.recall_many(queries, agent_id, deep, *given, **options)
         for result in found:
             self.rankings.append((*(str(each["flow_name"]) for each in result), *result.beyond))
             if top_k != "auto":

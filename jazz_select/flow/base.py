@@ -317,11 +317,16 @@ class BaseFlow:
         """What users are told that it is called: its title, else its name in words."""
         return self.title or titled(self.name)
 
+    @property
+    def own_tools(self) -> Sequence[str]:
+        """The tools that it names itself; those of a composite's parts are in its `tools` beside them."""
+        return self.tools
+
     def lacks(self, connected: Container[str]) -> tuple[str, ...]:
-        """The tools of its own that it cannot do without and that are not among these; none where it is `manual`."""
+        """The tools that it cannot do without and that are not among these; none where it is `manual`."""
         if self.manual:
             return ()
-        return tuple(name for name in self.tools if name not in connected and name not in self.optional_tools)
+        return tuple(name for name in self.own_tools if name not in connected and name not in self.optional_tools)
 
     @property
     def has_guard(self) -> bool:
@@ -428,7 +433,7 @@ class BaseFlow:
 
     def fields(self) -> dict[str, object]:
         """The fields as the author wrote them."""
-        return {field: getattr(self, field) for field in (*FIELDS, *TOLD, "type")}
+        return {each: self.own_tools if each == "tools" else getattr(self, each) for each in (*FIELDS, *TOLD, "type")}
 
     def joined(self, registry: FlowRegistry) -> None:
         """Called by a registry that took this flow in: part names are looked up there from now on."""
@@ -466,7 +471,7 @@ class BaseFlow:
             desired_effects=tuple(self.desired_effects),
             examples=tuple(self.examples),
             aliases=tuple(self.aliases),
-            tools=tuple(self.tools),
+            tools=tuple(self.own_tools),
             steps=tuple(self.steps),
             priority=(self.priority[0], self.priority[1]),
             parts=parts,

@@ -4,7 +4,6 @@ import re
 import reprlib
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from inspect import get_annotations
 from string import Formatter
 from typing import Protocol, cast
@@ -12,7 +11,7 @@ from unicodedata import category
 
 from jazz_select.errors import FlowValidationError, UnconnectedToolsError
 from jazz_select.flow.origin import locate
-from jazz_select.text import beginning
+from jazz_select.text import beginning, did_you_mean, near
 
 _TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases", "optional_tools")
 _PRIORITY = 2
@@ -164,9 +163,8 @@ def _check_texts(subject: Subject, field: str, value: object) -> None:
 def _check_optional(subject: Subject, optional: Sequence[str], tools: Sequence[str]) -> None:
     for number, name in enumerate(optional, start=1):
         if name not in tools:
-            near = get_close_matches(name, tools, n=1)
-            meant = f"did you mean {near[0]!r}?" if near else "add it to the flow's `tools`, or take it out here"
-            problem = f"number {number}, {name!r}, is not among the flow's tools; {meant}"
+            advice = did_you_mean(name, tools) or "add it to the flow's `tools`, or take it out here"
+            problem = f"number {number}, {name!r}, is not among the flow's tools; {advice}"
             raise subject.error("optional_tools", problem)
 
 
@@ -231,13 +229,14 @@ def check_spelling(kind: type) -> None:
         new = not any(name in vars(base) for base in kind.__mro__[1:])
         if name.startswith("_") or not new or not isinstance(value, str | list | tuple):
             continue
-        unset = [field for field in (*FIELDS, *TOLD, *_RUNNING, *_PARTS) if field not in own and hasattr(kind, field)]
-        near = get_close_matches(name, unset, n=1, cutoff=_NEAR)
-        if near and not _is_annotated(kind, name):
+        known = (field for field in (*FIELDS, *TOLD, *_RUNNING, *_PARTS) if hasattr(kind, field))
+        unset = [field for field in known if field not in own and f"_own_{field}" not in own]
+        found = near(name, unset, cutoff=_NEAR)
+        if found and not _is_annotated(kind, name):
             flow = own.get("name")
             place = locate().describe(f"{kind.__module__}.{kind.__qualname__}")
             subject = Subject(name=flow if isinstance(flow, str) and flow else kind.__qualname__, place=place)
-            problem = f"is no field of a flow; did you mean {near[0]!r}? (An attribute of your own: annotate it)"
+            problem = f"is no field of a flow; did you mean {found[0]!r}? (An attribute of your own: annotate it)"
             raise subject.error(name, problem)
 
 

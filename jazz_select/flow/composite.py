@@ -1,13 +1,38 @@
 """Flows made of flows: one after the other, side by side, or one of several."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from jazz_select.errors import FlowValidationError
 from jazz_select.flow.base import BaseFlow, FlowPart, FlowRegistry
 from jazz_select.flow.checks import Subject, check_text, describe
+from jazz_select.flow.definition import Definition
 
 _PAIR = 2
+_OWN = "_own_tools"
+
+
+class _ToolsOfAll:
+    """The field `tools` of a composite: what it names itself, kept apart, and after it what its parts name.
+
+    Authors write `tools = [...]` in a class or give it when they build one, as with any flow; parts that are given by
+    name can be looked up only later.
+    """
+
+    def __get__(self, flow: "CompositeFlow | None", kind: "type[CompositeFlow]") -> Sequence[str]:
+        if flow is None:
+            return cast("Sequence[str]", getattr(kind, _OWN))
+        return tuple(dict.fromkeys(_named(flow.definition())))
+
+    def __set__(self, flow: "CompositeFlow", value: Sequence[str]) -> None:
+        setattr(flow, _OWN, value)
+
+
+def _named(definition: Definition) -> Iterator[str]:
+    yield from definition.tools
+    for part in definition.parts:
+        if part.flow is not None:
+            yield from _named(part.flow)
 
 
 class CompositeFlow(BaseFlow):
@@ -16,6 +41,19 @@ class CompositeFlow(BaseFlow):
     composite: ClassVar[bool] = True
     flows: Sequence[FlowPart] = ()
     """The parts: flows, the classes that declare them, or names in the same registry, looked up when used."""
+    tools: Sequence[str] = cast("Any", _ToolsOfAll())
+    """What it names itself and what its parts name, in this order and each once.
+
+    Raises `FlowValidationError` where a part cannot be found.
+    """
+    _own_tools: Sequence[str] = ()
+
+    def __init_subclass__(cls, *, registry: FlowRegistry | None = None) -> None:
+        own = vars(cls).get("tools")
+        if own is not None and not hasattr(own, "__get__"):
+            cls._own_tools = own
+            del cls.tools
+        super().__init_subclass__(registry=registry)
 
     def __init__(  # noqa: PLR0913 - the fields of a flow are its interface
         self,
@@ -62,6 +100,25 @@ class CompositeFlow(BaseFlow):
             registry=registry,
             replace=replace,
         )
+
+    @property
+    def own_tools(self) -> Sequence[str]:
+        """The tools that it names itself, without those of its parts."""
+        return self._own_tools
+
+    def lacks(self, connected: Container[str]) -> tuple[str, ...]:
+        """The tools that it or a part of it cannot do without and that are not among these; none where it is `manual`.
+
+        A part that cannot be found names no tools; whoever loads flows is told of it.
+        """
+        own = super().lacks(connected)
+        if self.manual:
+            return own
+        try:
+            self.definition()
+            return tuple(dict.fromkeys((*own, *(name for part in self.subflows for name in part.lacks(connected)))))
+        except FlowValidationError:
+            return own
 
     @property
     def has_guard(self) -> bool:
@@ -115,7 +172,7 @@ class SequentialFlow(CompositeFlow):
 
 
 class ParallelFlow(CompositeFlow):
-    """Its parts are run side by side; none needs the result of another."""
+    """Its parts are begun in their order and run side by side; none needs the result of another."""
 
     type: str = "parallel"
 

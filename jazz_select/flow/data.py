@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -16,7 +15,7 @@ from jazz_select.flow.base import BaseFlow, Flow
 from jazz_select.flow.checks import Subject, check_text, describe, fault_in_reply
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
 from jazz_select.flow.origin import read_from, short_path
-from jazz_select.text import beginning
+from jazz_select.text import beginning, did_you_mean, unknown_field
 
 if TYPE_CHECKING:
     from yaml import SafeLoader as _YamlLoader
@@ -29,7 +28,7 @@ MOST_VALUES = 100_000
 """Keys, texts, lists and mappings in one file, those that aliases and merge keys repeat counted again."""
 _DEPTH = 100
 _LONGEST_NUMBER = 100
-_LONGEST_FIELD, _LONGEST_PROBLEM, _MOST_NAMED, _MOST_COMPARED = 80, 500, 10, 1_000
+_LONGEST_FIELD, _LONGEST_PROBLEM, _MOST_NAMED = 80, 500, 10
 _NUMBER = "+-0123456789_:."
 SUFFIXES = (".json", ".yaml", ".yml")
 _PLAIN: dict[str, type[CompositeFlow]] = {"sequential": SequentialFlow, "parallel": ParallelFlow}
@@ -188,10 +187,8 @@ def _chain(data: FlowData, *, place: str) -> tuple[str | dict[str, Any], ...]:
                 raise FlowValidationError(data.name, where, problem, place=place)
         for name in names:
             if name not in tools:
-                known = [tool for tool in data.tools[:_MOST_COMPARED] if len(tool) <= _LONGEST_FIELD]
-                near = get_close_matches(name[:_LONGEST_FIELD], known, n=1)
-                meant = f"did you mean {near[0]!r}?" if near else "add it to the flow's `tools:`, or take the step out"
-                problem = f"{beginning(name, _LONGEST_FIELD)!r} is not among the flow's tools; {meant}"
+                advice = did_you_mean(name, data.tools) or "add it to the flow's `tools:`, or take the step out"
+                problem = f"{beginning(name, _LONGEST_FIELD)!r} is not among the flow's tools; {advice}"
                 raise FlowValidationError(data.name, where, problem, place=place)
     return tuple(step if isinstance(step, str) else step.model_dump() for step in data.chain)
 
@@ -451,6 +448,4 @@ def _unknown(field: str, *, of: int | str) -> str:
     kind, data = {"chain": ("choice between tools", PointData), "branches": ("branch", BranchData)}.get(
         str(of), ("flow", FlowData)
     )
-    known = list(data.model_fields)
-    close = get_close_matches(field[:_LONGEST_FIELD], known, n=1)
-    return f"is no field of a {kind}; {f'did you mean {close[0]!r}?' if close else 'there are ' + ', '.join(known)}"
+    return unknown_field(field, list(data.model_fields), of=kind)

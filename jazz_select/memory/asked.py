@@ -1,7 +1,8 @@
 """What is asked of recall: a request taken apart into what is looked up for it, and whose flows it is asked of."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,7 +10,6 @@ from jazz_select.errors import ConfigError
 from jazz_select.memory.denials import DENYING, meant
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Lexical, printable
 from jazz_select.memory.fit.model import MOST_SIZED
-from jazz_select.memory.long_requests import Said
 from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE, is_number
 
 _JOINT = re.compile(
@@ -24,6 +24,13 @@ _MIN_LETTERS = 4
 """Where no spaces stand between words, letters are counted instead."""
 MAX_CLAUSES = 6
 _MAX_COUNT = 1 << 31
+_AT_ONCE = 4_000
+"""Bytes of UTF-8 that are read where the caller waits: a letter of several takes as many times as long to read."""
+_DICTIONARIES = {
+    "han": re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"),
+    "kana": re.compile("[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9d]"),
+}
+"""The scripts whose words are found with a dictionary, which is loaded for the first letter of it."""
 
 
 def clauses(text: str) -> tuple[str, ...]:
@@ -47,6 +54,21 @@ def clauses(text: str) -> tuple[str, ...]:
 def _says_something(text: str) -> bool:
     words = text.split()
     return len(words) >= _MIN_WORDS or (not text.isascii() and len(text) >= _MIN_LETTERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A query, and the part of it that the user has just said, where the rest is context."""
+
+    query: str
+    focus: str = ""
+    notes: tuple[str, ...] = ()
+    """What of it is not looked for."""
+
+    @property
+    def own(self) -> str:
+        """What the user has just said."""
+        return self.focus or self.query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,3 +166,23 @@ def check_texts(texts: Sequence[object], what: str = "a query, and the focus of 
     if wrong:
         msg = f"{what} is a string, not {wrong[0]!r:.80}"
         raise ConfigError(msg)
+
+
+class Pace:
+    """Tells what would hold up others: much to read, or the first text that a dictionary has to be loaded for."""
+
+    def __init__(self) -> None:
+        self._unread = dict(_DICTIONARIES)
+
+    @contextmanager
+    def reading(self, texts: Iterable[str]) -> Generator[bool]:
+        """Whether to read these takes long; they are read within the block."""
+        size, scripts = 0, set[str]()
+        for text in texts:
+            read = text[:MAX_QUERY_CHARS]
+            size += len(read) if read.isascii() else len(read.encode(errors="surrogatepass"))
+            if self._unread and not read.isascii():
+                scripts.update(script for script, letter in self._unread.items() if letter.search(read))
+        yield bool(scripts) or size > _AT_ONCE
+        for script in scripts:
+            self._unread.pop(script, None)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from jazz_select.errors import EmbeddingError
-from jazz_select.memory.asked import RecallScope
+from jazz_select.memory.asked import RecallScope, Said
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.fit.model import RecallModel
-from jazz_select.memory.long_requests import Said
 from jazz_select.memory.recall import Retriever
 from jazz_select.ports import Embedder, Vectors
 from jazz_select.text import in_log

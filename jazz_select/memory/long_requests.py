@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from jazz_select.memory.asked import Pace, Said
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Lexical, TermCounts, printable
 from jazz_select.ports import FlowStore, HybridQuery
 from jazz_select.threads import in_thread
@@ -24,8 +24,6 @@ _ASKING = re.compile(
 )
 _END = re.compile(r"(?<=[.!?;]) |(?<=[。！？；])")
 """Of text in which no two blanks stand together."""
-AT_ONCE = 4_000
-"""Characters that are read where the caller waits; more go to a thread, so that they hold up nobody else."""
 _SHORTEST, _LONGEST = 12, 200
 """Characters of a sentence: what is shorter joins the next, and what is longer is cut between words."""
 
@@ -56,31 +54,16 @@ def _cut(text: str) -> list[str]:
     return [*parts, text] if text else parts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """A query, and the part of it that the user has just said, where the rest is context."""
-
-    query: str
-    focus: str = ""
-    notes: tuple[str, ...] = ()
-    """What of it is not looked for."""
-
-    @property
-    def own(self) -> str:
-        """What the user has just said."""
-        return self.focus or self.query
-
-
 class SentenceReader:
     """Reads a long request by the sentences of it that have most in common with some flow.
 
     To embed a whole mail takes a transformer many times as long as a sentence, and what it is about drowns in it.
     """
 
-    def __init__(self, store: FlowStore, lexical: Lexical) -> None:
+    def __init__(self, store: FlowStore, lexical: Lexical, pace: Pace) -> None:
         """Look words up in this store."""
         self._store = store
-        self._lexical = lexical
+        self._lexical, self._pace = lexical, pace
 
     async def shortened(
         self, said: Said, agent_id: str, exclude: Sequence[str] = (), *, terms: TermCounts | None = None
@@ -88,7 +71,8 @@ class SentenceReader:
         """The same with what the long request asks for alone; as it is where no flow has any word of it."""
         whole = said.own
         read = partial(self._asked, whole[:MAX_QUERY_CHARS], agent_id, exclude, terms)
-        asked = await in_thread(read) if len(whole) > AT_ONCE else read()
+        with self._pace.reading([whole]) as takes_long:
+            asked = await in_thread(read) if takes_long else read()
         found = iter(await self._store.search([query for _, query in asked if query.arms]))
         weights = [_weight(text, query, next(found).bm25.values() if query.arms else ()) for text, query in asked]
         kept = " ".join(_best([text for text, _ in asked], weights))

@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 from jazz_select.errors import EmbeddingError
-from jazz_select.memory.asked import EncodedRequest, RecallScope
+from jazz_select.memory.asked import EncodedRequest, Pace, RecallScope, Said
 from jazz_select.memory.denials import MEANT_WEIGHT
-from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, folded_alias
+from jazz_select.memory.encoder import Encoder, folded_alias
 from jazz_select.memory.engines.points import Sound
 from jazz_select.memory.fit.model import MOST_SIZED, Evidence, Reading, RecallModel
 from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, merged, mixed, ranked, with_numbers
-from jazz_select.memory.long_requests import AT_ONCE, LONG, Said, SentenceReader
+from jazz_select.memory.long_requests import LONG, SentenceReader
 from jazz_select.memory.together import FEW, readings
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.text import in_log
@@ -256,7 +256,8 @@ class Retriever:
         self._encoder = encoder
         self._sound = Sound()
         self._hollow = [HollowTexts(encoder, stage) for stage in range(len(encoder.stages))]
-        self._sentences = SentenceReader(store, encoder.lexical)
+        self._pace = Pace()
+        self._sentences = SentenceReader(store, encoder.lexical, self._pace)
 
     async def recall(
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
@@ -296,11 +297,11 @@ class Retriever:
         """
         if not said:
             return []
-        long = sum(min(len(each.query) + len(each.focus), MAX_QUERY_CHARS) for each in said) > AT_ONCE
-        if long or self._encoder.stages[stage].offload:
-            asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model, stage, strict=strict)
-        else:
-            asked, queries, degraded = self._read(said, scope, model, stage, strict=strict)
+        with self._pace.reading(each.query + each.focus for each in said) as takes_long:
+            if takes_long or self._encoder.stages[stage].offload:
+                asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model, stage, strict=strict)
+            else:
+                asked, queries, degraded = self._read(said, scope, model, stage, strict=strict)
         flat = [query for group in queries if any(each.arms for each in group) for query in group]
         legs = [with_numbers(each) for each in (await self._store.search(flat) if flat else ())]
         terms = [len(each.sparse.indices) if each.sparse else 0 for each in flat]

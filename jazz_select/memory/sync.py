@@ -1,5 +1,6 @@
 """A sync: the plan of what is created, updated and deleted, and the writer that carries it out and fits recall."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +26,8 @@ Cases = Sequence[tuple[str, str]]
 _MANY_DELETED = 5
 """Up to so many flows a sync deletes without being told that it may."""
 _KINDS_TOLD = 3
+_MOST_BYTES = 16 << 20
+"""Of vectors that are kept from one sync to the next: of some thousand flows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +139,7 @@ class IndexWriter:
         """Write to this store with this encoder."""
         self._store = store
         self._encoder = encoder
+        self._last = _LastRead()
 
     async def write_one(self, agent_id: str, card: FlowCard) -> None:
         """Write a flow, and let its names be known."""
@@ -197,9 +201,12 @@ class IndexWriter:
             broken = [key for key in indexed.broken if key not in overwritten]
             if not plan.is_empty:
                 await self.outdate(agent_id)  # where this is cut short, the words are of neither catalogue
-            rows = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
-            await self._store.discard(agent_id, broken)
-            await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases, cards)
+            known = self._last.of(agent_id, {card.id: wanted[card.id] for card in chosen})
+            with self._encoder.lexical.remembering():
+                rows = known | await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
+                await self._store.discard(agent_id, broken)
+                rows = await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases, cards)
+            self._last.keep(agent_id, {wanted[each]: vectors for each, vectors in rows.items()})
             if await self._store.other_layouts(agent_id):
                 await self._store.forget_other_layouts(agent_id)
         names |= {each: card.name for each, card in cards.items()}
@@ -258,28 +265,34 @@ class IndexWriter:
         digest: str,
         cases: Cases,
         cards: Mapping[str, FlowCard],
-    ) -> None:
+    ) -> Mapping[str, Vectors]:
+        """Fit recall where it is not fitted to this; returns the vectors of those flows, as far as they were made."""
         note = await self._store.read_note(agent_id)
         noted = RecallModel.from_note(note, dims=self._encoder.dims)
         flows = frozenset(cards)
         whole = noted.terms is not None and (noted.confidence is None or noted.answers is not None)
         if note is not None and whole and (noted.digest, noted.flows) == (digest, flows):
-            return
+            return made
         if not chosen and note is None:
-            return
+            return made
         terms = await in_thread(lambda: TermCounts.of(self._encoder.words(card).indices for card in cards.values()))
-        model = await in_thread(self._fitted, chosen, made, digest, cases, terms)
+        rows = await in_thread(self._completed, made, chosen)
+        model = await in_thread(self._fitted, chosen, rows, digest, cases, terms)
         await self._store.write_note(agent_id, replace(model, flows=flows, terms=terms).as_note())
+        return rows
+
+    def _completed(self, made: Mapping[str, Vectors], chosen: Sequence[FlowCard]) -> dict[str, Vectors]:
+        """With the vectors of those that are not among them."""
+        return {**made, **self._encoder.rows([card for card in chosen if card.id not in made])}
 
     def _fitted(
         self,
         chosen: Sequence[FlowCard],
-        made: Mapping[str, Vectors],
+        rows: Mapping[str, Vectors],
         digest: str,
         cases: Cases,
         terms: TermCounts,
     ) -> RecallModel:
-        rows = {**made, **self._encoder.rows([card for card in chosen if card.id not in made])}
         vectors = self._encoder.embed([printable(text) for text, _ in cases])
         # On a busy machine BLAS threads that wait for each other make small matrices take a hundred times longer.
         with threadpool_limits(1, user_api="blas"):
@@ -305,6 +318,26 @@ class IndexWriter:
         apart = zip(*(self._encoder.of_stage(stage, vectors) for stage in range(2)), strict=True)
         labelled = [(text, flow, both) for (text, flow), both in zip(cases, apart, strict=True)]
         return fit_cascade(chosen, (first, second), self._encoder.lexical, digest=digest, cases=labelled, terms=terms)
+
+
+class _LastRead:
+    """The vectors of the flows of each agent at its last sync: what did not change since is not embedded again."""
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[str, Mapping[str, Vectors]] = OrderedDict()
+
+    def of(self, agent_id: str, wanted: Mapping[str, str]) -> dict[str, Vectors]:
+        """By flow id, those of these fingerprints."""
+        known = self._of.get(agent_id, {})
+        return {flow: known[mark] for flow, mark in wanted.items() if mark in known}
+
+    def keep(self, agent_id: str, rows: Mapping[str, Vectors]) -> None:
+        """These instead of what there was, by fingerprint; agents synced longest ago are let go of."""
+        self._of.pop(agent_id, None)
+        self._of[agent_id] = dict(rows)
+        held = sum(vectors.nbytes for each in self._of.values() for vectors in each.values())
+        while held > _MOST_BYTES:
+            held -= sum(vectors.nbytes for vectors in self._of.popitem(last=False)[1].values())
 
 
 def _check(cards: Iterable[FlowCard], agent_id: str) -> None:

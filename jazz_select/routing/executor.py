@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from tenacity import AsyncRetrying
 
-from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError, meant
+from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError
 from jazz_select.json_values import plain, storable, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, check_claims, engine_approver
@@ -30,7 +30,7 @@ from jazz_select.routing.tool_call import CallOutcome, answered, call_tool, may_
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import describe_error
+from jazz_select.text import describe_error, meant
 from jazz_select.threads import called_within, in_daemon_thread
 from jazz_select.values import Tier
 

@@ -17,8 +17,8 @@ Fault = Literal[
     "name", "arguments", "reference", "tool", "timeout", "output", "dependency", "denied", "asked", "claim", "repeated"
 ]
 StepStatus = Literal["ok", "failed", "open"]
-Door = Literal["executor", "plan", "chain", "mcp"]
-"""Who calls: a flow's steps, a plan, the chain of a model, or a client over MCP."""
+Door = Literal["executor", "plan", "chain", "mcp", "framework"]
+"""Who calls: a flow's steps, a plan, the chain of a model, a client over MCP, or the loop of another framework."""
 
 
 def _new_id() -> str:

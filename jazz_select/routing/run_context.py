@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from jazz_select.errors import ConfigError, FlowValidationError, ToolError, meant
+from jazz_select.errors import ConfigError, FlowValidationError, ToolError
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall
@@ -12,7 +12,7 @@ from jazz_select.routing.schemas.compatibility import Field, available_fields
 from jazz_select.routing.schemas.fields import RESULT, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import is_valid
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import describe_error
+from jazz_select.text import describe_error, meant
 
 
 class Choose:
@@ -56,8 +56,8 @@ class HasTools(Protocol):
         ...
 
     @property
-    def tools(self) -> Sequence[str]:
-        """Names of the tools that its steps may call."""
+    def own_tools(self) -> Sequence[str]:
+        """Names of the tools that its own steps may call."""
         ...
 
     @property
@@ -89,7 +89,7 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
         names = [step] if isinstance(step, str) else _names(step)
         if names is None:
             raise _wrong(flow, f"a step is a tool's name, a GuidedDecisionPoint or CHOOSE, not {step!r:.80}")
-        strange = [meant(name, flow.tools) for name in dict.fromkeys(names) if name not in flow.tools]
+        strange = [meant(name, flow.own_tools) for name in dict.fromkeys(names) if name not in flow.own_tools]
         if strange:
             raise _wrong(flow, f"it names {', '.join(strange)}; add that to the flow's tools, or take it out")
     return tuple(steps)
@@ -102,7 +102,7 @@ def _as_step(flow: HasTools, step: Any) -> Any:
             return GuidedDecisionPoint(**cast("Mapping[str, Any]", step))
         except (TypeError, AttributeError, ToolError) as error:
             raise _wrong(flow, f"{describe_error(error)}, in {dict(cast('Mapping[str, Any]', step))!r:.200}") from error
-    return CHOOSE if step == "CHOOSE" and step not in flow.tools else step
+    return CHOOSE if step == "CHOOSE" and step not in flow.own_tools else step
 
 
 def _names(step: object) -> list[str] | None:

@@ -1,7 +1,7 @@
 """Guards: flows that say themselves whether they may be offered in a context. A guard that fails closes its flow."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ class Availability:
 
     async def closed(self, context: Mapping[str, Any], *, only: Collection[str] | None = None) -> Unavailable:
         """The flows that are not available in `context`, and all but those of the ids in `only`, where it is given."""
-        closed = await self.closed_among(self._guarded(), context)
+        closed = await _closed(self._guarded(), context)
         return closed if only is None else Unavailable(closed.ids | (set(self._registry) - set(only)), closed.notes)
 
     def unindexed(self, indexed: Collection[str] | None) -> str:
@@ -57,27 +57,7 @@ class Availability:
     @staticmethod
     async def closed_among(flows: Iterable[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
         """Those of `flows` that are not available in `context`. Their guards are asked in a thread: they may block."""
-        guarded = [flow for flow in flows if flow.has_guard]
-        if not guarded:
-            return Unavailable(frozenset(), ())
-        said: dict[str, str | None] = {}
-
-        def ask() -> None:
-            for flow in guarded:
-                said[flow.id] = _problem(flow, context)
-
-        with suppress(TimeoutError):
-            await called_within(ask, limit_s=None, name="jazz-select-available")
-        problems = {flow.id: said.get(flow.id, _LATE) for flow in guarded}
-        shut = {flow.id: (flow.name, problem) for flow in guarded if (problem := problems[flow.id]) is not None}
-        unavailable = ", ".join(sorted(name for name, problem in shut.values() if not problem))
-        notes = [f"not available in this context: {unavailable}"] if unavailable else []
-        notes += [
-            f"the guard of {name} failed, so it counts as not available: {problem}"
-            for name, problem in shut.values()
-            if problem
-        ]
-        return Unavailable(frozenset(shut), tuple(notes))
+        return await _closed([flow for flow in flows if flow.has_guard], context)
 
     def _guarded(self) -> tuple[BaseFlow, ...]:
         version: object = getattr(self._registry, "version", None)
@@ -86,6 +66,30 @@ class Availability:
             flows = tuple(flow for flow in self._registry.values() if flow.has_guard)
             self._seen = version, flows
         return flows
+
+
+async def _closed(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
+    """Those of these guarded flows that are not available, as `closed_among`."""
+    if not guarded:
+        return Unavailable(frozenset(), ())
+    said: dict[str, str | None] = {}
+
+    def ask() -> None:
+        for flow in guarded:
+            said[flow.id] = _problem(flow, context)
+
+    with suppress(TimeoutError):
+        await called_within(ask, limit_s=None, name="jazz-select-available")
+    problems = {flow.id: said.get(flow.id, _LATE) for flow in guarded}
+    shut = {flow.id: (flow.name, problem) for flow in guarded if (problem := problems[flow.id]) is not None}
+    unavailable = ", ".join(sorted(name for name, problem in shut.values() if not problem))
+    notes = [f"not available in this context: {unavailable}"] if unavailable else []
+    notes += [
+        f"the guard of {name} failed, so it counts as not available: {problem}"
+        for name, problem in shut.values()
+        if problem
+    ]
+    return Unavailable(frozenset(shut), tuple(notes))
 
 
 def _not_synced(names: list[str]) -> str:

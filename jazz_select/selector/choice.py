@@ -11,6 +11,7 @@ from typing import Final, Literal, Protocol
 
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.exchange import ChatReply, Question, total_usage, why_unusable
+from jazz_select.selector.growing import LiveFlow, growing_prompt
 from jazz_select.selector.options import MOST_EXAMPLES
 from jazz_select.selector.prompt import OFF, PROMPT_TOKENS, REQUEST_LIMIT, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
@@ -247,13 +248,8 @@ UNASKED: Final = Choice(verdict=Verdict(tier=Tier.GUIDED, reason=Reason.UNASKED)
 """What comes of a request that a model would have to be asked about, where none is to be."""
 
 
-class HasExamples(Protocol):
-    """A flow, as far as a choice needs it."""
-
-    @property
-    def examples(self) -> Sequence[str]:
-        """Requests that mean this flow."""
-        ...
+class HasBudget(Protocol):
+    """A flow, as far as a choice without a cascade needs it."""
 
     @property
     def max_error(self) -> float | None:
@@ -271,7 +267,7 @@ class PlainChoice:
         model: Who is asked; None takes the top candidate.
     """
 
-    flows: Mapping[str, HasExamples]
+    flows: Mapping[str, HasBudget]
     settling: Settling
     model: "ModelChoice | None"
 
@@ -321,7 +317,7 @@ class PlainChoice:
 class ModelChoice:
     """Lets one model choose among candidates."""
 
-    def __init__(self, client: ChatClient, options: ChoiceOptions, flows: Mapping[str, HasExamples]) -> None:
+    def __init__(self, client: ChatClient, options: ChoiceOptions, flows: Mapping[str, LiveFlow]) -> None:
         """Take whom to ask, how, and the live flows."""
         self._client = client
         self._options = options
@@ -342,6 +338,8 @@ class ModelChoice:
         first = await self._read(request, shown, candidates, deadline)
         if not self._options.second_read or not _departs(first.verdict, candidates, self._flows):
             return first
+        if request.situation is not None:  # what was shown before cannot be turned round, so that is left out
+            request = replace(request, situation=replace(request.situation, growing=None))
         second = await self._read(request, shown[::-1], candidates, deadline)
         return _agreed(first, second, candidates)
 
@@ -350,22 +348,28 @@ class ModelChoice:
     ) -> Choice:
         """One question, asked again where the reply cannot be used and there is time."""
         built = cache(lambda: self._prompt(request, shown))
-        offered = {each.flow_id for each in shown}
         # In a conversation "none" is an answer of its own: nothing is begun for it.
         on_empty = self._options.on_empty if request.situation is None else "none"
 
         def read(answer: ChatReply) -> tuple[Reading, Verdict]:
             beside = built().beside
-            reading = read_reply(answer.text, shown, beside)
+            reading = read_reply(answer.text, built().order, beside)
             return reading, judge(reading, candidates, self._flows, on_empty=on_empty, beside=beside)
+
+        offered = {each.flow_id for each in shown}
 
         def problem(answer: ChatReply, said: tuple[Reading, Verdict]) -> str:
             reading, verdict = said
-            return why_unusable(answer, reading.ids, offered) if verdict.reason is Reason.FALLBACK_INVALID else ""
+            if verdict.reason is not Reason.FALLBACK_INVALID:
+                return ""
+            names = {each.flow_id: each.flow_name for each in built().order if each.flow_id not in offered}
+            return why_unusable(answer, [names.get(each, each) for each in reading.ids], offered)
 
         try:
             if len(shown) > _MANY:
                 await in_daemon_thread(built, name="jazz-select-prompt")
+            if request.situation is not None and request.situation.growing is not None:
+                request.situation.growing.keep(built().shown or ())
             answer, (reading, verdict) = await self._client.ask_until_usable(
                 lambda: _question(built()), deadline, read=read, problem=problem, max_reasks=self._options.max_reasks
             )
@@ -378,6 +382,17 @@ class ModelChoice:
         return Choice(verdict=verdict, answer=answer, parsed_ids=reading.ids, notes=notes)
 
     def _prompt(self, request: Request, shown: Sequence[Candidate]) -> Prompt:
+        if request.situation is not None and request.situation.growing is not None:
+            return growing_prompt(
+                request.query,
+                shown,
+                request.situation,
+                flows=self._flows,
+                examples=self._examples(request, shown),
+                with_examples=self._options.examples_shown != 0,
+                tokens=self._options.prompt_tokens,
+                structured=self._client.takes_schema,
+            )
         return build_prompt(
             request.query,
             request.summaries,
@@ -434,7 +449,8 @@ def _agreed(first: Choice, second: Choice, candidates: Sequence[Candidate]) -> C
 
 
 def _question(prompt: Prompt) -> Question:
-    wanted = f"a JSON array of ids from <candidates>: {', '.join(prompt.ids[:20])}; or [] if none fits"
+    where = "<candidates>" if prompt.shown is None else "<offered>"
+    wanted = f"a JSON array of ids from {where}: {', '.join(prompt.ids[:20])}; or [] if none fits"
     return Question(prompt.messages, prompt.schema, wanted)
 
 

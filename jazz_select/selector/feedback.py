@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -14,7 +13,7 @@ from jazz_select.flow.definition import digest_of
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request
-from jazz_select.text import as_text, in_log
+from jazz_select.text import as_text, in_log, near
 from jazz_select.threads import in_thread
 
 _log = logging.getLogger(__name__)
@@ -98,8 +97,8 @@ class Outcomes:
         for name in names:
             if not isinstance(name, str) or name not in known:  # pyright: ignore[reportUnnecessaryIsInstance]
                 said = as_text(name)[:_LONGEST]
-                near = get_close_matches(said, [each for each in known if len(each) <= _LONGEST], n=3)
-                more = f" (did you mean {', '.join(map(repr, near))}?)" if near else ""
+                found = near(said, known, most=3)
+                more = f" (did you mean {', '.join(map(repr, found))}?)" if found else ""
                 msg = f"right: there is no flow {said!r}{more}; right=[] says that nothing fits"
                 raise ConfigError(msg)
         return tuple(dict.fromkeys(names))

@@ -7,7 +7,7 @@ providers that cache what prompts begin with.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 from xml.etree import ElementTree as ET
@@ -58,7 +58,7 @@ agrees to just that, ["no"] if it refuses it, also where that ends the wish; if 
 """
 OFF: Final = "off-"
 """What stands before the id of a flow that is called off."""
-_AS_OBJECT: Final = '\nA schema is set for your answer: give the array of rules 5 and 6 as {"ids": [...]}.'
+AS_OBJECT: Final = '\nA schema is set for your answer: give the array of rules 5 and 6 as {"ids": [...]}.'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,41 @@ class UnderWay:
     waits_for: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class FirstShown:
+    """When a model was first shown something in a conversation.
+
+    Attributes:
+        what: A flow to choose, the procedure of a flow, or a tool.
+        name: Its name.
+        turn: In which turn that was, from 1.
+    """
+
+    what: Literal["flow", "procedure", "tool"]
+    name: str
+    turn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growing:
+    """Where the prompts of a conversation only grow: what was shown before, which stays where it is.
+
+    Attributes:
+        turn: The turn that runs, from 1.
+        shown: The flows that were shown before, in that order.
+        said_in: The turn of each message that was said.
+        left_out: How many turns there were before them.
+        keep: Hears what a model is shown, with what is new at the end, before it is asked: what to give as `shown` in
+            the next turn.
+    """
+
+    turn: int
+    shown: Sequence[FirstShown] = ()
+    said_in: Sequence[int] = ()
+    left_out: int = 0
+    keep: Callable[[tuple[FirstShown, ...]], object] = field(default=lambda _: None, compare=False, repr=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     """What a choice in the middle of a conversation has to know.
@@ -89,6 +124,7 @@ class Situation:
         facts: What holds for every conversation, a line each.
         confirms: A question that waits for a yes or a no.
         done: The ids of the flows that were done last: they are offered, since what is said next may be about them.
+        growing: What was shown before, where prompts only grow; None where each is made afresh.
     """
 
     said: Sequence[Message] = ()
@@ -97,6 +133,7 @@ class Situation:
     facts: str = ""
     confirms: str = ""
     done: Sequence[str] = ()
+    growing: Growing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,15 +182,28 @@ class CandidateCard:
             "desired_effects": "; ".join(self.effects),
             "examples": " | ".join(self.examples),
         }
-        if (begun := self.under_way) is not None:
-            fields |= {"state": begun.state, "asked_for_with": at_word(begun.wanted, SHORT_LIMIT)}
-            fields["waits_for"] = cut(begun.waits_for, 2 * SHORT_LIMIT)
-        return ET.Element("flow", {name: clean(text) for name, text in fields.items() if text or name == "id"})
+        if self.under_way is not None:
+            fields |= state_fields(self.under_way)
+        return flow_element(fields)
 
     def tokens(self, count: "Count") -> int:
         """About how many it takes."""
         texts = (self.id, self.name, self.description, self.condition, *self.effects)
         return _TAGS + sum(map(count, texts)) + sum(count(each) + _MARK for each in self.examples)
+
+
+def state_fields(begun: UnderWay) -> dict[str, str]:
+    """What is told of a flow that a conversation has begun, beside the flow."""
+    return {
+        "state": begun.state,
+        "asked_for_with": at_word(begun.wanted, SHORT_LIMIT),
+        "waits_for": cut(begun.waits_for, 2 * SHORT_LIMIT),
+    }
+
+
+def flow_element(fields: Mapping[str, str]) -> ET.Element:
+    """A flow as XML, by what is known of it; `id` stands in it in any case."""
+    return ET.Element("flow", {name: clean(text) for name, text in fields.items() if text or name == "id"})
 
 
 Count = Callable[[str], int]
@@ -202,8 +252,18 @@ def _numbered(cards: list[CandidateCard]) -> list[CandidateCard]:
 
     Where some flow goes by a number itself they are told as "option 2", since a reply of "2" could mean two.
     """
-    taken = any(text.strip().isdecimal() for card in cards for text in (card.id, card.name))
-    return [replace(card, id=f"option {number}" if taken else str(number)) for number, card in enumerate(cards, 1)]
+    taken = any(goes_by_number(text) for card in cards for text in (card.id, card.name))
+    return [replace(card, id=numbered(number, taken=taken)) for number, card in enumerate(cards, 1)]
+
+
+def goes_by_number(text: str) -> bool:
+    """Whether a flow that is called so could be taken for the position of another."""
+    return text.strip().isdecimal()
+
+
+def numbered(number: int, *, taken: bool) -> str:
+    """What the flow at a position is called; `taken` where some flow goes by a number itself."""
+    return f"option {number}" if taken else str(number)
 
 
 def _trimmed(
@@ -270,11 +330,20 @@ class Prompt(NamedTuple):
     notes: tuple[str, ...]
     beside: Mapping[str, str]
     """What else may be said, by what it is called in the prompt: "off-1" to "off-" and the id of that flow."""
+    order: tuple[Candidate, ...] = ()
+    """All that is shown, offered or not, in that order: a number in the reply is the position of one."""
+    shown: tuple[FirstShown, ...] | None = None
+    """What is shown and since when, where prompts only grow."""
 
     @property
     def schema(self) -> dict[str, Any]:
-        """A JSON schema that admits the offered ids and nothing else. Its root is an object, as providers want it."""
-        ids = {"type": "array", "items": {"type": "string", "enum": list(self.ids)}}
+        """A JSON schema that admits the offered ids and nothing else. Its root is an object, as providers want it.
+
+        Where prompts only grow it admits any text: providers put the schema before the messages, so that one that
+        changes with what is offered would leave nothing of a prompt in their caches. The reply is checked anyway.
+        """
+        one: dict[str, Any] = {"type": "string"} if self.shown is not None else {"type": "string", "enum": [*self.ids]}
+        ids = {"type": "array", "items": one}
         return {"type": "object", "properties": {"ids": ids}, "required": ["ids"], "additionalProperties": False}
 
 
@@ -323,7 +392,7 @@ def build_prompt(  # noqa: PLR0913 - options with a name
     elif summaries:
         conversation = ET.SubElement(root, "conversation")
         for summary in at_most(summaries, SUMMARIES_LIMIT, "the conversation", notes):
-            _add(conversation, "summary", shortened(summary, SUMMARY_LIMIT, "a summary", notes))
+            add_text(conversation, "summary", shortened(summary, SUMMARY_LIMIT, "a summary", notes))
     if situation is not None and situation.confirms:
         ET.SubElement(root, "confirm").text = clean(shortened(situation.confirms, SUMMARY_LIMIT, "the question", notes))
     ET.SubElement(root, "request").text = clean(shortened(request, REQUEST_LIMIT, "the request", notes))
@@ -332,13 +401,13 @@ def build_prompt(  # noqa: PLR0913 - options with a name
     more = (UNDER_WAY_RULES if begun else "") + (CONFIRM_RULES if confirms else "")
     rules = SYSTEM_PROMPT.replace(f"\n{_DATA}", f"{more}\n{_DATA}")
     messages = (
-        Message(role="system", content=rules + (_AS_OBJECT if structured else "")),
+        Message(role="system", content=rules + (AS_OBJECT if structured else "")),
         Message(role="user", content=ET.tostring(root, encoding="unicode")),
     )
     shown = {each.flow_id: card.id for each, card in zip(candidates, cards, strict=True)}
     beside = {f"{OFF}{shown[each]}": f"{OFF}{each}" for each in begun if each in shown}
     beside |= {"yes": "yes", "no": "no"} if confirms else {}
-    return Prompt(messages, (*(card.id for card in cards), *beside), tuple(notes), beside)
+    return Prompt(messages, (*(card.id for card in cards), *beside), tuple(notes), beside, tuple(candidates))
 
 
 def _add_said(root: ET.Element, situation: Situation) -> None:
@@ -347,9 +416,10 @@ def _add_said(root: ET.Element, situation: Situation) -> None:
     if situation.left_out:
         conversation.set("left_out", f"{situation.left_out} earlier messages")
     for each in situation.said:
-        _add(conversation, "user" if each.role == "user" else "assistant", each.content)
+        add_text(conversation, "user" if each.role == "user" else "assistant", each.content)
 
 
-def _add(parent: ET.Element, tag: str, text: str) -> None:
+def add_text(parent: ET.Element, tag: str, text: str) -> None:
+    """One more element with a text, if there is any."""
     if text:
         ET.SubElement(parent, tag).text = clean(text)

@@ -12,7 +12,7 @@ from jazz_select.notebook import page_html
 from jazz_select.stages import StageRecord
 from jazz_select.telemetry import Span
 from jazz_select.threads import called_within
-from jazz_select.travel import as_data, json_text, list_of, object_of, read_json, text_of, unreadable, whole_of
+from jazz_select.travel import as_data, data_text, list_of, object_of, read_json, text_of, unreadable, whole_of
 from jazz_select.values import Candidate, Decision, Reason, Tier, candidates_html, flow_id
 
 _WHY = {
@@ -86,10 +86,14 @@ class FlowSelectionResult:
         Raises:
             FlowValidationError: A part of a part of a chosen flow has left its registry since.
         """
-        decision = self.decision.to_dict()
-        offered = cast("list[dict[str, Any]]", decision.pop("candidates"))
-        same = [each.as_metadata() for each in self.decision.candidates] == self.candidates
-        told = {
+        return cast("dict[str, Any]", as_data(self._told()))
+
+    def _told(self) -> dict[str, Any]:
+        """What `to_dict` makes plain values of, and `to_json` text."""
+        decision = self.decision.told()
+        offered: list[dict[str, Any]] = decision.pop("candidates")
+        same = offered == self.candidates
+        return {
             "chosen": list(map(_chosen_data, self.chosen_flows, self.chosen_prompts)),
             "combined_prompt": self.combined_prompt,
             "unresolved_ids": self.unresolved_ids,
@@ -98,7 +102,6 @@ class FlowSelectionResult:
             "logged": self.logged,
             "received": None if same else self.candidates,
         }
-        return cast("dict[str, Any]", as_data(told))
 
     @classmethod
     def from_dict(
@@ -135,7 +138,7 @@ class FlowSelectionResult:
 
     def to_json(self) -> str:
         """`to_dict` as JSON text."""
-        return json_text(self.to_dict())
+        return data_text(self._told())
 
     @classmethod
     def from_json(cls, text: str | bytes, *, registry: Mapping[str, BaseFlow] | None = None) -> "FlowSelectionResult":

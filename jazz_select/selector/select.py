@@ -42,10 +42,16 @@ from jazz_select.selector.options import (
 )
 from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
 from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection
-from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, SelectRequest, candidate_sets
+from jazz_select.selector.retrieval import (
+    CandidateSet,
+    CandidateSource,
+    Request,
+    SelectRequest,
+    candidate_sets,
+    side_by_side,
+)
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import span
-from jazz_select.threads import side_by_side
 from jazz_select.values import COVERAGE, Decision, Latency, Reason, Tier
 
 if TYPE_CHECKING:
@@ -263,7 +269,8 @@ class FlowSelector:
             only: Recall among the flows of these ids alone, such as the branches of a conditional flow.
             situation: Where in a conversation it is asked: what was said, and the flows that were begun, which are
                 offered as well, can be gone on with and called off. Then a model's "none" means none, whatever
-                `on_empty` says. Without a model it changes nothing.
+                `on_empty` says. Where its `growing` says what was shown before, the prompt grows from there. Without a
+                model it changes nothing.
             asked: The decision with the question that `enhanced_query` answers, or the question. Where the answer
                 names one of its flows, by number, title or words, that one is taken (reason `user`); where it does
                 not, it is a request like any other, read with what was asked for before.

@@ -93,7 +93,8 @@ async def opened(
     Raises:
         ConfigError: Something that is named cannot be used, or two agents have one key, or one log.
         IndexLockedError: Another process serves from this index.
-        JazzSelectError: Flows or tools cannot be loaded, of the only agent or of all; of several the others are served.
+        JazzSelectError: Flows or tools cannot be loaded, or a model or a log not used, of the only agent or of all; of
+            several the others are served.
     """
     keys = _keys(agents)
     async with AsyncExitStack() as stack:
@@ -103,7 +104,13 @@ async def opened(
         await stack.enter_async_context(_pruned(claims))
         made: dict[str, RunningCatalogue] = {}
         for each in agents:
-            made[each.settings.agent_id] = await _running(stack, each, memory, claims, master)
+            try:
+                running = await _running(stack, each, memory, claims, master)
+            except JazzSelectError as error:
+                if len(agents) == 1:
+                    raise
+                running = RunningCatalogue(each.settings, memory, _unusable(error))
+            made[each.settings.agent_id] = running
         served = ServedAgents(made, keys, is_open=not keys)
         for catalogue in served.values():
             try:
@@ -160,6 +167,16 @@ async def _running(
     )  # another one for each: no conversation changes agents
     read = ReadAnew(source.read, source.places)
     return RunningCatalogue(settings, memory, read, model=model, decider=decider, log=log, claims=claims, secret=secret)
+
+
+def _unusable(error: JazzSelectError) -> Callable[[], Sources]:
+    """What reads an agent whose model or log cannot be used: it says so, whoever asks."""
+
+    def read() -> Sources:
+        msg = f"{error}; mend that, and start the service again"
+        raise ConfigError(msg) from error
+
+    return read
 
 
 def _keys(agents: Sequence[AgentSource]) -> Mapping[str, str]:

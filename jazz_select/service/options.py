@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from jazz_select.errors import ConfigError
-from jazz_select.values import is_count, is_number
 
 _COUNTS: Final = ("max_body", "max_in_flight", "max_streams", "max_sessions")
 
@@ -60,9 +59,9 @@ class ServeOptions:
             if isinstance(value, bool) or value is None:
                 continue
             if name in _COUNTS or name == "burst":
-                if not is_count(value) or value < 1:
+                if not isinstance(value, int) or value < 1:
                     msg = f"{name} is a whole number from 1, not {value!r:.80}"
                     raise ConfigError(msg)
-            elif not is_number(value) or not 0 <= value < math.inf or (value == 0 and name != "drain_s"):
+            elif not isinstance(value, int | float) or not 0 <= value < math.inf or (value == 0 and name != "drain_s"):
                 msg = f"{name} is a number of seconds, or of requests a second, above 0, not {value!r:.80}"
                 raise ConfigError(msg)

@@ -2,7 +2,7 @@
 
 import logging
 from http import HTTPStatus
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -25,7 +25,7 @@ from jazz_select.errors import (
     UnknownFlowError,
 )
 from jazz_select.json_values import json_bytes
-from jazz_select.text import describe_error
+from jazz_select.text import describe_error, wrong_fields
 
 MEDIA_TYPE: Final = "application/problem+json"
 _log = logging.getLogger(__name__)
@@ -140,7 +140,6 @@ def _status_of(error: JazzSelectError) -> int:
 
 def _invalid(error: ValidationError) -> str:
     """What is wrong with a body, field by field, without what was in it."""
-    errors: list[Any] = list(error.errors(include_url=False, include_context=False, include_input=False))
-    told = [f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg']}" for each in errors[:5]]
-    more = f"; and {len(errors) - 5} more" if len(errors) > 5 else ""  # noqa: PLR2004 - as many as are told
-    return f"{'; '.join(told)}{more}; /openapi.json says what is taken"
+    wrong = wrong_fields(error, "the body")
+    more = f"; and {len(wrong) - 5} more" if len(wrong) > 5 else ""  # noqa: PLR2004 - as many as are told
+    return f"{'; '.join(wrong[:5])}{more}; /openapi.json says what is taken"

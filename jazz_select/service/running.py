@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from jazz_select.agent import Agent
 from jazz_select.build import sync_registry
 from jazz_select.chat.decisions import DecisionClient
-from jazz_select.errors import JazzSelectError, NotLoadedError
+from jazz_select.errors import FlowLoadError, JazzSelectError, NotLoadedError
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.json_values import Secret
 from jazz_select.memory.procedural import ProceduralMemory
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _READS: Final = "jazz-select-reload"
+_PATIENCE_S: Final = 120.0
+"""How long flows and tools are read, at most: code of others may hang, and nothing can end that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,7 @@ class RunningCatalogue:
         secret: Conversations that leave are signed with it, and none that comes back without is gone on with.
         problem: Why the newest files are not live; empty where they are.
         failures: How often flows and tools could not be read anew.
+        is_outdated: Whether a reading that was given up has come back since: the next one may succeed.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of, by name
@@ -96,6 +99,7 @@ class RunningCatalogue:
         log: "OutcomeLog | None" = None,
         claims: ClaimStore | None = None,
         secret: Secret | None = None,
+        patience_s: float = _PATIENCE_S,
     ) -> None:
         """Take what it is made of; nothing is read before `reload`.
 
@@ -108,13 +112,14 @@ class RunningCatalogue:
             log: Where outcomes are kept.
             claims: Where calls that destroy something are claimed before they are made.
             secret: What conversations that leave are signed with; one of this process where there is none.
+            patience_s: How many seconds a reading may take; then it is left behind, and another one may begin.
         """
         self.settings, self.memory, self.log = settings, memory, log
         self.recalls = RecallsTogether(memory)
         self.secret: Secret = token_bytes(32) if secret is None else secret
-        self.problem, self.failures = "", 0
+        self.problem, self.failures, self.is_outdated = "", 0, False
         self.read = read
-        self._model, self._decider, self._claims = model, decider, claims
+        self._model, self._decider, self._claims, self._patience_s = model, decider, claims, patience_s
         self._one_at_a_time = asyncio.Lock()
         self._live: Generation | None = None
 
@@ -149,9 +154,9 @@ class RunningCatalogue:
             JazzSelectError: It cannot be used; what answered before still does, and `problem` says why.
         """
         async with self._one_at_a_time:
-            started = perf_counter()
+            started, self.is_outdated = perf_counter(), False
             try:
-                found = await in_daemon_thread(self.read, name=_READS)  # code of others, which may never come back
+                found = await self._found()
                 made = await self._made(found, started, allow_delete=allow_delete)
             except JazzSelectError as error:
                 self.problem = str(error)
@@ -164,6 +169,32 @@ class RunningCatalogue:
             _tell(made, self)
             self._live, self.problem = made, ""
             return made
+
+    async def _found(self) -> Sources:
+        """What is written now, read in a thread of its own: a module there may never come back.
+
+        Raises:
+            FlowLoadError: It has not by now.
+        """
+        reading = asyncio.create_task(in_daemon_thread(self.read, name=_READS))
+        try:
+            done, _ = await asyncio.wait({reading}, timeout=self._patience_s)
+        except asyncio.CancelledError:
+            reading.cancel()
+            raise
+        if done:
+            return reading.result()
+        reading.add_done_callback(self._came_back)
+        problem = (
+            f"reading it takes longer than {self._patience_s:g} s, and is not waited for any more: does a module wait "
+            "for something? Mend it; where it never comes back, start the service again"
+        )
+        raise FlowLoadError(self.settings.flows, problem)
+
+    def _came_back(self, reading: "asyncio.Task[Sources]") -> None:
+        self.is_outdated = not reading.cancelled()
+        if self.is_outdated:
+            reading.exception()  # looked at: what it was is found out by the next reading
 
     async def _made(self, found: Sources, started: float, *, allow_delete: bool) -> Generation:
         settings = self.settings

@@ -24,6 +24,11 @@ class _Scope:
     exclude: frozenset[str]
     coverage: float
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those of a recall."""
+        return {"top_k": self.top_k, "rrf_k": self.rrf_k, "exclude": self.exclude, "coverage": self.coverage}
+
 
 @dataclass(slots=True)
 class _Waiting:
@@ -62,12 +67,11 @@ class RecallsTogether:
     ) -> RecallResult:
         """As `ProceduralMemory.recall`, with its arguments and its errors."""
         loop = asyncio.get_running_loop()
-        options: dict[str, Any] = {"top_k": top_k, "rrf_k": rrf_k, "exclude": exclude, "coverage": coverage}
+        scope = _Scope(agent_id, top_k, rrf_k, frozenset(exclude), coverage)
         if self._loop is None or self._loop.is_closed():
             self._loop, self._waiting = loop, {}
         if loop is not self._loop:
-            return await self._memory.recall(query, agent_id, focus=focus, **options)
-        scope = _Scope(agent_id, top_k, rrf_k, frozenset(exclude), coverage)
+            return await self._memory.recall(query, agent_id, focus=focus, **scope.options)
         waiting = self._waiting.get(scope)
         if waiting is not None:
             answer: asyncio.Future[RecallResult] = loop.create_future()
@@ -75,7 +79,7 @@ class RecallsTogether:
             return await answer
         self._waiting[scope] = []
         try:
-            return await self._memory.recall(query, agent_id, focus=focus, **options)
+            return await self._memory.recall(query, agent_id, focus=focus, **scope.options)
         finally:
             self._go_on(scope)
 
@@ -116,13 +120,7 @@ class RecallsTogether:
 
     async def _found(self, scope: _Scope, waiting: list[_Waiting]) -> "list[RecallResult | Exception]":
         """What is found for each; where they fail together, each by itself, so that one spoils no other."""
-        options: dict[str, Any] = {
-            "top_k": scope.top_k,
-            "rrf_k": scope.rrf_k,
-            "exclude": scope.exclude,
-            "coverage": scope.coverage,
-        }
-        memory, agent_id = self._memory, scope.agent_id
+        memory, agent_id, options = self._memory, scope.agent_id, scope.options
         if len(waiting) > 1:
             focuses = [each.focus for each in waiting]
             try:

@@ -43,6 +43,7 @@ MARKERS = (
         "OTHER WISHES",
         "KNOWN:",
     ),
+    *("THE USER SAYS:", "WHAT TO DO NOW:", "PROCEDURE SHOWN", "TOOLS SHOWN", "CALLS MADE, with"),
     *("[user] ", "[assistant] ", "[system] ", "[tool call ", "[tool result ", "[… "),
 )
 """How the lines of our prompts begin that tell what follows."""
@@ -270,6 +271,7 @@ _ALL: tuple[Callable[[str], Sent], ...] = (
     in_an_action,
     in_a_suggestion,
     *(in_a_view(kind) for kind in ("choose", "fill", "decide", "call", "talk")),
+    *(in_a_view(kind) for kind in ("choose_growing", "decide_growing", "call_growing", "talk_growing")),
 )
 PLACES = {each.__name__: each for each in _ALL}
 PROMPTS = {
@@ -280,13 +282,14 @@ PROMPTS = {
     "agent/chain/formatting.py": "in_a_transcript",
     "agent/chain/loop.py": "in_a_result",
     "agent/chain/prompts.py": "in_a_result",
-    "agent/flows/open_flows.py": "in_a_flow",
+    "agent/flows/open_prompts.py": "in_a_flow",
     "agent/flows/slots.py": "in_a_wanted_fact",
     "agent/graph/planner.py": "in_an_action",
     "chat/exchange.py": "in_a_choice",
     "evaluation/checks/writing.py": "in_a_suggestion",
     "routing/decisions/model_decision.py": "in_a_choice",
     "routing/plans/tool_asker.py": "in_a_question_for_tools",
+    "selector/growing.py": "in_a_view_for_choose_growing",
     "selector/prompt.py": "in_metadata",
     "service/api/turning.py": "in_what_an_agent_was_told",
     "testing/doubles.py": "",  # a prompt that was recorded

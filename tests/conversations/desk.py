@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from flows.shop import TODAY, Shop
 from flows.tools import shop_tools
 from jazz_select import Agent, FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
+from jazz_select.agent.agent import Narrowing
 from jazz_select.flow.loading import load_flows
 from jazz_select.routing import Tool
 from tests.conversations.effects import Tables
@@ -69,7 +70,7 @@ async def desk_of(script: Script, tape: Tape) -> AsyncGenerator[Desk]:
         yield desk_for(script, tape, memory)
 
 
-def desk_for(script: Script, tape: Tape, memory: ProceduralMemory) -> Desk:
+def desk_for(script: Script, tape: Tape, memory: ProceduralMemory, *, narrowing: Narrowing = "fresh") -> Desk:
     """A desk where nobody has been yet, with the facts of this conversation; the tape is the model and listens."""
     shop = Shop(today=day_of(script.facts))
     tools = shop_tools(shop)
@@ -78,7 +79,7 @@ def desk_for(script: Script, tape: Tape, memory: ProceduralMemory) -> Desk:
     facts = {**script.facts, "today": day_of(script.facts).isoformat()}
     if email := script.context.get("email"):
         facts.setdefault("customer", f"signed in as {email}")
-    agent = Agent(selector, tools, tape, system=SYSTEM, facts=facts, hooks=[tape])
+    agent = Agent(selector, tools, tape, system=SYSTEM, facts=facts, hooks=[tape], narrowing=narrowing)
     return Desk(agent, shop, inside(tools, flows))
 
 

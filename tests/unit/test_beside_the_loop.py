@@ -3,23 +3,26 @@
 Where something is done is seen by the thread that does it, never by a clock.
 """
 
+import asyncio
 import json
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from jazz_select import Flow, FlowRegistry, FlowSelector
+from jazz_select import Flow, FlowRegistry, FlowSelector, ProceduralMemory
 from jazz_select.agent import finalize
 from jazz_select.agent.chain.finalizer import as_chain
 from jazz_select.agent.chain.formatting import formatting_messages
 from jazz_select.agent.flows.said import numbers
 from jazz_select.agent.flows.slots import Wanted, from_words
 from jazz_select.routing import CHOOSE, ChainAnalyzer, FlowExecutor, Tool
-from jazz_select.testing import ScriptedModel
+from jazz_select.testing import HashEmbedder, ScriptedModel
 from jazz_select.text import in_one_line
+from tests.unit.memory.cards import card
 from tests.unit.test_bounds import steps
 
 pytestmark = [pytest.mark.spec("005.18"), pytest.mark.spec("005.6")]
@@ -171,3 +174,65 @@ async def test_candidates_are_all_shown_however_many_are_handed_in(count: int) -
     result = await FlowSelector(model, registry).select("x", given)
     assert result.names == [f"flow {count - 1}"]
     assert model.calls[0][-1].content.count("<flow ") == count
+
+
+async def test_a_guard_that_hangs_holds_up_no_other_request() -> None:
+    over, hanging = threading.Event(), threading.Event()
+    registry = FlowRegistry(min_examples=0)
+
+    class Guarded(Flow):
+        def available(self, context: Mapping[str, Any]) -> bool:
+            if "hangs" in context:
+                hanging.set()
+                over.wait()
+            return context["number"] % 2 == 0
+
+    flow = Guarded(name="refund", description="Give it back", examples=["give it back"], registry=registry)
+    offered = [{"flow_id": flow.id, "flow_name": flow.name}]
+    selector = FlowSelector(None, registry)
+
+    async def names(number: int, **more: bool) -> list[str]:
+        return (await selector.select("give it back", offered, context={"number": number, **more})).names
+
+    held = asyncio.create_task(names(0, hangs=True))
+    try:
+        many = asyncio.gather(*(names(number) for number in range(200)))
+        assert await many == [["refund"] if number % 2 == 0 else [] for number in range(200)]
+        assert await asyncio.to_thread(hanging.wait, 20)
+        assert not held.done()
+        assert await names(2) == ["refund"]
+    finally:
+        over.set()
+    assert await held == ["refund"]
+
+
+class NotingEmbedder(HashEmbedder):
+    """Notes which thread a request is read in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[str] = []
+
+    def embed_query(self, text: str) -> Any:
+        self.threads.append(threading.current_thread().name)
+        return super().embed_query(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "beside"),
+    [
+        pytest.param("give it back", False, id="Latin"),
+        pytest.param("退货退款", True, id="Han"),
+        pytest.param("注文をキャンセル", True, id="kana"),
+        pytest.param("주문을 취소", False, id="Hangul"),
+    ],
+)
+async def test_a_dictionary_is_loaded_beside_the_loop_and_once(text: str, beside: bool) -> None:
+    embedder = NotingEmbedder()
+    async with await ProceduralMemory.open(":memory:", embedder=embedder) as memory:
+        await memory.memorize(card("refund", "give it back"), "shop")
+        await memory.recall(text, "shop")
+        assert (MAIN not in embedder.threads) is beside
+        embedder.threads.clear()
+        await memory.recall(text, "shop")
+        assert set(embedder.threads) == {MAIN}

@@ -29,13 +29,16 @@ def test_imports_only_point_down_and_siblings_never_meet() -> None:
 
 
 VENDORS = {
+    "agents": {"integrations"},
     "anthropic": {"chat"},
     "fastembed": {"memory"},
     "httpx": {"chat", "client", "memory"},
     "onnxruntime": {"memory"},
+    "langchain_core": {"integrations"},
+    "langgraph": {"integrations"},
     "openai": {"chat"},
     "opentelemetry": {"otel"},
-    "pydantic_ai": {"chat"},
+    "pydantic_ai": {"chat", "integrations"},
     "qdrant_client": {"memory"},
     "qdrant_edge": {"memory"},
     "tokenizers": {"memory"},

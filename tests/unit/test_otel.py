@@ -61,7 +61,7 @@ async def test_opentelemetry_gets_spans_by_its_conventions() -> None:
     assert set(spans) == {
         "invoke_agent support",
         "decision select",
-        "recall recall",
+        "retrieval support",
         "chat ScriptedModel",
         "decision step",
         "execute_tool find_order",
@@ -105,7 +105,12 @@ async def test_opentelemetry_gets_content_where_it_is_wanted_and_errors_always()
     with Trace([hook]), pytest.raises(ModelError):
         await asked(ScriptedModel(ModelError("m", "gone", retryable=False)))
     first, second = exporter.get_finished_spans()
-    assert orjson.loads(known(first)["gen_ai.input.messages"]) == [{"role": "user", "content": "hello"}]
+    assert orjson.loads(known(first)["gen_ai.input.messages"]) == [
+        {"role": "user", "parts": [{"type": "text", "content": "hello"}]}
+    ]
+    assert orjson.loads(known(first)["gen_ai.output.messages"]) == [
+        {"role": "assistant", "parts": [{"type": "text", "content": CHOICE.text}]}
+    ]
     assert known(second)["error.type"] == "ModelError"
     assert second.status.status_code is StatusCode.ERROR
     assert "gone" in str(second.status.description)

@@ -16,6 +16,7 @@ from jazz_select.agent.chain.prompts import (
     opening,
     results_message,
     retold,
+    with_system,
 )
 from jazz_select.agent.chain.schema_in_loop import SchemaInLoop, schema_in_loop
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall, Made, ToolRunner
@@ -155,6 +156,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     call_id: Callable[[str, Mapping[str, Any]], str] | None = None,
     in_pieces: bool = False,
     ends_with: Collection[str] = (),
+    tools_told: bool = False,
 ) -> Chain:
     """What `run_chain` does, with its options as one value.
 
@@ -173,6 +175,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         in_pieces: Whether the answer is told piece by piece, as `OutputText`, where the model may be read while it
             writes and has nothing to call: then all that it says is the answer.
         ends_with: Tools whose call ends the chain, where the model has said its answer beside it.
+        tools_told: Whether the messages tell of the tools, and how they are called, already.
     """
     given = as_messages(messages)
     toolbox = toolbox_of(tools)
@@ -205,7 +208,9 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     async with asker:
         with span("chain", "node") as traced:
             more = f" {ending.last}" if options.chain_limit == 1 else ""
-            begun = opening(given, ending.offered, f"{ending.instructions}{more}")
+            more = f"{ending.instructions}{more}"
+            begun = list(given) if tools_told else opening(given, ending.offered, more)
+            begun = with_system(begun, more) if tools_told and more else begun
             chain = await loop.run([*begun, *loop.resumed(after)] if after is not None else begun)
             if traced is not None:
                 traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": options.strategy})

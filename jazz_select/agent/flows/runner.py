@@ -177,7 +177,7 @@ def _short_value(value: Any) -> Any:
 
 def tools_named(flow: BaseFlow) -> Iterator[str]:
     """The tools that a flow and its parts name, in their order."""
-    yield from flow.tools
+    yield from flow.own_tools
     for part in flow.subflows:
         yield from tools_named(part)
 

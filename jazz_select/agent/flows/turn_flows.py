@@ -98,6 +98,8 @@ def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[T
         "known": view.told_facts(),
         "effects": "\n".join(f"{name_shown(each.name)} {each.effect}" for each in tools),
     }
+    if view.ledger is not None:  # what stays the same comes first
+        parts = {name: parts[name] for name in ("known", "procedure", "its steps", *parts)}
     return "\n".join(f"{name}:\n{text}" for name, text in parts.items() if text)
 
 

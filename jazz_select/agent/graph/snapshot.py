@@ -9,7 +9,7 @@ from pydantic_core import PydanticSerializationError
 from jazz_select.agent.graph.state import NodeRecord, StateT, TurnState
 from jazz_select.errors import SnapshotError
 from jazz_select.json_values import Secret, signed, unsigned
-from jazz_select.text import describe_error
+from jazz_select.text import describe_error, wrong_fields
 
 VERSION: Final = 1
 LONGEST_SNAPSHOT: Final = 20_000_000
@@ -98,7 +98,7 @@ class Snapshot(BaseModel):
             _Versioned.model_validate_json(text).check()
             return cls.model_validate_json(text)
         except ValidationError as error:
-            raise SnapshotError(_first(error), missing=_missing(error)) from error
+            raise SnapshotError(wrong_fields(error, "the text")[0], missing=_missing(error)) from error
 
     def node_of(self, nodes: Collection[str], aliases: Mapping[str, str]) -> str:
         """The node to go on with, by its name now.
@@ -140,7 +140,7 @@ class Snapshot(BaseModel):
         try:
             return kind.model_validate(self.state)
         except ValidationError as error:
-            problem = f"its state is no {kind.__name__}: {_first(error)}"
+            problem = f"its state is no {kind.__name__}: {wrong_fields(error, 'the text')[0]}"
             raise SnapshotError(problem, missing=_missing(error)) from error
 
 
@@ -157,11 +157,6 @@ def is_same(one: object, other: object) -> bool:
         left, right = cast("list[Any]", one), cast("list[Any]", other)
         return len(left) == len(right) and all(map(is_same, left, right))
     return one == other
-
-
-def _first(error: ValidationError) -> str:
-    problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return f"{'.'.join(map(str, problem['loc'])) or 'the text'}: {problem['msg']}"
 
 
 def _missing(error: ValidationError) -> tuple[str, ...]:

@@ -238,7 +238,7 @@ async def diff(  # noqa: PLR0913 - options with a name
         learned=_lesson(place, learned),
     )
     async with AsyncExitStack() as stack:
-        runs = [await stack.enter_async_context(SideRun(side, book, job)) for side in sides]
+        runs = [await stack.enter_async_context(each) for each in SideRun.of(sides, book, job)]
         older, newer, asked = await _snapshots(runs, labelled, list(requests))
     found = compared(older, newer, asked)
     notes += left_out if found.after.labelled or found.before.labelled else (*left_out, _NO_CASES)

@@ -196,20 +196,41 @@ def compared(base: Snapshot, head: Snapshot, asked: Sequence[Question]) -> Compa
         asked: What both were asked.
     """
     flows = FlowChanges.of(base.flows, head.flows)
-    changes = [
-        change
-        for each in asked
-        if (change := _change(each, _route(base, each), _route(head, each), flows, base, head)) is not None
-    ]
+    told = [_Told.of(each, base, head, flows) for each in asked]
+    changes = [change for each in told if (change := _change(each, flows)) is not None]
     changes.sort(key=_harm)
     return Compared(
         flows=flows,
         changes=tuple(changes),
-        confusions=_confusions(base, head, asked, flows),
-        before=_totals(base, asked, flows.renamed, earlier=None),
-        after=_totals(head, asked, flows.renamed, earlier=base),
+        confusions=_confusions(told, flows),
+        before=_totals(base, told, older=True),
+        after=_totals(head, told, older=False),
         notes=tuple(dict.fromkeys((*base.notes, *head.notes, *_stale(base, head, asked, flows)))),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A question with what both versions say to it, and which flows are right in each: see `labels`."""
+
+    question: Question
+    before: Route
+    after: Route
+    had: tuple[str, ...] | None
+    has: tuple[str, ...] | None
+
+    @classmethod
+    def of(cls, question: Question, base: Snapshot, head: Snapshot, flows: FlowChanges) -> "_Told":
+        return cls(
+            question,
+            _route(base, question),
+            _route(head, question),
+            labels(question, base.flows, flows.renamed, older=True),
+            labels(question, head.flows, flows.renamed, older=False),
+        )
+
+    def side(self, *, older: bool) -> tuple[Route, tuple[str, ...] | None]:
+        return (self.before, self.had) if older else (self.after, self.has)
 
 
 def _route(side: Snapshot, question: Question) -> Route:
@@ -217,44 +238,53 @@ def _route(side: Snapshot, question: Question) -> Route:
     return side.routes.get(question.key) or Route(request=question.asked.request)
 
 
-def _change(
-    question: Question, before: Route, after: Route, flows: FlowChanges, base: Snapshot, head: Snapshot
-) -> RouteChange | None:
-    old, new = Leading.of(before), Leading.of(after)
-    offered = {flows.now(each): each for each in old.candidates}
-    entered = tuple(each for each in new.candidates if each not in offered)
-    left = tuple(each for name, each in offered.items() if name not in new.candidates)
-    kinds: list[ChangeKind] = []
-    if flows.now(old.first) != new.first:
-        kinds.append(ChangeKind.FIRST)
-    if entered or left:
-        kinds.append(ChangeKind.CANDIDATES)
-    if old.outcome is not new.outcome:
-        kinds.append(ChangeKind.OUTCOME)
-    if old.confidence_class != new.confidence_class and not _drifted(old.confidence, new.confidence):
-        kinds.append(ChangeKind.CONFIDENCE)
-    had = labels(question, base.flows, flows.renamed, older=True)
-    has = labels(question, head.flows, flows.renamed, older=False)
+def _change(told: _Told, flows: FlowChanges) -> RouteChange | None:
+    question, before, after, had, has = told.question, told.before, told.after, told.had, told.has
+    kinds = _kinds(before, after, flows)
+    gone = question.source is Source.CASE and had and has is None
+    if not kinds and not gone:
+        return None
     effect = _effect(_rightness(before, had), _rightness(after, has))
-    if question.source is Source.CASE and had and has is None:
+    if gone:
         effect = Effect.GONE
     elif effect is Effect.NONE and ChangeKind.CONFIDENCE in kinds and _is_misled(after, has):
-        effect = Effect.SURER if (new.confidence or 0) > (old.confidence or 0) else effect
-    if not kinds and effect is not Effect.GONE:
-        return None
+        effect = Effect.SURER if (after.confidence or 0) > (before.confidence or 0) else effect
+    entered, left = _moved(before, after, flows)
     return RouteChange(
         request=question.asked.request,
         episodes=question.asked.episodes,
         source=question.source,
         expect=question.expect,
-        before=old,
-        after=new,
-        kinds=tuple(kinds),
+        before=Leading.of(before),
+        after=Leading.of(after),
+        kinds=kinds,
         effect=effect,
         entered=entered,
         left=left,
-        why="; ".join(_reasons(old.first, new.first, flows, had or () if effect is Effect.GONE else ())),
+        why="; ".join(_reasons(before.first, after.first, flows, had or () if effect is Effect.GONE else ())),
     )
+
+
+def _kinds(before: Route, after: Route, flows: FlowChanges) -> tuple[ChangeKind, ...]:
+    kinds: list[ChangeKind] = []
+    if flows.now(before.first) != after.first:
+        kinds.append(ChangeKind.FIRST)
+    if (flows.renamed or before.candidates != after.candidates) and any(_moved(before, after, flows)):
+        kinds.append(ChangeKind.CANDIDATES)
+    if before.outcome is not after.outcome:
+        kinds.append(ChangeKind.OUTCOME)
+    old, new = before.confidence, after.confidence
+    if not _drifted(old, new) and confidence_class(old) != confidence_class(new):
+        kinds.append(ChangeKind.CONFIDENCE)
+    return tuple(kinds)
+
+
+def _moved(before: Route, after: Route, flows: FlowChanges) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The candidates that were none before, and those that are none any more."""
+    offered = {flows.now(each): each for each in before.candidates}
+    kept = frozenset(after.candidates)
+    entered = tuple(each for each in after.candidates if each not in offered)
+    return entered, tuple(each for name, each in offered.items() if name not in kept)
 
 
 def _drifted(one: float | None, other: float | None) -> bool:
@@ -269,6 +299,8 @@ def labels(
         return None
     if not question.expect:
         return () if question.source is Source.CASE else None
+    if all(name in flows for name in question.expect):
+        return tuple(dict.fromkeys(question.expect))
     back = {new: old for old, new in renamed.items()} if older else renamed
     there = tuple(dict.fromkeys(name for each in question.expect if (name := _there(each, flows, back))))
     return there or None
@@ -344,11 +376,9 @@ def _harm(change: RouteChange) -> tuple[object, ...]:
     return (group, _EFFECTS[change.effect] if worse else 0, _SOURCES[change.source], change.request, change.episodes)
 
 
-def _confusions(
-    base: Snapshot, head: Snapshot, asked: Sequence[Question], flows: FlowChanges
-) -> tuple[NewConfusion, ...]:
+def _confusions(told: Sequence[_Told], flows: FlowChanges) -> tuple[NewConfusion, ...]:
     """Pairs that grew, those that grew most first; under the names of the later version."""
-    before, after = (_pairs(side, asked, flows, older=older) for side, older in ((base, True), (head, False)))
+    before, after = (_pairs(told, flows, older=older) for older in (True, False))
     grown = [
         NewConfusion(expected=pair[0], first=pair[1], before=before[pair], after=count)
         for pair, count in after.items()
@@ -357,35 +387,33 @@ def _confusions(
     return tuple(sorted(grown, key=lambda each: (each.before - each.after, each.expected, each.first)))
 
 
-def _pairs(side: Snapshot, asked: Sequence[Question], flows: FlowChanges, *, older: bool) -> Counter[tuple[str, str]]:
+def _pairs(told: Sequence[_Told], flows: FlowChanges, *, older: bool) -> Counter[tuple[str, str]]:
     pairs: Counter[tuple[str, str]] = Counter()
-    for each in asked:
-        right, first = labels(each, side.flows, flows.renamed, older=older), _route(side, each).first
-        if right and first and first not in right:
-            expected = flows.now(right[0]) if older else right[0]
-            pairs[expected, flows.now(first) if older else first] += 1
+    for each in told:
+        route, right = each.side(older=older)
+        if right and route.first and route.first not in right:
+            expected, first = right[0], route.first
+            pairs[(flows.now(expected), flows.now(first)) if older else (expected, first)] += 1
     return pairs
 
 
-def _totals(
-    side: Snapshot, asked: Sequence[Question], renamed: Mapping[str, str], *, earlier: Snapshot | None
-) -> Totals:
-    """Of one side; `earlier` is the version before it, whose cases it has to answer for."""
+def _totals(side: Snapshot, told: Sequence[_Told], *, older: bool) -> Totals:
+    """Of one side; the later one has to answer for the cases of the earlier one as well."""
     outcomes: Counter[Outcome] = Counter()
     labelled, right = 0, 0.0
-    for each in asked:
-        route = _route(side, each)
+    for each in told:
+        route, expected = each.side(older=older)
         outcomes[route.outcome] += 1
-        if each.source is not Source.CASE:
+        if each.question.source is not Source.CASE:
             continue
-        if expected := labels(each, side.flows, renamed, older=earlier is None):
+        if expected:
             labelled += 1
             right += recall_at(route.ranking, expected, 1)
-        elif expected is None and earlier is not None and labels(each, earlier.flows, renamed, older=True):
+        elif expected is None and not older and each.had:
             labelled += 1
     return Totals(
         flows=len(side.flows),
-        requests=len(asked),
+        requests=len(told),
         labelled=labelled,
         right=right,
         asked=outcomes[Outcome.ASKED],

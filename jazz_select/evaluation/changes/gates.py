@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +9,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.changes.asking import Source
 from jazz_select.evaluation.changes.difference import BROKEN, ChangeKind, Compared
 from jazz_select.evaluation.rules import rules
+from jazz_select.text import near
 
 Limit = int | str | None
 """A count, or a share such as "2%"; None for no limit."""
@@ -64,9 +64,9 @@ class Gates:
         known = [each.name for each in fields(cls)]
         for name, value in told.items():
             if name not in known:
-                near = get_close_matches(name, known, n=1)
-                meant = f"did you mean {near[0]}? " if near else ""
-                msg = f"{where}: there is no gate {name!r:.80}; {meant}The gates are {', '.join(known)}"
+                found = near(name, known)
+                asked = f"did you mean {found[0]}? " if found else ""
+                msg = f"{where}: there is no gate {name!r:.80}; {asked}The gates are {', '.join(known)}"
                 raise ConfigError(msg)
             if problem := _problem(name, value):
                 msg = f"{where}: {name} has to be {problem}, not {value!r:.80}"

@@ -8,10 +8,10 @@ import asyncio
 import os
 import subprocess
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 
 from jazz_select.errors import ConfigError
+from jazz_select.text import near
 
 _FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
 _NO_NAMES = frozenset({"", ".", "..", ".git"})
@@ -117,9 +117,9 @@ def _resolved(name: str, root: Path) -> str:
         found = _git(root, *ask, f"{whole}^{{commit}}")
     except ConfigError as error:
         refs = _git(root, "for-each-ref", f"--count={_MOST_REFS}", "--format=%(refname:short)").decode(errors="replace")
-        near = get_close_matches(name, refs.split(), n=_NAMES_SHOWN, cutoff=0.5)
-        meant = f"; did you mean {' or '.join(near)}?" if near else ""
-        msg = f"there is no commit, folder or file {name!r:.80} here{meant}{_shallow(root)}"
+        found = near(name, refs.split(), most=_NAMES_SHOWN, cutoff=0.5)
+        asked = f"; did you mean {' or '.join(found)}?" if found else ""
+        msg = f"there is no commit, folder or file {name!r:.80} here{asked}{_shallow(root)}"
         raise ConfigError(msg) from error
     return found.decode().strip()
 

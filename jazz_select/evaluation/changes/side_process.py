@@ -1,7 +1,8 @@
 """One side of a comparison, in a process of its own: it loads its flows, says what they are, and routes requests.
 
 Python catalogues are imported under their own names, so two versions of one cannot live in one process. This program
-reads a job from stdin, answers with what the flows say, reads which requests are wanted, and answers with their routes.
+reads a job from stdin, answers with what the flows say, and then, as often as it reads which requests are wanted, with
+their routes; then it may read another job, where no code of either version is run.
 A frame is eight bytes of length and so many bytes: pickled on the way in, JSON on the way out.
 """
 
@@ -12,10 +13,13 @@ import json
 import os
 import pickle
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+import orjson
 
 from jazz_select.errors import FlowLoadError, JazzSelectError
 from jazz_select.evaluation.changes.side_imports import ImportsOfSide
@@ -35,6 +39,8 @@ LENGTH = 8
 """Bytes before a message that say how long it is."""
 _SELDOM = 50_000
 """Objects made, and not let go of, between two looks for those that hold each other."""
+_NEEDED = ("jazz_select.memory.procedural", "jazz_select.memory.engines.edge")
+"""What an index takes, and flows by themselves do not."""
 _PASSED_OVER = frozenset({"__pycache__", ".git", ".jazz"})
 
 
@@ -82,6 +88,10 @@ class Wanted:
     counted: tuple[Asked, ...] = ()
 
 
+_Answer = Callable[[Mapping[str, Any]], None]
+_Read = Callable[[], Job | Wanted | None]
+
+
 def sources_digest(root: Path, flows: str) -> str:
     """Of the code that guards may be made of: all files of the flows, and the modules that came from `root`."""
     place = root / flows
@@ -112,34 +122,40 @@ def frame(content: bytes) -> bytes:
 
 
 def main() -> None:
-    """Do one job; what its flows print goes to stderr."""
+    """Do one job, or one after the other; what their flows print goes to stderr."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     questions = sys.stdin.buffer
-    job: Job = pickle.loads(read_frame(questions))  # noqa: S301 - from the process that started this one
-    os.chdir(job.root)
-    if job.index is None:
-        sys.meta_path.insert(0, ImportsOfSide(job.root, job.flows))
-        sys.path.append(str(job.root))
+    for each in _NEEDED:  # now, since what starts a process ahead may still be loading as well
+        import_module(each)
 
     def answer(told: Mapping[str, Any]) -> None:
-        answers.write(frame(json.dumps(told).encode()))
+        answers.write(frame(_written(told)))
         answers.flush()
 
-    def next_wanted() -> Wanted | None:
+    def read() -> Job | Wanted | None:
         content = read_frame(questions)
-        return pickle.loads(content) if content else None  # noqa: S301 - likewise
+        return pickle.loads(content) if content else None  # noqa: S301 - from the process that started this one
 
     try:
-        if job.index is not None:
-            asyncio.run(_deployed(job, job.index, answer, next_wanted))
-        else:
-            asyncio.run(_as_written(job, answer, next_wanted))
+        job = read()
+        while isinstance(job, Job):
+            job = _done(job, answer, read)
     except JazzSelectError as error:
         answer({"error": str(error), "kind": type(error).__name__})
 
 
-async def _as_written(job: Job, answer: Any, next_wanted: Any) -> None:
+def _done(job: Job, answer: _Answer, read: _Read) -> Job | Wanted | None:
+    """Do a job for as long as something is wanted of it; returns what comes instead."""
+    os.chdir(job.root)
+    if job.index is not None:
+        return asyncio.run(_deployed(job, job.index, answer, read))
+    sys.meta_path.insert(0, ImportsOfSide(job.root, job.flows))
+    sys.path.append(str(job.root))
+    return asyncio.run(_as_written(job, answer, read))
+
+
+async def _as_written(job: Job, answer: _Answer, read: _Read) -> Job | Wanted | None:
     registry = FlowRegistry()
     try:
         load_flows(job.flows, registry)
@@ -156,15 +172,18 @@ async def _as_written(job: Job, answer: Any, next_wanted: Any) -> None:
     _collect_seldom()
     digest = catalogue_digest(registry, sources_digest(job.root, job.flows))
     answer({"flows": told_by(registry), "digest": digest, "notes": notes})
-    wanted: Wanted | None = next_wanted()
-    if wanted is None:
-        return
+    wanted = read()
+    if not isinstance(wanted, Wanted):
+        return wanted
     if not registry:
         answer({"routes": {}, "tokens": {}})
-        return
+        return None
     how = {"embedder": job.embedder, "language": job.language}
     async with indexed(registry, **how, cache=job.cache, beside=job.beside) as memory:
-        answer(await _routes(job, registry, memory, AGENT, wanted))
+        while isinstance(wanted, Wanted):
+            answer(await _routes(job, registry, memory, AGENT, wanted))
+            wanted = read()
+    return wanted
 
 
 def _collect_seldom() -> None:
@@ -190,7 +209,7 @@ def _check_homes(job: Job, registry: FlowRegistry) -> None:
             raise FlowLoadError(job.flows, problem)
 
 
-async def _deployed(job: Job, index: Path, answer: Any, next_wanted: Any) -> None:
+async def _deployed(job: Job, index: Path, answer: _Answer, read: _Read) -> Job | Wanted | None:
     from jazz_select.memory.procedural import ProceduralMemory  # as in `evaluation.index`
 
     async with await ProceduralMemory.open(index, embedder=job.embedder, language=job.language) as memory:
@@ -207,11 +226,13 @@ async def _deployed(job: Job, index: Path, answer: Any, next_wanted: Any) -> Non
         known = {"name", "description", "condition", "desired_effects", "priority"}
         flows = {name: {each: fields[each] for each in known} for name, fields in told_by(registry).items()}
         answer({"flows": flows, "digest": ""})
-        wanted: Wanted | None = next_wanted()
-        if wanted is not None:
+        wanted = read()
+        while isinstance(wanted, Wanted):
             # An index has no examples, which prompts show: what they would take cannot be told.
             uncounted = Wanted(asked=wanted.asked)
             answer(await _routes(job, registry, memory, job.agent_id, uncounted))
+            wanted = read()
+        return wanted
 
 
 async def _routes(
@@ -220,6 +241,13 @@ async def _routes(
     found = await routed(registry, memory, agent_id, wanted.asked, job.policy)
     tokens = await prompt_tokens(registry, wanted.counted, found)
     return {"routes": {key: route_to_dict(route) for key, route in found.items()}, "tokens": tokens}
+
+
+def _written(told: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(told)
+    except (TypeError, ValueError):  # halves of surrogate pairs, which a flow or a request may have
+        return json.dumps(told).encode()
 
 
 def crash_message(code: int | None, said: str) -> str:

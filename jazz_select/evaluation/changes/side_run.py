@@ -1,46 +1,91 @@
-"""Running one side: from the book of earlier runs where it is there, and from a process of its own for the rest."""
+"""Running one side: from the book of earlier runs where it is there, and from processes of its own for the rest."""
 
 import asyncio
 import hashlib
-import json
-import os
-import pickle
-import signal
-import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
+import logging
+from collections import deque
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Self, cast
+from typing import Any, Self
 
-import jazz_select
-from jazz_select.errors import ConfigError, FlowLoadError
+from jazz_select.errors import JazzSelectError
 from jazz_select.evaluation.changes.asking import Question
 from jazz_select.evaluation.changes.route_book import Known, RouteBook
-from jazz_select.evaluation.changes.side_process import LENGTH, Job, Wanted, crash_message, frame
+from jazz_select.evaluation.changes.side_process import Job
+from jazz_select.evaluation.changes.side_start import usable_cores
+from jazz_select.evaluation.changes.side_worker import SideWorker
 from jazz_select.evaluation.changes.sides import Side
-from jazz_select.evaluation.changes.snapshots import Snapshot, dumps, route_from_dict
-from jazz_select.evaluation.index import PREFIX, in_memory
-from jazz_select.evaluation.route import Asked
-from jazz_select.json_values import plain
+from jazz_select.evaluation.changes.snapshots import Snapshot, dumps
+from jazz_select.text import in_log
 
-_START = (
-    "import sys; here = sys.argv[2]; "
-    "sys.path[:] = [sys.argv[1], *(each for each in sys.path if each not in ('', '.', here))]; "
-    "from jazz_select.evaluation.changes.side_process import main; sys.path.pop(0); main()"
-)
-"""The library that compares is the one that judges both sides, whatever lies in their trees; they are found later."""
 _UNCOUNTED = (
     "an index does not hold the examples that prompts show, so the tokens of its prompts are not known and the gate "
     "max_extra_tokens is not looked at"
 )
-_LIBRARY = str(Path(jazz_select.__file__).absolute().parents[1])
-_LOOK_S, _GRACE_S, _END_S, _STEP_S = 0.2, 1.0, 5.0, 0.005
-"""How often it is seen whether a process still runs, how long its pipes are read when it does not, how long one that
-is killed may take to end, and how often that is looked at."""
-_LAST = 4_000
-"""Characters of what a side printed that are kept, to say why it ended."""
+_SHARE = 256
+"""Requests that a process is asked at once, as many as are selected for in one go."""
+_WORTH_ANOTHER = 4 * _SHARE
+"""Requests that are left from which on a second process is started for them: it takes half a second to be of use."""
+_log = logging.getLogger(__name__)
+
+
+class Cores:
+    """How many processes can work at once, of both sides together.
+
+    The first of each side does so in any case; a further one waits until there is a core for it.
+    """
+
+    def __init__(self) -> None:
+        """As many as this process may use."""
+        self._free = usable_cores()
+        self._freed = asyncio.Event()
+        self.idle: list[SideWorker] = []
+        """Processes that are done with their side, and can do another's as well."""
+
+    @contextmanager
+    def one(self) -> Generator[None]:
+        """One is used in this block, whether it is free or not."""
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self._free += 1
+            self._freed.set()
+
+    async def spare(self) -> None:
+        """Wait until one is free."""
+        while self._free <= 0:
+            self._freed.clear()
+            await self._freed.wait()
+
+
+@dataclass(kw_only=True)
+class _Work:
+    """Shares of what is asked of one side, and what came of them."""
+
+    waiting: deque[Sequence[Question]]
+    uncounted: frozenset[str]
+    done: list[Known] = field(default_factory=list[Known])
+    lent: int = 0
+    """Shares that the second process is at."""
+    is_indexed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def left(self) -> int:
+        """Requests that nobody is at."""
+        return sum(map(len, self.waiting))
+
+    async def by(self, worker: SideWorker, share: Sequence[Question]) -> None:
+        """Have this one do a share."""
+        counted = [each.asked for each in share if each.key in self.uncounted]
+        self.done.append(await worker.routed([each.asked for each in share], counted))
+
+    async def all_by(self, worker: SideWorker) -> None:
+        """Have this one do what is left."""
+        while self.waiting:
+            await self.by(worker, self.waiting.popleft())
 
 
 class SideRun:
@@ -51,7 +96,7 @@ class SideRun:
         digest: What its routes are kept under; empty where they are not kept.
     """
 
-    def __init__(self, side: Side, book: RouteBook, job: Job) -> None:
+    def __init__(self, side: Side, book: RouteBook, job: Job, cores: Cores) -> None:
         """Of this side, judged as the job says, wherever its files are."""
         self.side = side
         self.flows: Mapping[str, Mapping[str, Any]] = {}
@@ -59,9 +104,15 @@ class SideRun:
         self._notes: tuple[str, ...] = ()
         self._book = book
         self._job = job
+        self._cores = cores
         self._stack = AsyncExitStack()
-        self._process: asyncio.subprocess.Process | None = None
-        self._said = bytearray()
+        self._worker: SideWorker | None = None
+
+    @classmethod
+    def of(cls, sides: Iterable[Side], book: RouteBook, job: Job) -> "list[SideRun]":
+        """Of all sides of a comparison, which share the cores of this machine."""
+        cores = Cores()
+        return [cls(side, book, job, cores) for side in sides]
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,7 +131,8 @@ class SideRun:
             source += f" and learned {hashlib.sha256(dumps(learned.model_dump(mode='json'))).hexdigest()}"
         told = self._book.flows(source) if source else None
         if told is None:
-            told = await self._started()
+            with self._cores.one():
+                _, told = await self._started()
             if source and told["flows"]:
                 kept = {"flows": told["flows"], "digest": told["digest"], "notes": told.get("notes", [])}
                 self._book.keep_flows(source, kept)
@@ -114,126 +166,71 @@ class SideRun:
         )
 
     async def _routed(self, unknown: Sequence[Question], uncounted: Sequence[Question]) -> Known:
-        if self._process is None:
-            await self._started()
-        wanted = Wanted(asked=tuple(each.asked for each in unknown), counted=tuple(each.asked for each in uncounted))
-        told = await self._exchange(_pickled(wanted))
-        routes = {str(key): route_from_dict(each) for key, each in told["routes"].items()}
-        return Known(routes=routes, tokens={str(key): int(count) for key, count in told["tokens"].items()})
-
-    async def _started(self) -> dict[str, Any]:
-        """The process under way, and the first thing that it says."""
-        root = await self._stack.enter_async_context(self.side.files())
-        beside = TemporaryDirectory(prefix=PREFIX, dir=in_memory(), ignore_cleanup_errors=True)
-        place = Path(self._stack.enter_context(beside))
-        self._process = process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",
-            "-c",
-            _START,
-            _LIBRARY,
-            str(root),
-            cwd=root,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,  # a group of its own, which ends with it
-        )
-        listening = asyncio.create_task(self._listen(process))
-        self._stack.push_async_callback(self._ended, process, listening)
-        apart = self.side.commit is not None
-        job = replace(self._job, root=root, flows=self.side.flows, apart=apart, index=self.side.index, beside=place)
-        return await self._exchange(pickle.dumps(job))
-
-    async def _exchange(self, content: bytes) -> dict[str, Any]:
-        """What the process answers.
-
-        Raises:
-            FlowLoadError: Its flows cannot be loaded, or it ended.
-            ConfigError: What else it said was wrong.
-        """
-        process = self._process
-        if process is None or process.stdin is None or process.stdout is None:
-            msg = "a side is asked that was never started"
-            raise AssertionError(msg)
+        """By one process, and by a second one where a core is free for it and there is much to do."""
+        shares = (unknown[start : start + _SHARE] for start in range(0, len(unknown), _SHARE))
+        work = _Work(waiting=deque(shares), uncounted=frozenset(each.key for each in uncounted))
+        helping: asyncio.Task[None] | None = None
         try:
-            process.stdin.write(frame(content))
-            await process.stdin.drain()
-            told: dict[str, Any] = json.loads(await _answer(process, process.stdout))
-        except (asyncio.IncompleteReadError, ConnectionError) as error:
-            code = await _exit_code(process)
-            await asyncio.sleep(0)
-            problem = f"loading it ended the process: {crash_message(code, self._said.decode(errors='replace'))}"
-            raise FlowLoadError(self.side.label, problem) from error
-        if "error" in told:
-            msg = f"{self.side.label}: {told['error']}"
-            raise ConfigError(msg)
-        return told
+            with self._cores.one():
+                worker = self._worker or (await self._started())[0]
+                if self.side.index is None and work.left >= _WORTH_ANOTHER:
+                    helping = asyncio.create_task(self._helped(work, worker.job))
+                    await worker.routed(())  # when it answers, the index is kept, and another can read it
+                    work.is_indexed.set()
+                await work.all_by(worker)
+                if self.side.is_data and not work.lent:
+                    self._cores.idle.append(worker)
+            if helping is not None and work.lent:
+                await helping
+                await work.all_by(worker)  # what came back
+        finally:
+            if helping is not None:
+                helping.cancel()
+                await asyncio.gather(helping, return_exceptions=True)
+        routes = {key: route for each in work.done for key, route in each.routes.items()}
+        return Known(routes=routes, tokens={key: count for each in work.done for key, count in each.tokens.items()})
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        """What it prints, so that it is never kept waiting; the end of it is kept."""
-        while process.stderr is not None and (said := await process.stderr.read(1 << 16)):
-            self._said = (self._said + said)[-_LAST:]
+    async def _helped(self, work: _Work, job: Job) -> None:
+        """A second process does what it can. Where it cannot the first does it all, and says what is wrong."""
+        await self._cores.spare()
+        if work.left < _WORTH_ANOTHER:
+            return
+        try:
+            with self._cores.one():
+                await self._lent(work, job)
+        except JazzSelectError as error:
+            _log.warning("side=<%s>, error=<%s> | one process does it alone", self.side.label, in_log(error))
 
-    @staticmethod
-    async def _ended(process: asyncio.subprocess.Process, listening: "asyncio.Task[None]") -> None:
-        """The process and all that it started end; what left its group is not waited for."""
-        with suppress(ProcessLookupError, PermissionError):
-            if sys.platform != "win32":
-                os.killpg(process.pid, signal.SIGKILL)
-            elif process.returncode is None:
-                process.kill()
-        await _exit_code(process)
-        await asyncio.wait({listening}, timeout=_GRACE_S)
-        listening.cancel()
-        await asyncio.gather(listening, return_exceptions=True)
-        if process.stdin is not None:
-            process.stdin.close()
-        # Whoever left the group may hold the other ends of the pipes: they are closed on this side.
-        transport = cast("asyncio.SubprocessTransport", process._transport)  # noqa: SLF001  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-        transport.close()
+    async def _lent(self, work: _Work, job: Job) -> None:
+        async with AsyncExitStack() as stack:
+            if self.side.is_data and self._cores.idle:
+                worker = self._cores.idle.pop()
+                await worker.take_over(self.side.label, job)
+            else:
+                worker = await stack.enter_async_context(SideWorker(self.side.label, job))
+                await worker.start()
+            await work.is_indexed.wait()
+            while work.waiting:
+                share = work.waiting.popleft()
+                work.lent += 1
+                try:
+                    await work.by(worker, share)
+                except BaseException:
+                    work.waiting.append(share)
+                    raise
+                finally:
+                    work.lent -= 1
 
-
-async def _answer(process: asyncio.subprocess.Process, stream: asyncio.StreamReader) -> bytes:
-    """The next frame.
-
-    A program that the process started may hold its pipes open when it has ended: the end of it counts, not of them.
-
-    Raises:
-        ConnectionError: The process ended before it was whole.
-    """
-    reading = asyncio.create_task(_frame_of(stream))
-    try:
-        while process.returncode is None and not reading.done():
-            await asyncio.wait({reading}, timeout=_LOOK_S)
-        await asyncio.wait({reading}, timeout=_GRACE_S)
-        if not reading.done():
-            raise ConnectionResetError
-        return reading.result()
-    finally:
-        reading.cancel()
-
-
-async def _frame_of(stream: asyncio.StreamReader) -> bytes:
-    length = int.from_bytes(await stream.readexactly(LENGTH), "big")
-    return await stream.readexactly(length)
-
-
-async def _exit_code(process: asyncio.subprocess.Process) -> int | None:
-    """Once it ended, or None; `wait` may wait for its pipes as well, which others may hold."""
-    waited = 0.0
-    while process.returncode is None and waited < _END_S:
-        await asyncio.sleep(_STEP_S)
-        waited += _STEP_S
-    return process.returncode
-
-
-def _pickled(wanted: Wanted) -> bytes:
-    try:
-        return pickle.dumps(wanted)
-    except Exception:  # noqa: BLE001 - a context holds what cannot leave this process: guards see it as JSON
-        asked, counted = (
-            tuple(Asked(request=each.request, episodes=each.episodes, context=plain(each.context)) for each in some)
-            for some in (wanted.asked, wanted.counted)
+    async def _started(self) -> tuple[SideWorker, dict[str, Any]]:
+        """The process under way, and the first thing that it says."""
+        root: Path = await self._stack.enter_async_context(self.side.files())
+        job = replace(
+            self._job,
+            root=root,
+            flows=self.side.flows,
+            apart=self.side.commit is not None,
+            index=self.side.index,
         )
-        return pickle.dumps(Wanted(asked=asked, counted=counted))
+        worker = await self._stack.enter_async_context(SideWorker(self.side.label, job))
+        self._worker = worker
+        return worker, await worker.start()

@@ -38,6 +38,7 @@ class Side:
         below: The folder within a commit that `flows` is seen from, as git writes it.
         index: The deployed index that it is, if it is one.
         source: What it is known by, where that says all that it is made of; else empty.
+        is_data: Whether its flows are known to be data alone, so that to load them runs no code of this version.
     """
 
     label: str
@@ -47,6 +48,7 @@ class Side:
     below: str = ""
     index: Path | None = None
     source: str = ""
+    is_data: bool = False
 
     @asynccontextmanager
     async def files(self) -> AsyncGenerator[Path]:
@@ -127,7 +129,8 @@ def _plain(spec: str, root: Path, flows: str) -> Side:
     changed = uncommitted(repository, place) if repository is not None and place.exists() else 0
     if changed:
         label += f", {changed} file{'s' if changed > 1 else ''} of it not committed"
-    return Side(label=label, root=root, flows=flows, source=_content(place))
+    source = _content(place)
+    return Side(label=label, root=root, flows=flows, source=source, is_data=bool(source))
 
 
 def _commit_side(commit: Commit, flows: str, *, here: Path, from_top: bool) -> Side:
@@ -153,7 +156,9 @@ def _commit_side(commit: Commit, flows: str, *, here: Path, from_top: bool) -> S
     data = _is_data(commit, path)
     tree = object_at(commit, path if data else "")
     source = f"git {tree} {below} {own}" if tree else ""
-    return Side(label=commit.label, root=commit.root, flows=own, commit=commit, below=below, source=source)
+    return Side(
+        label=commit.label, root=commit.root, flows=own, commit=commit, below=below, source=source, is_data=data
+    )
 
 
 def _outside(flows: str, top: Path) -> ConfigError:

@@ -5,7 +5,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from jazz_select.errors import ConfigError, FlowError, FlowLoadError, FlowValidationError, JazzSelectError, meant
+from jazz_select.errors import ConfigError, FlowError, FlowLoadError, FlowValidationError, JazzSelectError
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.checks.findings import KINDS, Finding, Findings, in_order
 from jazz_select.evaluation.checks.leaks import leaks, read
@@ -20,6 +20,7 @@ from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.ports import Embedder
 from jazz_select.routing.tools.loading import load_tools
 from jazz_select.routing.tools.sources import toolbox_of
+from jazz_select.text import meant
 
 if TYPE_CHECKING:
     from jazz_select.routing.tools.sources import ToolsLike
@@ -128,7 +129,7 @@ def _toolbox(tools: "ToolsLike | str | Path | None") -> tuple["Mapping[str, Tool
 
 
 def _untold(flows: Sequence[BaseFlow]) -> list[str]:
-    named = sum(bool(flow.tools) for flow in flows)
+    named = sum(bool(flow.own_tools) for flow in flows)
     which = "1 flow names" if named == 1 else f"{named} flows name"
     return [f"whether the tools that {which} exist was not looked at: pass tools=… (--tools)"] if named else []
 

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jazz_select.errors import ConfigError, meant
+from jazz_select.errors import ConfigError
 from jazz_select.evaluation.casefiles import entries_of
 from jazz_select.evaluation.cases import Case, each_case
 from jazz_select.evaluation.checks.findings import Evidence, Finding
 from jazz_select.evaluation.checks.places import Places, shown
 from jazz_select.evaluation.checks.sameness import Sames
 from jazz_select.flow.base import BaseFlow
-from jazz_select.text import beginning, describe_error
+from jazz_select.text import beginning, describe_error, meant
 
 _SHOWN = 80
 

@@ -55,10 +55,15 @@ def sarif(findings: Findings) -> dict[str, Any]:
 
 def _rule(code: str) -> dict[str, Any]:
     kind = KINDS[code]
+    name = "".join(word.capitalize() for word in code.split("-"))
+    named = {} if name.casefold() == code else {"name": name}  # the standard has no name that is the id
+    advice = "Each finding says what to do about it; jazz-select check --ignore KEY accepts the one of this key."
     return {
         "id": code,
-        "name": "".join(word.capitalize() for word in code.split("-")),
+        **named,
         "shortDescription": {"text": kind.about},
+        "fullDescription": {"text": kind.about},
+        "help": {"text": f"{kind.about} {advice}"},
         "defaultConfiguration": {"level": kind.severity.value},
         "properties": {"tags": ["flows"], "problem.severity": _problem(kind.severity.value)},
     }

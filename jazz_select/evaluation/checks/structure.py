@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from string import Formatter
 
 from rapidfuzz.distance import OSA
@@ -15,7 +14,7 @@ from jazz_select.memory.encoder import folded_alias
 from jazz_select.routing.run_context import chain_of
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning
+from jazz_select.text import beginning, near
 
 _LONGEST = 80
 _SHORTEST_TYPO = 6
@@ -126,14 +125,14 @@ def _chain(flow: BaseFlow, places: Places) -> Iterator[Finding]:
 
 def _tools(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
     wanted = flow.lacks(tools)
-    for number, name in enumerate(flow.tools):
+    for number, name in enumerate(flow.own_tools):
         if name in tools:
             continue
-        near = get_close_matches(name[:_LONGEST], [each for each in tools if len(each) <= _LONGEST], n=1, cutoff=0.75)
-        meant = f"Did you mean {near[0]}? " if near else ""
+        found = near(name, tools, cutoff=0.75)
+        hint = f"Did you mean {found[0]}? " if found else ""
         if name in wanted:
             code, told = "unknown-tool", "cannot do without it"
-        elif near:
+        elif found:
             code, told = "misspelt-tool", "can do without it, and never gets it"
         else:
             continue
@@ -144,14 +143,14 @@ def _tools(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterato
             file=place.file,
             line=place.line,
             what=f"There is no tool {beginning(name, _LONGEST)!r}; {flow.name} {told}.",
-            remedy=f"{meant}Connect it, correct the name, or list it in the flow's optional_tools.",
+            remedy=f"{hint}Connect it, correct the name, or list it in the flow's optional_tools.",
         )
 
 
 def _facts(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
     """Where all of a flow's tools say what they give, a reply can ask for nothing else."""
-    own = [tools[name] for name in flow.tools if name in tools]
-    if not flow.reply or flow.manual or not own or len(own) < len(flow.tools):
+    own = [tools[name] for name in flow.own_tools if name in tools]
+    if not flow.reply or flow.manual or not own or len(own) < len(flow.own_tools):
         return
     if any(not fields(tool.output_schema) for tool in own if tool.output_schema is not None) or any(
         tool.output_schema is None for tool in own
@@ -164,7 +163,8 @@ def _facts(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterato
         return
     for name in asked:
         if name not in known:
-            near = get_close_matches(name[:_LONGEST], known, n=1)
+            found = near(name, known)
+            hint = f"Did you mean {{{found[0]}}}? " if found else ""
             place = places.of(flow, "reply")
             yield Finding(
                 code="unknown-fact",
@@ -173,7 +173,7 @@ def _facts(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterato
                 line=place.line,
                 what=f"The reply of {flow.name} asks for {{{beginning(name, _LONGEST)}}}, which none of its tools "
                 "gives or takes.",
-                remedy=(f"Did you mean {{{near[0]}}}? " if near else "") + "Name a fact that a tool of the flow gives.",
+                remedy=f"{hint}Name a fact that a tool of the flow gives.",
             )
 
 
@@ -202,10 +202,10 @@ def _names(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
 
 def _spellings(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     """Where nobody says which tools there are: a name that is used once, beside one like it that is used more often."""
-    used = Counter(name for flow in flows for name in dict.fromkeys(flow.tools))
+    used = Counter(name for flow in flows for name in dict.fromkeys(flow.own_tools))
     often = [name for name, count in used.items() if count > 1]
     for flow in flows:
-        for number, name in enumerate(flow.tools):
+        for number, name in enumerate(flow.own_tools):
             if used[name] > 1 or len(name) < _SHORTEST_TYPO:
                 continue
             meant = next((each for each in often if _is_slip(name, each)), None)

@@ -12,7 +12,7 @@ from time import perf_counter
 
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ConfigError, meant
+from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.field import Field
@@ -26,7 +26,7 @@ from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.ports import Embedder
-from jazz_select.text import beginning, describe_error
+from jazz_select.text import beginning, describe_error, meant
 
 _THIN = ("thin-examples", "unreachable-flow")
 _COLLIDING = ("near-twins", "same-condition", "vague-condition")

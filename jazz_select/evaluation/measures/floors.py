@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.measures.judged import Measure
+from jazz_select.text import near
 
 CEILINGS = {"ECE", "size"}
 """Measures of which less is better: what is named under them is a ceiling."""
@@ -41,9 +41,9 @@ def floors_of(texts: Sequence[str], measures: Mapping[str, Measure]) -> tuple[Fl
             msg = f"{text[:_LONGEST]!r} is no floor under a measure: write for example R@1=.8"
             raise ConfigError(msg)
         if name.casefold() not in known:
-            near = get_close_matches(name[:_LONGEST].casefold(), list(known), n=1)
-            meant = f" (did you mean {known[near[0]]}?)" if near else ""
-            msg = f"there is no measure {name[:_LONGEST]!r}{meant}; there are {', '.join(measures)}"
+            found_near = near(name.casefold(), known)
+            asked = f" (did you mean {known[found_near[0]]}?)" if found_near else ""
+            msg = f"there is no measure {name[:_LONGEST]!r}{asked}; there are {', '.join(measures)}"
             raise ConfigError(msg)
         found.append(Floor(known[name.casefold()], _number(text, number)))
     return tuple(found)

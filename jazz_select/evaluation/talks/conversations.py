@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
-from jazz_select.errors import ConfigError, meant
+from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
+from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import read_entries
 from jazz_select.evaluation.talks.expectations import Expected, Names, Strict
 from jazz_select.json_values import plain
 from jazz_select.selector.prompt import OFF
-from jazz_select.text import beginning
+from jazz_select.text import beginning, meant
 
 if TYPE_CHECKING:
     from jazz_select.flow.base import BaseFlow

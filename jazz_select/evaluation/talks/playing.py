@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.conversation import Conversation
-from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
+from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
 from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ModelError
 from jazz_select.evaluation.talks.conversations import ANSWERS, ConversationCase, TurnCase

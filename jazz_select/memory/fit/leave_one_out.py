@@ -14,7 +14,6 @@ from jazz_select.memory.encoder import (
     Lexical,
     TermCounts,
     document,
-    lexical_parts,
     own_worth,
     printable,
     prototype,
@@ -106,7 +105,7 @@ class LeaveOneOut:
         self.prototypes = np.stack(
             [prototype(card, rows[card.id], worth=worth) for card, worth in zip(cards, self._worths, strict=True)]
         )
-        self._counts = [lexical.counted(lexical_parts(card), stop_words=reads_stop_words(card)) for card in cards]
+        self._counts = [lexical.counted_in(card) for card in cards]
         self._words = Postings([lexical.weighed(counts) for counts in self._counts], terms)
         self._less: dict[tuple[int, int], Vectors] = {}
 

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from difflib import get_close_matches
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -26,7 +25,7 @@ from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai
 from jazz_select.routing.tools.tool import Tool, Toolbox
-from jazz_select.text import describe_error
+from jazz_select.text import describe_error, unknown_field
 
 NAME: Final = "TOOLS"
 """What a module calls its tools: a list of `Tool`s, or of functions to make them from; or a function that gives one."""
@@ -306,8 +305,6 @@ def _line(node: yaml.Node) -> int:
 
 def _problem(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
-        known = list(ToolData.model_fields)
-        close = get_close_matches(str(error["loc"][0]), known, n=1)
-        return f"is no field of a tool; {f'did you mean {close[0]!r}?' if close else 'there are ' + ', '.join(known)}"
+        return unknown_field(str(error["loc"][0]), list(ToolData.model_fields), of="tool")
     quotes = "; put quotes around it" if error["type"] == "string_type" and error["input"] is not None else ""
     return f"{error['msg'][:1].lower()}{error['msg'][1:]}, not {error['input']!r:.60}{quotes}"

@@ -42,25 +42,23 @@ def keys(fields: Mapping[str, _Schema], **optional: _Schema) -> _Schema:
     return {"type": "object", "properties": {**fields, **optional}, "required": list(fields)}
 
 
-_CANDIDATE: Final = {
+_FLOW: Final = {
     "flow_id": TEXT,
     "flow_name": TEXT,
     "flow_type": TEXT,
     "description": TEXT,
     "condition": TEXT,
     "desired_effects": list_of(TEXT),
+}
+_CANDIDATE: Final = {
+    **_FLOW,
     "score": NUMBER,
     "ranks": {"type": "object", "additionalProperties": WHOLE},
     "scores": {"type": "object", "additionalProperties": NUMBER},
     "confidence": or_null(NUMBER),
 }
 _IN_SHORT: Final = {
-    "flow_id": TEXT,
-    "flow_name": TEXT,
-    "flow_type": TEXT,
-    "description": TEXT,
-    "condition": TEXT,
-    "desired_effects": list_of(TEXT),
+    **_FLOW,
     "tools": list_of(TEXT),
     "priority": list_of(WHOLE),
     "checksum": TEXT,
@@ -165,14 +163,19 @@ SCHEMAS: Final[Mapping[str, _Schema]] = {
             **dict.fromkeys(("created", "updated", "deleted", "unchanged", "notes"), list_of(TEXT)),
         }
     ),
-    "Health": keys({"status": one_of("ok", "ready", "starting", "stopping")}),
+    "Health": keys({"status": one_of("ok", "ready", "starting", "stopping")}, not_served=WHOLE),
 }
 
 
 def answer(value: Any, status: int = 200) -> Response:
     """A value as JSON."""
+    return answer_json(json_bytes(value), status)
+
+
+def answer_json(text: str | bytes, status: int = 200) -> Response:
+    """What is JSON already."""
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-    return Response(json_bytes(value), status, headers, "application/json")
+    return Response(text, status, headers, "application/json")
 
 
 def metrics_of(request: Request) -> ServiceMetrics:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from jazz_select.service.problems import refused
+from jazz_select.stages import UserOption, UserQuestion
 
 MOST_REQUESTS = 500
 _LONGEST = 200_000
@@ -24,6 +25,28 @@ class Asked(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+class Option(Asked):
+    """One of the flows that a question offers, as `decision.question` told it."""
+
+    flow_id: _Name
+    flow_name: _Name = ""
+    title: _Name = ""
+    says: _Text = ""
+
+
+class UserQuestionBody(Asked):
+    """A question that a decision came with (`decision.question`)."""
+
+    text: _Text
+    options: Annotated[list[Option], Field(max_length=100)]
+    request: _Text = ""
+
+    def as_question(self) -> UserQuestion:
+        """The value that `FlowSelector.select` takes."""
+        options = tuple(UserOption(**each.model_dump()) for each in self.options)
+        return UserQuestion(text=self.text, options=options, request=self.request)
+
+
 class SelectBody(Asked):
     """`FlowSelector.select`, asked from elsewhere."""
 
@@ -35,6 +58,9 @@ class SelectBody(Asked):
     )
     only: Annotated[list[_Name], Field(max_length=10_000)] | None = Field(
         default=None, description="Recall among the flows of these ids alone."
+    )
+    asked: UserQuestionBody | None = Field(
+        default=None, description="The question that the request answers: `decision.question` of an earlier answer."
     )
 
 

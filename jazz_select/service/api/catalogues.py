@@ -1,7 +1,6 @@
 """What is served: the flows of an agent, reading them anew, and whether the service is well."""
 
 from dataclasses import asdict
-from difflib import get_close_matches
 from typing import Any
 
 from starlette.requests import Request
@@ -22,6 +21,7 @@ from jazz_select.service.http.life import Life
 from jazz_select.service.http.metrics import CONTENT_TYPE
 from jazz_select.service.problems import refused
 from jazz_select.service.running import Generation, RunningCatalogue
+from jazz_select.text import near
 from jazz_select.travel import as_data
 from jazz_select.values import flow_id
 
@@ -31,9 +31,11 @@ def catalogue_routes(served: ServedAgents, life: Life) -> list[BaseRoute]:
 
     async def readyz(_: Request) -> Response:
         """Whether requests may be sent here: one agent whose files are broken keeps no other's requests away."""
-        waiting = not any(each.is_ready for each in served.values())
-        status = "stopping" if life.is_stopping else "starting" if waiting else "ready"
-        return answer({"status": status}, 200 if status == "ready" else 503)
+        broken = sum(not each.is_ready for each in served.values())
+        status = "stopping" if life.is_stopping else "starting" if broken == len(served) else "ready"
+        # How many, and not which: everybody may ask.
+        told = {"status": status, **({"not_served": broken} if broken else {})}
+        return answer(told, 200 if status == "ready" else 503)
 
     return [
         Route("/v1/agent", agent, methods=["GET"]),
@@ -89,8 +91,8 @@ def flow_named(live: Generation, name: str) -> BaseFlow:
     registry = live.registry
     found = registry.get(flow_id(name)) or registry.get(name)
     if found is None:
-        near = get_close_matches(name[:200], [each.name for each in registry.values()], n=3)
-        more = f"; did you mean {', '.join(near)}?" if near else ""
+        found_near = near(name, (each.name for each in registry.values()), most=3)
+        more = f"; did you mean {', '.join(found_near)}?" if found_near else ""
         detail = f"there is no flow {name[:200]!r}{more}"
         raise refused(404, detail, code="UnknownFlowError", rest="none")
     return found

@@ -42,7 +42,6 @@ class _Operation:
     """One thing that may be asked."""
 
     path: str
-    method: Literal["get", "post"]
     name: str
     told: str
     gives: str = ""
@@ -50,6 +49,11 @@ class _Operation:
     example: Any = None
     problems: tuple[str, ...] = ()
     public: bool = False
+
+    @property
+    def method(self) -> Literal["get", "post"]:
+        """What has a body is posted, and nothing else."""
+        return "get" if self.body is None else "post"
 
     @property
     def statuses(self) -> list[str]:
@@ -63,7 +67,6 @@ _ASKED: Final = {"request": "I want my money back for order A-1042"}
 OPERATIONS: Final = (
     _Operation(
         path="/v1/select",
-        method="post",
         name="select",
         told="The flows for a request, and why these.",
         gives="Selection",
@@ -72,7 +75,6 @@ OPERATIONS: Final = (
     ),
     _Operation(
         path="/v1/select_many",
-        method="post",
         name="select_many",
         told="The flows for several requests, each by itself, in their order.",
         gives="Selections",
@@ -81,7 +83,6 @@ OPERATIONS: Final = (
     ),
     _Operation(
         path="/v1/recall",
-        method="post",
         name="recall",
         told="Candidates alone, best first: nobody chooses.",
         gives="Recall",
@@ -90,7 +91,6 @@ OPERATIONS: Final = (
     ),
     _Operation(
         path="/v1/turn",
-        method="post",
         name="turn",
         told="One message to the agent. With `Accept: text/event-stream` each thing that happens is an event, and the "
         "last one, `finished`, is what is answered otherwise; what goes wrong meanwhile is the event `problem`. Send "
@@ -101,20 +101,16 @@ OPERATIONS: Final = (
     ),
     _Operation(
         path="/v1/feedback",
-        method="post",
         name="feedback",
         told="What was right for a selection, where the service keeps a log.",
         gives="Kept",
         body=FeedbackBody,
         example={"selection": "the `logged` of a selection", "right": ["refund_order"]},
     ),
-    _Operation(
-        path="/v1/agent", method="get", name="agent", told="Whom the key opens, and how many flows.", gives="Served"
-    ),
-    _Operation(path="/v1/flows", method="get", name="flows", told="All flows, in short.", gives="Flows"),
+    _Operation(path="/v1/agent", name="agent", told="Whom the key opens, and how many flows.", gives="Served"),
+    _Operation(path="/v1/flows", name="flows", told="All flows, in short.", gives="Flows"),
     _Operation(
         path="/v1/flows/{name}",
-        method="get",
         name="flow",
         told="One flow, with its prompt; by its name, or its id.",
         gives="Chosen",
@@ -122,7 +118,6 @@ OPERATIONS: Final = (
     ),
     _Operation(
         path="/v1/reload",
-        method="post",
         name="reload",
         told="Read flows and tools anew, and put them in place of what answers; requests go on meanwhile. "
         "It needs no body.",
@@ -131,18 +126,15 @@ OPERATIONS: Final = (
         example={"allow_delete": False},
         problems=(_STALE,),
     ),
-    _Operation(
-        path="/healthz", method="get", name="healthz", told="Whether the process lives.", gives="Health", public=True
-    ),
+    _Operation(path="/healthz", name="healthz", told="Whether the process lives.", gives="Health", public=True),
     _Operation(
         path="/readyz",
-        method="get",
         name="readyz",
         told="Whether requests may be sent here: 503 before flows are loaded, and before the service stops.",
         gives="Health",
         public=True,
     ),
-    _Operation(path="/metrics", method="get", name="metrics", told="What there is to count, for Prometheus."),
+    _Operation(path="/metrics", name="metrics", told="What there is to count, for Prometheus."),
 )
 
 
@@ -259,6 +251,6 @@ def _call(told: _Operation) -> str:
     key = "" if told.public else " -H 'Authorization: Bearer KEY'"
     path = told.path.replace("{name}", "refund_order")
     if told.body is None:
-        return f"curl{' -X POST' if told.method == 'post' else ''}{key} http://127.0.0.1:8420{path}"
+        return f"curl{key} http://127.0.0.1:8420{path}"
     body = json.dumps(told.example)
     return f"curl{key} -H 'Content-Type: application/json' \\\n  -d '{body}' \\\n  http://127.0.0.1:8420{path}"

@@ -11,7 +11,7 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request as Query
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.service.access import catalogue_of
-from jazz_select.service.api.answered import answer, metrics_of
+from jazz_select.service.api.answered import answer, answer_json, metrics_of
 from jazz_select.service.api.asked import FeedbackBody, OneOfMany, RecallBody, SelectBody, SelectManyBody, asked
 
 _AT_ONCE: Final = 32
@@ -32,11 +32,12 @@ async def select(request: Request) -> Response:
     """The flows for one request."""
     catalogue = catalogue_of(request)
     body = await asked(request, SelectBody)
+    question = None if body.asked is None else body.asked.as_question()
     result = await catalogue.live.selector.select(
-        body.request, body.candidates, body.episode_summaries, context=body.context, only=body.only
+        body.request, body.candidates, body.episode_summaries, context=body.context, only=body.only, asked=question
     )
     metrics_of(request).selected(catalogue.agent_id, (result,))
-    return answer(result.to_dict())
+    return answer_json(result.to_json())
 
 
 async def select_many(request: Request) -> Response:

@@ -17,7 +17,7 @@ from jazz_select.text import describe_error, in_log
 from jazz_select.threads import in_thread
 
 log = logging.getLogger(__name__)
-_TELL_MS: Final = 50
+_TELL_MS: Final = 20
 _QUIET_S: Final = 0.03
 """A save is often several changes: a file is read once nothing changed for so long."""
 _NOISY: Final = 30
@@ -72,7 +72,7 @@ class _Watch:
                 took_s = monotonic() - began
                 if self._every_s is None and await self._listens_anew(seen):
                     continue  # what changed before it did was told to nobody
-                if seen != self._read.seen:
+                if seen != self._read.seen or self._catalogue.is_outdated:
                     await self._settle(seen)
                     await self._reload()
                 elif self._again_at is not None and monotonic() >= self._again_at:

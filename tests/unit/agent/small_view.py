@@ -1,31 +1,40 @@
-"""One small conversation in the middle of a turn, and the five prompts that are made from it.
+"""One small conversation in the middle of a turn, and the prompts that are made from it, afresh and grown.
 
 `python -m tests.unit.agent.small_view` writes them into `whole_prompts/`, for whoever changes what a model is told; a
 test compares them.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from jazz_select import FlowRegistry
 from jazz_select.agent.chain.prompts import opening
 from jazz_select.agent.conversation import Ran, Said
-from jazz_select.agent.flows.open_flows import open_flow_messages
+from jazz_select.agent.flows.open_prompts import growing_messages, open_flow_messages, shown_texts
 from jazz_select.agent.flows.slots import facts_messages, wanted_of
 from jazz_select.agent.flows.turn_flows import decision_situation
 from jazz_select.agent.view import ConversationView, FlowInView
 from jazz_select.routing import Tool
 from jazz_select.routing.decisions.model_decision import decision_messages
 from jazz_select.routing.decisions.points import ToolCandidate, decision_prompt
-from jazz_select.selector.prompt import build_prompt
+from jazz_select.selector.growing import Ledger, growing_prompt
+from jazz_select.selector.prompt import FirstShown, build_prompt
 from jazz_select.values import Message
-from tests.unit.selector.shop import candidates, flow
+from tests.unit.selector.shop import candidates, flow, shop
 
 FOLDER: Final = Path(__file__).parent / "whole_prompts"
 ORDER: Final = {"type": "object", "properties": {"order_number": {"type": "string"}}, "required": ["order_number"]}
 TOOLS: Final = (
     Tool(name="look_up", description="Find an order.", input_schema=ORDER, read_only=True),
     Tool(name="cancel_order", description="Cancel an order.", input_schema=ORDER, destructive=True),
+)
+SHOWN: Final = (
+    FirstShown("flow", "cancel_order", 1),
+    FirstShown("flow", "refund_order", 1),
+    FirstShown("procedure", "refund_order", 1),
+    FirstShown("tool", "cancel_order", 1),
+    FirstShown("tool", "look_up", 1),
 )
 Prompts = dict[str, tuple[Message, ...]]
 
@@ -73,17 +82,43 @@ def prompts_of(view: ConversationView, text: str = "") -> Prompts:
     task, asked = text or "Money back: What refund_order does.", view.asked
     names = [f"the {text}" if text else "weigh_it"]  # of two words: it is shown in quotes, whatever the text
     own = open_flow_messages(view, procedure="PROCEDURE", missing=names, lost=names, within="refund_order")
+    grown = growing_view(view)
+    texts = shown_texts(SHOWN[2:], {tool.name: tool for tool in TOOLS}, {"refund_order": "PROCEDURE"})
+    decision = decision_prompt("look_up", ["state"], [card])
     return {
         "choose": build_prompt(view.message, (), candidates(), situation=view.situation()).messages,
         "fill": facts_messages(wanted_of(TOOLS, ["order_number"]), view.heard, task=task, asked=asked),
         "decide": decision_messages(
-            {"state": text or "shipped"},
-            decision_prompt("look_up", ["state"], [card]),
-            situation=decision_situation(view, refund, TOOLS),
+            {"state": text or "shipped"}, decision, situation=decision_situation(view, refund, TOOLS)
         ),
         "call": tuple(opening(own, TOOLS)),
         "talk": tuple(opening(open_flow_messages(view), TOOLS[:1])),
+        "choose_growing": growing_prompt(view.message, candidates(), grown.situation(), flows=shop()).messages,
+        "decide_growing": decision_messages(
+            {"state": text or "shipped"}, decision, situation=decision_situation(grown, refund, TOOLS)
+        ),
+        "call_growing": tuple(
+            growing_messages(
+                grown,
+                texts,
+                usable=["look_up"],
+                procedure="refund_order",
+                missing=names,
+                lost=names,
+                within="refund_order",
+            )
+        ),
+        "talk_growing": tuple(growing_messages(grown, texts, usable=["look_up"])),
     }
+
+
+def growing_view(view: ConversationView) -> ConversationView:
+    """The same where prompts only grow: two flows were shown, a procedure and a tool, and another tool is new."""
+    said_in, turn = list[int](), 0
+    for each in view.said:
+        turn += each.role == "user"
+        said_in.append(turn)
+    return replace(view, ledger=Ledger(turn + 1, SHOWN if turn else ()), said_in=tuple(said_in))
 
 
 def written(messages: tuple[Message, ...]) -> str:

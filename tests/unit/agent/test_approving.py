@@ -449,6 +449,20 @@ def falls(number: str) -> str:
     raise LookupError(number)
 
 
+async def test_an_error_writes_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    def forges(number: str) -> str:
+        raise LookupError('x> | ok\n{"time": "2026"}\r\x1b[31m\u202e\u2028\ud800 ' + number * 9_000)
+
+    tool = replace(destroyer("cancel", [], number="string"), confirm=forges)
+    await agent_of(shop_of(("off", ("cancel",))), [tool], "off", approval="destructive").turn(
+        "off", context={"number": "A-17"}
+    )
+    (line,) = [record.getMessage() for record in caplog.records if "its confirm failed" in record.getMessage()]
+    assert 'LookupError: x> | ok {"time": "2026"} [31m A-17' in line
+    assert line.isprintable()
+    assert len(line) < 1_000
+
+
 @pytest.mark.spec("005.2")
 @pytest.mark.parametrize(
     ("confirm", "said"),

@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.soak
 @pytest.mark.spec("005.4")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked here")
 @pytest.mark.parametrize("claims", [True, False], ids=["with claims", "without claims, so that it can be seen to fail"])

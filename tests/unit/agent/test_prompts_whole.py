@@ -1,4 +1,4 @@
-"""The five prompts of a conversation as whole texts, pinned; and how much of a long one is shown."""
+"""The prompts of a conversation as whole texts, pinned; and how much of a long one is shown."""
 
 from typing import Any
 
@@ -9,17 +9,18 @@ from jazz_select.agent.view import ConversationView
 from tests.unit.agent.small_view import FOLDER, prompts_of, small_view, written
 
 KINDS = ("choose", "fill", "decide", "call", "talk")
+GROWING = ("choose_growing", "decide_growing", "call_growing", "talk_growing")
 
 
 @pytest.mark.spec("010.1")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *GROWING])
 def test_the_whole_of_it(kind: str) -> None:
     pinned = (FOLDER / f"{kind}.txt").read_text("utf-8")
     assert written(prompts_of(small_view())[kind]) == pinned, "run python -m tests.unit.agent.small_view"
 
 
 def test_each_kind_of_prompt_is_pinned() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} == set(prompts_of(small_view())) == set(KINDS)
+    assert {path.stem for path in FOLDER.iterdir()} == set(prompts_of(small_view())) == {*KINDS, *GROWING}
 
 
 @pytest.mark.spec("010.1")
@@ -45,6 +46,10 @@ BOUNDS: list[Any] = [
     pytest.param("decide", 18_000, "earlier calls are left out", id="choosing between tools"),
     pytest.param("call", 40_000, "earlier messages of this conversation are left out", id="going on with a flow"),
     pytest.param("talk", 40_000, "earlier calls are left out", id="without a flow"),
+    pytest.param("choose_growing", 9_000, 'left_out="', id="choosing, grown"),
+    pytest.param("decide_growing", 18_000, "", id="choosing between tools, grown"),
+    pytest.param("call_growing", 42_000, "earlier turns of this conversation are left out", id="going on, grown"),
+    pytest.param("talk_growing", 42_000, "earlier turns of this conversation are left out", id="without one, grown"),
 ]
 
 
@@ -58,4 +63,4 @@ def test_a_long_conversation_is_bounded_where_one_can_see_it_and_the_latest_stay
     assert mark in told
     assert (f"message {LONG - 1} " in told) or (f"message {LONG - 2} " in told)
     assert "no, 60105, and it is too small" in told
-    assert f"result {LONG - 1} " in told or kind in {"choose", "fill"}
+    assert f"result {LONG - 1} " in told or kind in {"choose", "fill", "choose_growing"}

@@ -21,9 +21,19 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jazz:
     return Jazz(tmp_path, {"JAZZ_FLOWS": "flows"})
 
 
-def test_the_demo_routes_every_request_and_is_idempotent(clone: Jazz) -> None:
-    index = str(clone.folder / "demo")
-    first, second = (clone("demo", "--index", index).stdout for _ in range(2))
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """An index that the demo has made, and what it printed."""
+    folder = tmp_path_factory.mktemp("shown")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        index = str(folder / "demo")
+        return index, Jazz(folder, {"JAZZ_FLOWS": "flows"})("demo", "--index", index).stdout
+
+
+def test_the_demo_routes_every_request_and_is_idempotent(clone: Jazz, shown: tuple[str, str]) -> None:
+    index, first = shown
+    second = clone("demo", "--index", index).stdout
     requests = yaml.safe_load((ROOT / "examples" / "requests.yaml").read_text("utf-8"))
     summary = SUMMARY.search(first)
     assert summary is not None
@@ -35,8 +45,8 @@ def test_the_demo_routes_every_request_and_is_idempotent(clone: Jazz) -> None:
     assert [line for line in first.splitlines() if ">" in line] == [line for line in second.splitlines() if ">" in line]
 
 
-def test_the_demo_runs_flows_in_all_three_tiers_and_lets_an_agent_answer(clone: Jazz) -> None:
-    text = clone("demo", "--index", str(clone.folder / "demo")).stdout
+def test_the_demo_runs_flows_in_all_three_tiers_and_lets_an_agent_answer(shown: tuple[str, str]) -> None:
+    _, text = shown
     steps = re.findall(r"^ +\d+  (deterministic|guided|open) +(\S+)", text, re.MULTILINE)
     assert {tier for tier, _ in steps} == {"deterministic", "guided", "open"}
     assert ("guided", "offer_store_credit") in steps

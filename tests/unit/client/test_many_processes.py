@@ -32,7 +32,7 @@ REQUESTS = [
 ]
 WORKERS, CLIENTS, TIMES = 4, 25, 2
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(240)]
 
 
 @pytest.fixture

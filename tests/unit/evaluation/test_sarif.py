@@ -67,9 +67,17 @@ SUBSET: dict[str, Any] = {
                                         "type": "array",
                                         "uniqueItems": True,
                                         "items": {
-                                            "required": ["id", "shortDescription", "defaultConfiguration"],
+                                            "required": [
+                                                "id",
+                                                "shortDescription",
+                                                "fullDescription",
+                                                "help",
+                                                "defaultConfiguration",
+                                            ],
                                             "properties": {
                                                 "shortDescription": TEXT,
+                                                "fullDescription": TEXT,
+                                                "help": TEXT,
                                                 "defaultConfiguration": {"properties": {"level": LEVEL}},
                                             },
                                         },
@@ -114,6 +122,7 @@ def test_what_is_written_is_sarif(findings: Findings) -> None:
     jsonschema.validate(told, SUBSET, jsonschema.Draft7Validator)  # pyright: ignore[reportUnknownMemberType]
     (run,) = told["runs"]
     rules = run["tool"]["driver"]["rules"]
+    assert not any(each["id"] == each.get("name", "").casefold() for each in rules)
     assert [rules[each["ruleIndex"]]["id"] for each in run["results"]] == [each["ruleId"] for each in run["results"]]
     assert len(run["results"]) == len(findings.found) + len(findings.accepted)
     assert not any(mark in orjson.dumps(told).decode() for mark in ("\u202e", "\x1b"))

@@ -1,6 +1,6 @@
 """Every flow of the support pack goes to its end on the shop: its tools are there, and do what its steps say."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from flows.shop import Shop, changes
 from flows.tools import ReturnPolicy, shop_tools
 from jazz_select import BaseFlow, FlowRegistry
 from jazz_select.flow.loading import load_flows
-from jazz_select.routing import FlowExecutor, Toolbox
+from jazz_select.routing import FlowExecutor, Tool, Toolbox
 from jazz_select.routing.run_context import chain_of
 from tests.unit.flows.walks import ADA, DINA, ORDERS, RETURNS, Walk
 from tests.unit.flows.walks_of_accounts import ACCOUNTS, CODE, DESK, MONEY, SUBSCRIPTIONS
@@ -25,14 +25,28 @@ def pack() -> FlowRegistry:
     return registry
 
 
+@pytest.fixture(scope="module")
+def equipped() -> Iterator[tuple[Shop, list[Tool]]]:
+    """A shop and its tools, which take longer to make than most walks."""
+    with Shop() as shop:
+        yield shop, shop_tools(shop)
+
+
+@pytest.fixture
+def fresh(equipped: tuple[Shop, list[Tool]]) -> tuple[Shop, list[Tool]]:
+    """As nobody has been to it yet."""
+    equipped[0].reload()
+    return equipped
+
+
 def all_tools(flow: BaseFlow) -> list[str]:
     """Those of a flow and of its parts."""
     return [*flow.tools, *(tool for part in flow.definition().parts if part.flow for tool in part.flow.tools)]
 
 
-def called(shop: Shop, calls: tuple[tuple[str, dict[str, Any]], ...]) -> Mapping[str, Any]:
+def called(shop: Shop, tools: Toolbox, calls: tuple[tuple[str, dict[str, Any]], ...]) -> Mapping[str, Any]:
     """Make the calls as an executor makes them, and give what the last one gave."""
-    tools, output = Toolbox(shop_tools(shop)), {}
+    output = {}
     for name, arguments in calls:
         given = {key: shop.rows()["codes"][-1]["code"] if value is CODE else value for key, value in arguments.items()}
         function = tools[name].function
@@ -55,11 +69,13 @@ def test_every_flow_is_walked_with_all_its_tools(pack: FlowRegistry) -> None:
         walked.setdefault(walk.flow, set()).update(name for name, _ in walk.calls)
     assert set(walked) == {flow.name for flow in pack.values()}
     for flow in pack.values():
-        assert set(flow.tools) <= walked[flow.name], flow.name
+        assert set(flow.own_tools) <= walked[flow.name], flow.name
 
 
 @pytest.mark.parametrize("walk", WALKS, ids=[f"{walk.flow}-{number}" for number, walk in enumerate(WALKS)])
-def test_a_flow_goes_to_its_end_and_changes_these_rows_alone(pack: FlowRegistry, walk: Walk) -> None:
+def test_a_flow_goes_to_its_end_and_changes_these_rows_alone(
+    pack: FlowRegistry, fresh: tuple[Shop, list[Tool]], walk: Walk
+) -> None:
     flow = pack.by_name(walk.flow)
     assert flow is not None
     names = list(dict.fromkeys(name for name, _ in walk.calls))
@@ -67,12 +83,12 @@ def test_a_flow_goes_to_its_end_and_changes_these_rows_alone(pack: FlowRegistry,
     if not flow.composite:
         steps = " ".join(flow.steps)
         assert names == sorted(names, key=steps.find), "in the order of the steps"
-    with Shop() as shop:
-        before = shop.rows()
-        output = called(shop, walk.calls)
-        found = changes(before, shop.rows())
-        shop.reload()
-        assert shop.rows() == before, "and all of it can be taken back"
+    shop, tools = fresh
+    before = shop.rows()
+    output = called(shop, Toolbox(tools), walk.calls)
+    found = changes(before, shop.rows())
+    shop.reload()
+    assert shop.rows() == before, "and all of it can be taken back"
     assert output == {**output, **walk.said}
     assert set(found) == set(walk.effects)
     for table, expected in walk.effects.items():
@@ -113,14 +129,19 @@ CHAINS: list[tuple[str, str, dict[str, Any], str, dict[str, list[dict[str, Any]]
     ("name", "inputs", "status", "rows"), [each[1:] for each in CHAINS], ids=[each[0] for each in CHAINS]
 )
 async def test_a_chain_settles_what_was_meant_or_nothing(
-    pack: FlowRegistry, name: str, inputs: dict[str, Any], status: str, rows: dict[str, list[dict[str, Any]]]
+    pack: FlowRegistry,
+    fresh: tuple[Shop, list[Tool]],
+    name: str,
+    inputs: dict[str, Any],
+    status: str,
+    rows: dict[str, list[dict[str, Any]]],
 ) -> None:
     flow = pack.by_name(name)
     assert flow is not None
-    with Shop() as shop:
-        before = shop.rows()
-        run = await FlowExecutor(shop_tools(shop), ReturnPolicy()).run(chain_of(flow), inputs)
-        found = changes(before, shop.rows())
+    shop, tools = fresh
+    before = shop.rows()
+    run = await FlowExecutor(tools, ReturnPolicy()).run(chain_of(flow), inputs)
+    found = changes(before, shop.rows())
     assert run.status == status
     assert bool(found) is bool(rows), "a chain that failed has changed nothing"
     for table, parts in rows.items():

@@ -272,6 +272,7 @@ async def test_a_folder_that_has_lost_flows_is_no_smaller_catalogue(tmp_path: Pa
         assert (await memory.recall(REQUEST, "a")).notes == ()
 
 
+@pytest.mark.soak
 @pytest.mark.spec("005.17")
 async def test_concurrent_recalls_over_many_tenants_never_leak() -> None:
     shared = Shared()

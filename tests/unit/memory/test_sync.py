@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,18 @@ from tests.unit.memory.cards import CARDS, card
 from tests.unit.memory.conftest import Place
 
 NAMES = tuple(each.name for each in CARDS)
+
+
+SMALL = 32
+"""As long as a vector needs to be where nobody asks how well it finds: what a sync learns takes the longer, the longer
+they are."""
+
+
+@pytest.fixture
+async def small(place: Place) -> AsyncIterator[ProceduralMemory]:
+    """An empty memory for hundreds of flows."""
+    async with await ProceduralMemory.open(place, embedder=HashEmbedder(SMALL)) as opened:
+        yield opened
 
 
 async def test_a_sync_creates_updates_deletes_and_skips(memory: ProceduralMemory) -> None:
@@ -47,9 +60,9 @@ async def test_one_agents_sync_leaves_anothers_flows(memory: ProceduralMemory) -
     assert await memory.list_flows("b") == []
 
 
-async def test_progress_is_told_after_each_batch(memory: ProceduralMemory) -> None:
+async def test_progress_is_told_after_each_batch(small: ProceduralMemory) -> None:
     seen: list[tuple[int, int]] = []
-    await memory.sync(
+    await small.sync(
         "a", [card(f"flow_{n}") for n in range(600)], progress=lambda done, total: seen.append((done, total))
     )
     assert seen == [(256, 600), (512, 600), (600, 600)]
@@ -65,7 +78,7 @@ async def test_concurrent_syncs_of_one_agent_end_in_one_of_their_catalogues(memo
 
 
 async def test_a_sync_that_fails_half_way_is_finished_by_the_next(place: Place) -> None:
-    embedder = FailingEmbedder(failing=False)
+    embedder = FailingEmbedder(HashEmbedder(SMALL), failing=False)
     many = [card(f"flow_{n}") for n in range(600)]
 
     def fail(done: int, total: int) -> None:
@@ -81,7 +94,7 @@ async def test_a_sync_that_fails_half_way_is_finished_by_the_next(place: Place) 
 
 
 @pytest.mark.parametrize("batches", [0, 1, 2])
-async def test_a_cancelled_sync_is_finished_by_the_next(memory: ProceduralMemory, batches: int) -> None:
+async def test_a_cancelled_sync_is_finished_by_the_next(small: ProceduralMemory, batches: int) -> None:
     many = [card(f"flow_{n}") for n in range(600)]
     reached = asyncio.Event()
     if batches == 0:
@@ -91,14 +104,14 @@ async def test_a_cancelled_sync_is_finished_by_the_next(memory: ProceduralMemory
         if done >= 256 * batches:
             reached.set()
 
-    running = asyncio.create_task(memory.sync("a", many, progress=progress))
+    running = asyncio.create_task(small.sync("a", many, progress=progress))
     await asyncio.sleep(0)
     await reached.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    await memory.sync("a", many)
-    assert sorted(each["flow_name"] for each in await memory.list_flows("a")) == sorted(each.name for each in many)
+    await small.sync("a", many)
+    assert sorted(each["flow_name"] for each in await small.list_flows("a")) == sorted(each.name for each in many)
 
 
 SYNC_FOR_EVER = """
@@ -108,7 +121,7 @@ from jazz_select.testing import HashEmbedder
 from tests.unit.memory.cards import card
 
 async def main():
-    memory = await ProceduralMemory.open(sys.argv[1], embedder=HashEmbedder())
+    memory = await ProceduralMemory.open(sys.argv[1], embedder=HashEmbedder(32))
     for version in range(1000):
         cards = [card(f"flow_{n}", f"about {n} version {version}") for n in range(600)]
         await memory.sync("a", cards, progress=lambda done, total: print(version, done, flush=True))
@@ -117,6 +130,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1))  # `make index` kills more often
 async def test_kill_in_the_middle_of_a_sync_loses_and_doubles_nothing(tmp_path: Path, seed: int) -> None:
     index = tmp_path / "index"
@@ -129,11 +143,11 @@ async def test_kill_in_the_middle_of_a_sync_loses_and_doubles_nothing(tmp_path: 
         await asyncio.sleep(moments.random() * 0.05)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-        async with await ProceduralMemory.open(index, embedder=HashEmbedder()) as memory:
+        async with await ProceduralMemory.open(index, embedder=HashEmbedder(SMALL)) as memory:
             known = [each["flow_name"] for each in await memory.list_flows("a")]
             assert len(known) == len(set(known)) >= 256, "what was acknowledged is there, once"
     many = [card(f"flow_{n}") for n in range(600)]
-    async with await ProceduralMemory.open(index, embedder=HashEmbedder()) as memory:
+    async with await ProceduralMemory.open(index, embedder=HashEmbedder(SMALL)) as memory:
         await memory.sync("a", many)
         assert sorted(each["flow_name"] for each in await memory.list_flows("a")) == sorted(each.name for each in many)
         assert "flow_17" in [each["flow_name"] for each in await memory.recall("flow_17", "a", top_k=10)]

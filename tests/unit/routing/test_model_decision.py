@@ -18,7 +18,7 @@ BUSY = ModelError("m", "busy", retryable=True, retry_after=0.0)
 GONE = ModelError("m", "gone", retryable=False)
 
 
-async def decided(model: ScriptedModel, context: dict[str, Any] | None = None, **options: Any) -> str | None:
+async def decided(model: ScriptedModel, context: dict[str, Any] | None = None, **options: Any) -> object:
     return await ModelDecision(model, **options).decide(context or {"amount": 20}, CANDIDATES, PROMPT)
 
 

@@ -4,6 +4,8 @@ import ast
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 import jazz_select
 
 LIBRARY = Path(str(jazz_select.__file__)).parent
@@ -17,6 +19,7 @@ CALLERS = {
 }
 
 
+@pytest.fixture(scope="module")
 def modules() -> dict[str, ast.Module]:
     return {path.relative_to(LIBRARY).as_posix(): ast.parse(path.read_text("utf-8")) for path in LIBRARY.rglob("*.py")}
 
@@ -38,15 +41,15 @@ def used_functions(module: ast.Module) -> list[int]:
     ]
 
 
-def test_nobody_but_the_core_takes_the_function_of_a_tool() -> None:
-    found = {path: lines for path, module in modules().items() if (lines := used_functions(module))}
+def test_nobody_but_the_core_takes_the_function_of_a_tool(modules: dict[str, ast.Module]) -> None:
+    found = {path: lines for path, module in modules.items() if (lines := used_functions(module))}
     assert list(found) == [CORE]
 
 
-def test_each_door_calls_the_core_in_one_place_and_nobody_else_does() -> None:
+def test_each_door_calls_the_core_in_one_place_and_nobody_else_does(modules: dict[str, ast.Module]) -> None:
     calls = Counter(
         path
-        for path, module in modules().items()
+        for path, module in modules.items()
         for node in ast.walk(module)
         if "call_tool" in (getattr(node, "id", ""), getattr(node, "attr", ""))
     )

@@ -1,13 +1,15 @@
 """The result answers the reader's next question."""
 
 import dataclasses
+import json
+from pathlib import Path
 
 import pytest
 
 from jazz_select import FlowSelectionResult, FlowSelector
 from jazz_select.errors import ModelError
 from jazz_select.testing import ScriptedModel
-from jazz_select.values import Reason, Tier
+from jazz_select.values import Latency, Reason, Tier
 from tests.unit.selector.shop import CANCEL, REFUND, STALE, metadata, shop
 
 
@@ -80,3 +82,16 @@ async def test_a_stale_candidate_that_was_passed_over_is_named(
     assert result.passed_over == passed_over
     line = "passed over, as it is not in the registry: gift_wrap"
     assert (line in result.explain().splitlines()) is bool(passed_over)
+
+
+@pytest.mark.spec("008.6")
+@pytest.mark.parametrize(
+    "odd",
+    [float("nan"), 10**30, "half \ud83d of it", {1: {"set"}}, Path("here"), Latency(), OSError("gone")],
+    ids=lambda odd: type(odd).__name__,
+)
+async def test_its_text_says_what_its_data_says(odd: object) -> None:
+    result = await FlowSelector(ScriptedModel(f'["{CANCEL}"]'), shop()).select("cancel it", metadata())
+    result.candidates[0] = {**result.candidates[0], "more": odd}
+    result.unresolved_ids.append("an \ud83d id")
+    assert json.loads(result.to_json()) == result.to_dict()

@@ -5,11 +5,12 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from shutil import copytree, rmtree
 from textwrap import dedent
+from typing import Any, ClassVar
 from weakref import ref
 
 import pytest
@@ -101,12 +102,18 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    folder: Path, index: Path, *, tools: str | None = None, every_s: float | None = None, embedder: object = None
+    folder: Path,
+    index: Path,
+    *,
+    tools: str | None = None,
+    every_s: float | None = None,
+    embedder: object = None,
+    patience_s: float = 60,
 ) -> AsyncGenerator[Served]:
     settings = Settings(flows=str(folder), index=index, agent_id="shop")
     source = AgentSource(settings=settings, tools=tools)
     async with await ProceduralMemory.open(index, embedder=embedder or HashEmbedder()) as memory:  # pyright: ignore[reportArgumentType]
-        catalogue = RunningCatalogue(settings, memory, ReadAnew(source.read, source.places))
+        catalogue = RunningCatalogue(settings, memory, ReadAnew(source.read, source.places), patience_s=patience_s)
         await catalogue.reload()
         async with reloading([catalogue], every_s=every_s):
             yield Served(catalogue, folder)
@@ -393,6 +400,35 @@ async def test_an_error_that_nobody_thought_of_is_told_as_well(folder: Path, tmp
             await shop.catalogue.reload()
         write(folder / "code.py", "class E(BaseException): ...\nraise E('of another kind')")
         await shop.says("of another kind")
+
+
+async def test_a_reading_that_hangs_is_given_up_and_tried_again_when_it_came_back(folder: Path, tmp_path: Path) -> None:
+    over = tmp_path / "over"
+    hangs = f"import pathlib, time\nwhile not pathlib.Path({str(over)!r}).exists(): time.sleep(.01)\n"
+    async with served(folder, tmp_path / "index", patience_s=3) as shop:
+        before = shop.live
+        write(folder / "code.py", hangs + flow_python("invoice"))
+        await shop.says("is not waited for any more")
+        assert (shop.live, (await shop.live.selector.select("do track")).names) == (before, ["track"])
+        over.touch()
+        await shop.has("refund", "track", "invoice")
+
+
+async def test_what_did_not_change_is_not_embedded_again(folder: Path, tmp_path: Path) -> None:
+    class Counting(HashEmbedder):
+        read: ClassVar[list[str]] = []
+
+        def embed(self, texts: Sequence[str]) -> Any:
+            self.read.extend(texts)
+            return super().embed(texts)
+
+    embedder = Counting()
+    async with served(folder, tmp_path / "index", embedder=embedder) as shop:
+        embedder.read.clear()
+        write(folder / "two.yaml", flow_yaml("invoice"))
+        await shop.has("refund", "track", "invoice")
+        assert any("invoice" in text for text in embedder.read)
+        assert not any("refund" in text or "track" in text for text in embedder.read)
 
 
 async def test_a_catalogue_that_hangs_is_not_waited_for_by_others_for_ever(folder: Path) -> None:

@@ -169,6 +169,7 @@ def suppressed(up: Process) -> None:
         up.post("/v1/reload", None)
 
 
+@pytest.mark.soak
 def test_killed_under_load_it_comes_back_with_the_same_flows(folder: Path) -> None:
     failed: list[str] = []
 
@@ -281,6 +282,30 @@ def test_an_agent_whose_files_are_broken_stops_no_other(folder: Path) -> None:
             sleep(0.05)
         assert chosen(answered) == ["invoice_copy"]
     assert "live again: generation 1" in (folder / "stderr").read_text()
+
+
+@pytest.mark.spec("008.2")
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [("llm: nothing", "the model 'nothing' cannot be used"), ("log: flows", "flows")],
+    ids=["model", "log"],
+)
+def test_an_agent_whose_model_or_log_cannot_be_used_stops_no_other(folder: Path, entry: str, said: str) -> None:
+    (folder / "office.key").write_text("the-key-of-the-office")
+    (folder / "agents.yaml").write_text(
+        "agents:\n"
+        f"  shop: {{flows: flows, key_sha256: {sha256(KEY.encode()).hexdigest()}}}\n"
+        f"  office: {{flows: flows, key_file: office.key, {entry}}}\n"
+    )
+    with running(folder, "--port", "0", "--agents", str(folder / "agents.yaml")) as up:
+        shop, office = {"authorization": f"Bearer {KEY}"}, {"authorization": "Bearer the-key-of-the-office"}
+        assert chosen(up.post("/v1/select", ASKED, **shop))
+        assert httpx.get(f"{up.root}/readyz").json() == {"status": "ready", "not_served": 1}
+        for path, status in (("/v1/select", 503), ("/v1/reload", 409)):
+            down = up.post(path, ASKED if path == "/v1/select" else {}, **office)
+            assert (down.status_code, said in down.json()["detail"]) == (status, True)
+            assert "start the service again" in down.json()["detail"]
+    assert "agent office is not served until this is mended" in (folder / "stderr").read_text()
 
 
 @pytest.mark.parametrize(

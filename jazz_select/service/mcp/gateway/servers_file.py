@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jazz_select.errors import ConfigError
 from jazz_select.settings import expanded
+from jazz_select.text import wrong_fields
 
 LARGEST: Final = 1 << 20
 """Bytes of such a file."""
@@ -159,9 +160,7 @@ def _specs(servers: Mapping[str, object]) -> Iterator[ServerSpec]:
         try:
             written = _Written.model_validate(_filled(value))
         except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False)[0]
-            field_name = ".".join(map(str, first["loc"])) or "its entry"
-            msg = f"{shown}: {field_name}: {first['msg']}"
+            msg = f"{shown}: {wrong_fields(error, 'its entry')[0]}"
             raise ConfigError(msg) from None
         except ConfigError as error:
             msg = f"{shown}: {error}"

@@ -196,7 +196,7 @@ async def test_a_tool_that_fails_or_takes_too_long_says_what_is_known_of_it() ->
         assert failed.is_error
         assert "may have been done" in said(late)
         assert '"status":"unknown"' in said(late)
-        assert "the till is" in said(failed)
+        assert "the till is open" in said(failed)
         assert "\u202e" not in said(failed)
 
 

@@ -103,7 +103,10 @@ async def test_over_http_beside_the_rest(folder: Path) -> None:
 
 WRONG: dict[str, tuple[list[str], str]] = {
     "no such file": (["--mcp-servers", "none.json"], "cannot be read"),
-    "with agents": (["--agents", "agents.yaml", "--mcp-servers", "servers.json"], "leave the options"),
+    "with agents": (
+        ["--agents", "agents.yaml", "--mcp-servers", "servers.json"],
+        "leave the options, and their variables, out",
+    ),
     "agents on stdio": (["--agents", "agents.yaml", "--mcp", "stdio"], "one agent to one client"),
     "another way": (["--mcp", "pigeon"], "pigeon"),
 }

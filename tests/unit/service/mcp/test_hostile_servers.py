@@ -19,7 +19,7 @@ from jazz_select.service.mcp.gateway.names import GivenNames, named
 from jazz_select.service.mcp.gateway.servers_file import ServerSpec
 from jazz_select.service.mcp.listing import as_listed
 from jazz_select.service.mcp.server import AgentServer
-from tests.unit.service.mcp.desk import catalogue, data, entry, gateway, own_tools, said, served, server_file
+from tests.unit.service.mcp.desk import catalogue, data, entry, gateway, own_tools, said, served, server_file, until
 
 ODD = """
 from mcp import types
@@ -142,6 +142,7 @@ async def test_a_hostile_server_is_one_more_server(tmp_path: Path, caplog: pytes
         refused = await client.call_tool("call_tool", {"name": "cancel_order", "arguments": {"order": "7"}})
         assert "cannot ask anybody" in said(refused)
     assert [call[0] for call in calls] == ["look_up_order"]
+    await until(lambda: "[hidden]" in caplog.text)  # what a server wrote on standard error is logged by a thread
     assert KEY not in caplog.text
 
 

@@ -1,0 +1,100 @@
+"""OpenAI Agents SDK: an agent's instructions and tools follow the selected flows. Needs the extra `openai-agents`.
+
+What needs a yes interrupts the run: `result.interruptions`, then `state.approve(…)` or `state.reject(…)`.
+"""
+
+import json
+from asyncio import Future, ensure_future
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+from weakref import WeakKeyDictionary, WeakSet
+
+from jazz_select.integrations.door import FlowDoor, Shown, told
+from jazz_select.integrations.fitting import framework
+from jazz_select.routing.approval import Ask
+from jazz_select.routing.tools.showing import input_schema
+from jazz_select.routing.tools.tool import Tool
+
+with framework("openai-agents"):
+    from agents import Agent, AgentBase, FunctionTool, RunContextWrapper
+    from agents.tool_context import ToolContext
+
+Context = Callable[[RunContextWrapper[Any]], Mapping[str, Any]]
+"""Of a run, what guards look at."""
+
+
+class FlowAgentParts:
+    """In each run what goes with what the user says: `Agent(instructions=parts.instructions("…"), tools=parts.tools)`.
+
+    Attributes:
+        tools: All that is connected; in a run those are enabled that go with the selected flows.
+    """
+
+    def __init__(self, door: FlowDoor, *, context: Context | None = None) -> None:
+        """Take the door to flows and tools, and what of a run guards look at."""
+        self._door, self._context = door, context
+        self._runs: WeakKeyDictionary[RunContextWrapper[Any], Future[Shown]] = WeakKeyDictionary()
+        self._taken_up: WeakSet[RunContextWrapper[Any]] = WeakSet()
+        self.tools: list[FunctionTool] = [self._function(name, tool) for name, tool in door.tools.items()]
+
+    def instructions(self, base: str = "") -> Callable[[RunContextWrapper[Any], Agent[Any]], Awaitable[str]]:
+        """The agent's own instructions, and after them the selected flows."""
+
+        async def both(ctx: RunContextWrapper[Any], _agent: Agent[Any]) -> str:
+            shown = self._shown(ctx)
+            return "\n\n".join(text for text in (base, (await shown).prompt if shown else "") if text)
+
+        return both
+
+    def _shown(self, ctx: RunContextWrapper[Any]) -> Future[Shown] | None:
+        """What is shown in a run, selected once; None where nobody knows yet what was said, as a run is taken up."""
+        if ctx in self._runs:
+            return self._runs[ctx]
+        if not ctx.turn_input:
+            self._taken_up.add(ctx)
+            return None
+        said = [_text(each.get("content")) for each in ctx.turn_input if each.get("role") == "user"]
+        self._runs[ctx] = ensure_future(self._door.select(said, self._context(ctx) if self._context else None))
+        return self._runs[ctx]
+
+    def _function(self, name: str, tool: Tool) -> FunctionTool:
+        async def enabled(ctx: RunContextWrapper[Any], _agent: AgentBase) -> bool:
+            shown = self._shown(ctx)
+            # A run that is taken up elsewhere begins with what somebody was asked about: that has to be there.
+            waits = ctx in self._taken_up and self._door.may_ask(tool)
+            return waits or (shown is not None and name in (await shown).tools)
+
+        async def asks(_ctx: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
+            return isinstance(await self._door.verdict(tool, arguments, call_id), Ask)
+
+        async def call(ctx: ToolContext[Any], arguments: str) -> str:
+            given = _object(arguments)
+            if given is None:
+                return f"{name} was not run: its arguments are no JSON object"
+            agreed = ctx.is_tool_approved(name, ctx.tool_call_id) is True
+            return told(await self._door.call(tool, given, call_id=ctx.tool_call_id, agreed=agreed))
+
+        return FunctionTool(
+            name=name,
+            description=tool.description,
+            params_json_schema=input_schema(tool),
+            on_invoke_tool=call,
+            strict_json_schema=False,
+            is_enabled=enabled,
+            needs_approval=asks,
+        )
+
+
+def _text(content: object) -> str:
+    """What a message says: a text, or the texts among its parts."""
+    parts = cast("list[object]", content) if isinstance(content, list) else [{"text": content}]
+    texts = (cast("Mapping[str, object]", each).get("text") for each in parts if isinstance(each, Mapping))
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _object(arguments: str) -> dict[str, Any] | None:
+    try:
+        found: object = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None

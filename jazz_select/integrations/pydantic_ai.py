@@ -1,0 +1,108 @@
+"""pydantic-ai: a toolset of what goes with the selected flows. Needs the extra `pydantic-ai`.
+
+What needs a yes is deferred: have `DeferredToolRequests` among the agent's output types.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from pydantic_core import SchemaValidator, core_schema
+
+from jazz_select.integrations.door import FlowDoor, Shown, told
+from jazz_select.integrations.fitting import framework
+from jazz_select.routing.tools.showing import input_schema
+
+with framework("pydantic-ai"):
+    from pydantic_ai import ApprovalRequired, ModelRetry, RunContext, ToolDefinition, ToolFailed
+    from pydantic_ai.messages import ModelResponse, TextContent, UserContent, UserPromptPart
+    from pydantic_ai.tools import AgentDepsT
+    from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+
+_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+Context: TypeAlias = Callable[[RunContext[AgentDepsT]], Mapping[str, Any]]
+"""Of a run, what guards look at."""
+
+
+async def shown_in(ctx: RunContext[AgentDepsT], door: FlowDoor, context: Context[AgentDepsT] | None = None) -> Shown:
+    """What is shown in a run; in one that goes on after somebody was asked, also what was asked about."""
+    parts = [part for message in ctx.messages for part in message.parts]
+    said = [_text(part.content) for part in parts if isinstance(part, UserPromptPart)]
+    said += [] if ctx.prompt is None else [_text(ctx.prompt)]
+    last = ctx.messages[-1] if ctx.messages and ctx.prompt is None else None
+    calls = last.tool_calls if isinstance(last, ModelResponse) else []
+    waiting = await door.waiting((call.tool_name, call.args_as_dict()) for call in calls)
+    shown = await door.select(said, context(ctx) if context else None)
+    return replace(shown, tools={**shown.tools, **waiting})
+
+
+def call_id(ctx: RunContext[Any]) -> str:
+    """What a call is known by, in this run and in one that goes on with it."""
+    return f"{ctx.conversation_id}:{ctx.tool_call_id}"
+
+
+def _text(content: str | Sequence[UserContent]) -> str:
+    each = [content] if isinstance(content, str) else content
+    texts = (part.content if isinstance(part, TextContent) else part for part in each)
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+@dataclass(eq=False)
+class FlowToolset(AbstractToolset[AgentDepsT]):
+    """The tools that go with what the user says, and the selected flows as instructions: `Agent(toolsets=[…])`.
+
+    Attributes:
+        door: Flows and their tools.
+        context: Of a run, what guards look at.
+        name: Unique among an agent's toolsets.
+        now: In a run, what is shown.
+    """
+
+    door: FlowDoor
+    context: Context[AgentDepsT] | None = None
+    name: str = "flows"
+    now: Shown | None = None
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return self.name
+
+    async def for_run(self, ctx: RunContext[AgentDepsT]) -> "FlowToolset[AgentDepsT]":
+        """Select, once in a run."""
+        return replace(self, now=await shown_in(ctx, self.door, self.context))
+
+    async def get_instructions(self, ctx: RunContext[AgentDepsT]) -> str | None:  # noqa: ARG002 - pydantic-ai's signature
+        """The selected flows."""
+        return self.now.prompt or None if self.now else None
+
+    async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
+        """What goes with them; what destroys something runs alone."""
+        found: dict[str, ToolsetTool[AgentDepsT]] = {}
+        for name, own in (self.now.tools if self.now else self.door.tools).items():
+            told_of = ToolDefinition(
+                name=name,
+                description=own.description,
+                parameters_json_schema=input_schema(own),
+                sequential=own.destructive,
+            )
+            found[name] = ToolsetTool(
+                toolset=self, tool_def=told_of, max_retries=ctx.max_retries, args_validator=_ARGUMENTS
+            )
+        return found
+
+    async def call_tool(
+        self,
+        name: str,
+        tool_args: dict[str, Any],
+        ctx: RunContext[AgentDepsT],
+        tool: ToolsetTool[AgentDepsT],  # noqa: ARG002 - pydantic-ai's signature
+    ) -> Any:
+        """Call it by the rules of the house."""
+        own = self.door.tools[name]
+        made = await self.door.call(own, tool_args, call_id=call_id(ctx), agreed=ctx.tool_call_approved)
+        if made.status == "asked":
+            raise ApprovalRequired({"title": own.display_name, "reason": made.reason})
+        if made.error is None:
+            return made.output
+        raise ModelRetry(told(made)) if made.error.fault == "arguments" else ToolFailed(told(made))

@@ -1,0 +1,125 @@
+"""The tools of what was selected, and tools as providers of models take them.
+
+For whoever runs the loop of a model and its tools: a selection says which flows, this says what the model is shown.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, cast, get_args
+
+from jazz_select.errors import ConfigError, ToolError
+from jazz_select.flow.base import BaseFlow
+from jazz_select.json_values import plain
+from jazz_select.routing.tools.sources import ToolsLike, tools_of
+from jazz_select.routing.tools.tool import Tool, Toolbox
+
+OpenTools = Literal["read", "all", "none"]
+"""Which tools a model gets where no flow fits: those that change nothing, all, or none."""
+SchemaForm = Literal["openai", "openai-responses", "anthropic"]
+"""Whose form of a tool: OpenAI's for chat completions, which most servers take, or for responses, or Anthropic's."""
+_LONGEST: Final = 64
+"""Characters of a name that every provider takes."""
+_STRANGE: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def selected_tools(flows: Iterable[BaseFlow], tools: ToolsLike, *, open_tools: OpenTools = "read") -> list[Tool]:
+    """The tools that these flows name, of those that are connected, each once and in the flows' order.
+
+    A composite brings those of its parts. What is `manual`, a flow or a part of one, is a person's to do: its tools
+    are no model's.
+
+    Args:
+        flows: What was selected: `result.chosen_flows`.
+        tools: What is connected.
+        open_tools: What there is where there are no flows.
+
+    Raises:
+        ConfigError: An argument is of the wrong kind.
+        DuplicateToolError: Two tools have one name.
+        FlowValidationError: A part of a flow cannot be found.
+    """
+    check_open_tools(open_tools)
+    connected = Toolbox(tools_of(tools))
+    chosen = list(flows)
+    if chosen:
+        names = dict.fromkeys(name for flow in chosen for name in _given_to_models(flow))
+        return [connected[name] for name in names if name in connected]
+    return [tool for tool in connected.values() if open_tools == "all" or (open_tools == "read" and tool.reads)]
+
+
+def check_open_tools(given: object) -> None:
+    """See that it is one of the three.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    if given not in get_args(OpenTools):
+        msg = f"open_tools is one of {', '.join(map(repr, get_args(OpenTools)))}, not {given!r:.80}"
+        raise ConfigError(msg)
+
+
+def _given_to_models(flow: BaseFlow) -> Iterator[str]:
+    flow.definition()  # no circle, and no part that is not there
+    if flow.manual:
+        return
+    yield from flow.own_tools
+    for part in flow.subflows:
+        yield from _given_to_models(part)
+
+
+def shown_names(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """Tools by the names that models are shown: letters, digits, `_` and `-`, 64 of them at most.
+
+    Other characters of a name, such as the dot of `shop.refund`, are `_` there; where two come out the same, the later
+    one ends in a number. What a model calls is looked up here.
+    """
+    shown: dict[str, Tool] = {}
+    for tool in tools:
+        name = base = _STRANGE.sub("_", tool.name)[:_LONGEST]
+        number = 1
+        while name in shown:
+            number += 1
+            end = f"_{number}"
+            name = f"{base[: _LONGEST - len(end)]}{end}"
+        shown[name] = tool
+    return shown
+
+
+def tool_schemas(tools: Sequence[Tool] | Mapping[str, Tool], form: SchemaForm = "openai") -> list[dict[str, Any]]:
+    """Tools as a provider takes them in a request, as plain JSON values.
+
+    Args:
+        tools: The tools, or what `shown_names` gave.
+        form: Whose form.
+
+    Raises:
+        ConfigError: There is no such form.
+        ToolError: The schema of a tool cannot be written down.
+    """
+    if form not in get_args(SchemaForm):
+        msg = f"the form is one of {', '.join(map(repr, get_args(SchemaForm)))}, not {form!r:.80}"
+        raise ConfigError(msg)
+    named = tools if isinstance(tools, Mapping) else shown_names(tools)
+    return [_in_form(name, tool, form) for name, tool in named.items()]
+
+
+def input_schema(tool: Tool) -> dict[str, Any]:
+    """What a tool takes, as a schema of an object, which is all that providers take.
+
+    Raises:
+        ToolError: Its schema cannot be written down.
+    """
+    own = plain(tool.input_schema)
+    if not isinstance(own, dict):
+        raise ToolError(tool.name, "its input_schema cannot be written as JSON; correct it, or leave the tool out")
+    return {"properties": {}, **cast("dict[str, Any]", own), "type": "object"}
+
+
+def _in_form(name: str, tool: Tool, form: SchemaForm) -> dict[str, Any]:
+    told = {"name": name, "description": tool.description}
+    if form == "anthropic":
+        return {**told, "input_schema": input_schema(tool)}
+    function = {**told, "parameters": input_schema(tool)}
+    return (
+        {"type": "function", **function} if form == "openai-responses" else {"type": "function", "function": function}
+    )

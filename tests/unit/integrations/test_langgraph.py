@@ -1,0 +1,234 @@
+"""The nodes for LangGraph, in its own graph, with a fake chat model of LangChain."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
+
+from jazz_select.integrations.langgraph import FlowNodes, FlowState
+from jazz_select.routing import Deny
+from jazz_select.routing.approval import Verdict
+from jazz_select.testing import MemoryClaims
+from tests.unit.integrations.desk import ASKS, MOVE, REFUND, TRACK, VERDICTS, Desk, saying
+
+pytestmark = pytest.mark.spec("009.4")
+ASKED = "I want my money back for A1"
+THREAD: RunnableConfig = {"configurable": {"thread_id": "t1"}}
+
+
+class Fake(GenericFakeChatModel):
+    """LangChain's fake model; it writes down what is bound to it and what it is sent."""
+
+    bound: list[list[dict[str, Any]]]
+    sent: list[list[AnyMessage]]
+
+    def bind_tools(self, tools: Sequence[Any], **_: Any) -> Any:
+        self.bound.append(list(tools))
+        return self
+
+
+def fake(*replies: AIMessage) -> Fake:
+    return Fake(messages=iter([*replies, AIMessage("Done."), AIMessage("Done.")]), bound=[], sent=[])
+
+
+def calls(*named: tuple[str, dict[str, Any]], ids: Sequence[str] = ("c1", "c2", "c3")) -> AIMessage:
+    return AIMessage(
+        "",
+        tool_calls=[{"name": name, "args": given, "id": own} for (name, given), own in zip(named, ids, strict=False)],
+    )
+
+
+def graph(desk: Desk, model: Fake, *, context: Any = None, saver: InMemorySaver | None = None, **options: Any) -> Any:
+    nodes = FlowNodes(desk.door(**options), context=context)
+
+    async def reply(state: FlowState) -> dict[str, Any]:
+        messages = [SystemMessage(state["prompt"]), *state["messages"]]
+        model.sent.append(messages)
+        return {"messages": [await model.bind_tools(nodes.schemas(state)).ainvoke(messages)]}
+
+    def more(state: FlowState) -> str:
+        last = state["messages"][-1]
+        return "call" if isinstance(last, AIMessage) and last.tool_calls else END
+
+    made: Any = StateGraph(FlowState)
+    made.add_node("select", nodes.select)
+    made.add_node("reply", reply)
+    made.add_node("call", nodes.call)
+    made.add_edge(START, "select")
+    made.add_edge("select", "reply")
+    made.add_conditional_edges("reply", more)
+    made.add_edge("call", "reply")
+    return made.compile(checkpointer=saver or InMemorySaver())
+
+
+async def asked(made: Any, text: str = ASKED) -> dict[str, Any]:
+    return await made.ainvoke({"messages": [HumanMessage(text)]}, THREAD)
+
+
+def answers(state: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(str(each.content), each.status) for each in state["messages"] if isinstance(each, ToolMessage)]
+
+
+async def test_the_node_puts_into_the_state_what_was_selected() -> None:
+    desk, model = Desk(TRACK), fake()
+    state = await asked(graph(desk, model), "Where is A1?")
+    assert (state["flows"], state["tools"]) == (["track_order"], ["look_up"])
+    assert '<flow name="track_order"' in state["prompt"]
+    assert [each["function"]["name"] for each in model.bound[0]] == ["look_up"]
+    assert "track_order" in str(model.sent[0][0].content)
+
+
+async def test_a_tool_is_called_and_its_answer_is_a_message() -> None:
+    desk, model = Desk(REFUND), fake(calls(("look_up", {"order_id": "A1"})))
+    state = await asked(graph(desk, model))
+    assert desk.done == ["look_up A1"]
+    assert answers(state) == [('{"order_id":"A1","state":"delivered"}', "success")]
+    assert state["messages"][-1].content == "Done."
+
+
+async def test_a_conversation_goes_on_with_what_was_said_before() -> None:
+    desk, model = Desk(TRACK), fake()
+    made = graph(desk, model)
+    await asked(made, "It is about A1")
+    await asked(made, "where is it?")
+    assert "It is about A1" in desk.memory.calls[-1].query
+
+
+@pytest.mark.spec("005.3")
+async def test_what_destroys_interrupts_and_is_done_once_agreed() -> None:
+    desk = Desk(REFUND)
+    made = graph(desk, fake(calls(("look_up", {"order_id": "A1"}), ("shop_pay_back", {"order_id": "A1"}))))
+    state = await asked(made)
+    (interrupted,) = state["__interrupt__"]
+    assert interrupted.value == {
+        "calls": [
+            {
+                "id": "c2",
+                "tool": "shop_pay_back",
+                "title": "Refund of an order",
+                "arguments": {"order_id": "A1"},
+                "reason": "",
+            }
+        ]
+    }
+    assert desk.done == [], "nothing of the reply is done before the answer, so that nothing is done twice"
+    await made.ainvoke(Command(resume=["c2"]), THREAD)
+    assert desk.done == ["look_up A1", "pay_back A1"]
+
+
+NO: dict[str, Any] = {
+    "no": False,
+    "nothing": [],
+    "another id": ["c9"],
+    "a text that holds it": "c1 and c2",
+    "a mapping": {"c1": False},
+    "1": 1,
+    "deep": [["c1"]],
+}
+
+
+@pytest.mark.parametrize("answer", NO.values(), ids=NO)
+async def test_anything_but_a_yes_is_a_no(answer: Any) -> None:
+    desk = Desk(REFUND)
+    made = graph(desk, fake(calls(("shop_pay_back", {"order_id": "A1"}))))
+    await asked(made)
+    state = await made.ainvoke(Command(resume=answer), THREAD)
+    assert desk.done == []
+    assert answers(state) == [("not run: it was asked about, and not agreed to", "error")]
+
+
+async def test_a_yes_to_all() -> None:
+    desk = Desk(REFUND)
+    made = graph(desk, fake(calls(*[("shop_pay_back", {"order_id": each}) for each in ("A1", "B2")])))
+    await asked(made)
+    await made.ainvoke(Command(resume=True), THREAD)
+    assert desk.done == ["pay_back A1", "pay_back B2"]
+
+
+async def test_a_yes_to_one_of_two_with_the_same_id_is_a_yes_to_neither() -> None:
+    desk = Desk(REFUND)
+    both = calls(*[("shop_pay_back", {"order_id": each}) for each in ("A1", "B2")], ids=("c1", "c1"))
+    state = await asked(graph(desk, fake(both)))
+    assert desk.done == []
+    assert {status for _, status in answers(state)} == {"error"}
+
+
+async def test_without_a_checkpointer_nothing_is_destroyed() -> None:
+    desk = Desk(REFUND)
+    nodes = FlowNodes(desk.door())
+    made: Any = StateGraph(FlowState)
+    made.add_node("call", nodes.call)
+    made.add_edge(START, "call")
+    messages = [calls(("shop_pay_back", {"order_id": "A1"}))]
+    state = await made.compile().ainvoke({"messages": messages, "tools": ["shop_pay_back"]})
+    assert "__interrupt__" in state
+    assert desk.done == []
+
+
+@pytest.mark.parametrize(("verdict", "done"), VERDICTS.values(), ids=VERDICTS)
+async def test_a_hook_is_heard(verdict: Verdict, done: list[str]) -> None:
+    desk, model = Desk(REFUND), fake(calls(("shop_pay_back", {"order_id": "A1"})))
+    state = await asked(graph(desk, model, approve=saying([verdict])))
+    assert desk.done == done
+    if not done:
+        assert answers(state) == [("not run: closed on Sundays", "error")]
+
+
+async def test_a_yes_does_not_overrule_a_hook_that_has_come_to_say_no() -> None:
+    desk, said = Desk(REFUND), list[Verdict]([ASKS])
+    made = graph(desk, fake(calls(("shop_pay_back", {"order_id": "A1"}))), approve=saying(said))
+    await asked(made)
+    said[:] = [Deny("the day is over")]
+    await made.ainvoke(Command(resume=True), THREAD)
+    assert desk.done == []
+
+
+STRANGE: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a tool of another flow": ("redirect", {"order_id": "A1"}, "not run: there is no such tool here"),
+    "a tool that is none": ("rm", {"path": "/"}, "not run: there is no such tool here"),
+    "its own name": ("shop.pay_back", {"order_id": "A1"}, "not run: there is no such tool here"),
+    "nothing given": ("look_up", {}, "look_up: the arguments are not valid"),
+    "too much given": ("look_up", {"order_id": "A1", "sql": "x"}, "look_up: the arguments are not valid"),
+}
+
+
+@pytest.mark.parametrize(("tool", "given", "told"), STRANGE.values(), ids=STRANGE)
+async def test_what_a_model_makes_up_is_told_to_it(tool: str, given: dict[str, Any], told: str) -> None:
+    desk = Desk(REFUND)
+    state = await asked(graph(desk, fake(calls((tool, given))), approval="never"))
+    assert desk.done == []
+    assert [(text.startswith(told), status) for text, status in answers(state)] == [(True, "error")]
+
+
+async def test_what_goes_wrong_in_a_tool_is_told_to_the_model() -> None:
+    desk = Desk(MOVE)
+    state = await asked(graph(desk, fake(calls(("redirect", {"order_id": "A1"})))))
+    assert answers(state) == [("redirect failed: LookupError: the parcel has left", "error")]
+
+
+async def test_a_call_that_was_made_is_not_made_again_where_the_graph_is_resumed_twice() -> None:
+    desk, claims, saver = Desk(REFUND), MemoryClaims(), InMemorySaver()
+    made = graph(desk, fake(calls(("shop_pay_back", {"order_id": "A1"}))), claims=claims, saver=saver)
+    await asked(made)
+    before = (await made.aget_state(THREAD)).config
+    first = await made.ainvoke(Command(resume=True), before)
+    again = await made.ainvoke(Command(resume=True), before)
+    assert desk.done == ["pay_back A1"]
+    assert answers(first) == answers(again) == [('{"refunded":20}', "success")]
+
+
+async def test_guards_see_what_the_caller_makes_of_a_state() -> None:
+    desk = Desk(TRACK)
+    seen = desk.guarded(TRACK)
+
+    def context(state: FlowState) -> dict[str, Any]:
+        return {"turns": len(state["messages"])}
+
+    await asked(graph(desk, fake(), context=context))
+    assert seen[0] == {"turns": 1}
