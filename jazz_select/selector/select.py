@@ -42,10 +42,16 @@ from jazz_select.selector.options import (
 )
 from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
 from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection
-from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, SelectRequest, candidate_sets
+from jazz_select.selector.retrieval import (
+    CandidateSet,
+    CandidateSource,
+    Request,
+    SelectRequest,
+    candidate_sets,
+    side_by_side,
+)
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import span
-from jazz_select.threads import side_by_side
 from jazz_select.values import COVERAGE, Decision, Latency, Reason, Tier
 
 if TYPE_CHECKING:
