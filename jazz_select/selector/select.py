@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from jazz_select import outcomes
 from jazz_select.chat.client import ChatClient
-from jazz_select.chat.decisions import decision_client_for
+from jazz_select.chat.decisions import DeciderLike, decision_client_for
 from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
@@ -55,7 +55,6 @@ from jazz_select.telemetry import span
 from jazz_select.values import COVERAGE, Decision, Latency, Reason, Tier
 
 if TYPE_CHECKING:
-    from jazz_select.chat.decisions import DeciderLike
     from jazz_select.selector.feedback import Outcomes
 
 _WITHOUT_A_FLOW = (Reason.UNASKED, Reason.ASK)
@@ -95,7 +94,7 @@ class FlowSelector:
         max_concurrency: int = 64,
         share_identical: bool = False,
         log: "outcomes.OutcomeLog | str | PathLike[str] | None" = None,
-        decider: "DeciderLike | None" = None,
+        decider: DeciderLike | None = None,
         max_error: float | None = None,
         ask_user: bool = False,
         calibration: Calibration | None = None,
