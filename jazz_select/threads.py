@@ -6,7 +6,7 @@ import inspect
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -495,19 +495,3 @@ def is_async(function: object) -> bool:
 
 def _inner(function: object) -> object:
     return function.func if isinstance(function, partial) else function
-
-
-async def side_by_side(calls: Sequence[Callable[[], Awaitable[T]]], *, at_once: int) -> list[T]:
-    """What each of these gives, in their order, so many at a time; one that raises ends all, and raises as it did."""
-    places = asyncio.Semaphore(at_once)
-
-    async def one(call: Callable[[], Awaitable[T]]) -> T:
-        async with places:
-            return await call()
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(call)) for call in calls]
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]

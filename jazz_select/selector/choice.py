@@ -249,7 +249,7 @@ UNASKED: Final = Choice(verdict=Verdict(tier=Tier.GUIDED, reason=Reason.UNASKED)
 
 
 class HasBudget(Protocol):
-    """A flow, as far as a choice without a model needs it."""
+    """A flow, as far as a choice without a cascade needs it."""
 
     @property
     def max_error(self) -> float | None:

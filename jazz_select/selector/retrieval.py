@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
-from typing import Any
+from typing import Any, TypeVar
 
 from jazz_select.errors import EmbeddingError, StoreError
 from jazz_select.flow.base import BaseFlow
@@ -20,6 +20,7 @@ from jazz_select.text import clean, in_log
 from jazz_select.values import UNSIZED, Candidate
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 _READ = 8_000
 """Characters of a request that recall and a model's prompt read."""
 _MOST_SUMMARIES = 1_000
@@ -279,3 +280,19 @@ async def candidate_sets(
         results = await narrower.recalled([requests[number] for number in recalled], context)
         found.update(zip(recalled, results, strict=True))
     return [found.get(number) for number in range(len(asked))]
+
+
+async def side_by_side(calls: Sequence[Callable[[], Awaitable[T]]], *, at_once: int) -> list[T]:
+    """What each of these gives, in their order, so many at a time; one that raises ends all, and raises as it did."""
+    places = asyncio.Semaphore(at_once)
+
+    async def one(call: Callable[[], Awaitable[T]]) -> T:
+        async with places:
+            return await call()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(call)) for call in calls]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from jazz_select import outcomes
 from jazz_select.chat.client import ChatClient
-from jazz_select.chat.decisions import decision_client_for
+from jazz_select.chat.decisions import DeciderLike, decision_client_for
 from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
@@ -42,14 +42,19 @@ from jazz_select.selector.options import (
 )
 from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
 from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection
-from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, SelectRequest, candidate_sets
+from jazz_select.selector.retrieval import (
+    CandidateSet,
+    CandidateSource,
+    Request,
+    SelectRequest,
+    candidate_sets,
+    side_by_side,
+)
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import span
-from jazz_select.threads import side_by_side
 from jazz_select.values import COVERAGE, Decision, Latency, Reason, Tier
 
 if TYPE_CHECKING:
-    from jazz_select.chat.decisions import DeciderLike
     from jazz_select.selector.feedback import Outcomes
 
 _WITHOUT_A_FLOW = (Reason.UNASKED, Reason.ASK)
@@ -89,7 +94,7 @@ class FlowSelector:
         max_concurrency: int = 64,
         share_identical: bool = False,
         log: "outcomes.OutcomeLog | str | PathLike[str] | None" = None,
-        decider: "DeciderLike | None" = None,
+        decider: DeciderLike | None = None,
         max_error: float | None = None,
         ask_user: bool = False,
         calibration: Calibration | None = None,

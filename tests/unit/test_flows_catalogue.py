@@ -134,17 +134,17 @@ def test_examples_come_in_many_voices(pack: FlowRegistry) -> None:
 
 def test_tools_are_named_like_functions_and_used_in_the_steps(pack: FlowRegistry) -> None:
     for flow in pack.values():
-        assert all(re.fullmatch(r"[a-z]+(_[a-z]+)+", tool) for tool in flow.tools), flow.name
-        assert len(set(flow.tools)) == len(flow.tools), flow.name
+        assert all(re.fullmatch(r"[a-z]+(_[a-z]+)+", tool) for tool in flow.own_tools), flow.name
+        assert len(set(flow.own_tools)) == len(flow.own_tools), flow.name
         steps = " ".join(flow.steps)
-        assert [tool for tool in flow.tools if tool not in steps] == [], flow.name
+        assert [tool for tool in flow.own_tools if tool not in steps] == [], flow.name
 
 
 def test_steps_call_no_tool_that_the_flow_does_not_have(pack: FlowRegistry) -> None:
     tools = {tool for flow in pack.values() for tool in flow.tools}
     for flow in pack.values():
         called = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", " ".join(flow.steps)))
-        assert called & tools <= set(flow.tools), flow.name
+        assert called & tools <= set(flow.own_tools), flow.name
         assert called - tools == set(), flow.name
 
 

@@ -30,7 +30,8 @@ mail ask for something (`memory/long_requests.py`), and what is wanted of a requ
 (`selector/cascade/`); above the agent, what judges a catalogue (`evaluation/`, which no selection
 enters); and the log that it learns from (`outcomes/`, where a selector keeps one); and beside the agent a part for each
 framework, on one door (`integrations/`, which nothing of ours enters), with what a model is shown
-(`routing/tools/showing.py`)."""
+(`routing/tools/showing.py`); and which flow is meant, asked in one turn and heard in the next
+(`agent/flows/which.py`)."""
 MOST_ENTERED = {"select": 30, "turn": 42}
 """Files of the package that one minimal call may pass through."""
 
