@@ -379,6 +379,7 @@ async def test_between_the_branches_of_a_flow_the_model_decides_and_nobody_is_as
         examples=[],
         registry=registry,
     )
-    selector = FlowSelector(ScriptedModel(reply), registry, ListMemory(metadata("both")), "support", ask_user=True)
+    memory = ListMemory([*metadata("both", confidence=0.9), *metadata("first", "other", confidence=0.9)])
+    selector = FlowSelector(ScriptedModel('["both"]', reply), registry, memory, "support", ask_user=True)
     result = await Agent(selector, tools_for("do_first", "do_second", log=log)).turn("both")
     assert (result.flows, log) == (["both"], [ran])
