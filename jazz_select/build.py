@@ -191,6 +191,7 @@ async def open_selector(
             skip_llm_above=settings.skip_llm_above,
             abstain_below=settings.abstain_below,
             max_error=settings.max_error,
+            ask_user=settings.ask_user,
             decider=decider,
         )
     finally:

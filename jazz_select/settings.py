@@ -56,6 +56,8 @@ class Settings(BaseSettings):
     """Choose nothing where P(some flow is right) is below this."""
     max_error: float | None = Field(default=None, ge=0, le=1)
     """The share of answers without the model that may be wrong; takes the place of `skip_llm_above`."""
+    ask_user: bool = False
+    """Ask which flow is meant where two or three are left and nobody else may decide."""
     on_empty: Literal["top1", "none"] = "none"
     """What "nothing fits" from the model leads to: nothing, or the top candidate."""
     serve_key: SecretStr | None = None

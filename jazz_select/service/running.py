@@ -237,6 +237,7 @@ class RunningCatalogue:
             "skip_llm_above": settings.skip_llm_above,
             "abstain_below": settings.abstain_below,
             "max_error": settings.max_error,
+            "ask_user": settings.ask_user,
             "decider": self._decider if settings.max_error is not None else None,
             "log": self.log,
             "top_k": settings.top_k,

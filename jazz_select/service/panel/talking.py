@@ -45,6 +45,7 @@ def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
         },
         "waits_for": list(active.asks) if active is not None else [],
         "choices": {} if active is None else {name: list(plain(each)) for name, each in active.choices.items()},
+        "options": [] if result.question is None else [each.title for each in result.question.options],
         "flows": [{"name": each.name, "status": each.status} for each in reversed(conversation.flows)],
         "selection": None
         if selection is None

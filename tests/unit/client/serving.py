@@ -99,12 +99,14 @@ def sources() -> Sources:
 
 
 @asynccontextmanager
-async def catalogue(model: ChatModel | None = None, log: Path | None = None) -> AsyncGenerator[RunningCatalogue]:
+async def catalogue(
+    model: ChatModel | None = None, log: Path | None = None, **settings: Any
+) -> AsyncGenerator[RunningCatalogue]:
     """The shop, as it is served."""
     memory = await ProceduralMemory.open(":memory:", embedder=HashEmbedder())
     outcomes = None if log is None else OutcomeLog(log)
     try:
-        made = RunningCatalogue(Settings(agent_id="shop"), memory, sources, model=model, log=outcomes)
+        made = RunningCatalogue(Settings(agent_id="shop").model_copy(update=settings), memory, sources, model=model, log=outcomes)
         await made.reload()
         yield made
     finally:

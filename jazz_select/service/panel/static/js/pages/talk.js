@@ -96,9 +96,9 @@ export async function mount(outlet, first) {
   }
 
   function waits(result) {
-    const choices = Object.values(result.choices).flat();
-    if (!result.waits_for.length) return h("div", { class: "row" }, h("button", { type: "button", class: "main", onclick: () => send("yes") }, "Yes"), h("button", { type: "button", onclick: () => send("no") }, "No"));
+    const choices = result.options.length ? result.options : Object.values(result.choices).flat();
     if (choices.length) return h("div", { class: "row" }, choices.map((value) => h("button", { type: "button", class: "slim", onclick: () => send(String(value)) }, String(value))));
+    if (!result.waits_for.length) return h("div", { class: "row" }, h("button", { type: "button", class: "main", onclick: () => send("yes") }, "Yes"), h("button", { type: "button", onclick: () => send("no") }, "No"));
     return h("p", { class: "note" }, `It waits for ${result.waits_for.map((name) => name.replaceAll("_", " ")).join(", ")}.`);
   }
 
