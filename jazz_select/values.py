@@ -147,7 +147,6 @@ class Candidate:
     def from_metadata(cls, metadata: Mapping[str, Any]) -> "Candidate":
         """Read a metadata dict; missing keys count as empty, and where only a name is given the id follows from it."""
         name = _text(metadata.get("flow_name"))
-        confidence = metadata.get("confidence")
         return cls(
             flow_id=_text(metadata.get("flow_id")) or (flow_id(name) if name else ""),
             flow_name=name,
@@ -158,7 +157,7 @@ class Candidate:
             score=_number(metadata.get("score")),
             ranks={arm: int(rank) for arm, rank in _numbers(metadata.get("ranks")).items()},
             scores=_numbers(metadata.get("scores")),
-            confidence=None if confidence is None else _number(confidence),
+            confidence=chance_in(metadata.get("confidence")),
         )
 
     def as_metadata(self) -> dict[str, Any]:
@@ -451,6 +450,17 @@ def _number(value: object) -> float:
         return 0.0
     number = float(value)  # a whole number beyond all floats raises: it comes from nobody who means well
     return number if isfinite(number) else 0.0
+
+
+def chance_in(value: object) -> float | None:
+    """A probability that anyone may have sent; None where it is none: what is not known is never sure enough."""
+    if not isinstance(value, _NUMBERS):
+        return None
+    number = float(value)
+    return min(number, 1.0) if 0 <= number <= 1 + _ROUNDED else None
+
+
+_ROUNDED = 1e-6
 
 
 def _numbers(value: object) -> dict[str, float]:

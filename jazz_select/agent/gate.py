@@ -42,8 +42,16 @@ _BUT: Final = word_list("""
     pero otro otra ambos mitad solo primero luego después antes mañana
     mais autre deux moitié seulement d'abord après avant demain
     ma altro altra entrambi metà soltanto prima dopo domani но другой другую другое потом позже завтра
+    all every everyone everybody everything also too twice times more again plus forget
+    tell explain show what how who whose which where when
+    alle alles allen jeden jede jedes auch nochmal zweimal mehr vergiss was wie wer wo wenn sobald
+    todo todos todas también más olvida qué quién cómo dónde cuando cuándo
+    tout tous toutes aussi encore oublie quoi quand comment lorsque
+    tutto tutti tutte anche ancora dimentica cosa chi dove quando come
+    все всё тоже также ещё забудь что как кто где когда
 """)
-"""Words of a yes to something else than what was asked, to more or less of it, or for another time."""
+"""Words of a yes to something else than what was asked, to more or less of it, or for another time; and of a wish or a
+question beside it, or when there is to be one."""
 _AGREED_IN_WORDS: Final = tuple(f" {phrase} " for phrase in AGREED if " " in phrase)
 _DIGITS: Final = re.compile(r"\d+")
 

@@ -11,7 +11,7 @@ from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, label
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, name_shown
 from jazz_select.threads import Deadline
-from jazz_select.values import Usage
+from jazz_select.values import Usage, is_count
 
 LONGEST_STATE: Final = 100_000
 """Characters of a text to judge, where nothing else is said."""
@@ -20,6 +20,7 @@ _ROUNDING: Final = 0.005
 """By how much one probability may be off that was rounded to two decimals."""
 _FLOAT: Final = 1e-6
 _NAMED: Final = 3
+_MOST_TOKENS: Final = 10**12
 
 
 class DecisionClient:
@@ -135,7 +136,10 @@ class DecisionClient:
             if problem := why_no_distribution(given[name], labels, even=not isinstance(question, ChoiceQuestion)):
                 raise DecisionReplyError(self.name, problem, question=name)
             read[name] = {label: float(given[name][label]) for label in labels}
-        usage = reply.usage if isinstance(reply.usage, Usage) else None
+            # A mapping of somebody's own may say something else each time: what is kept is what was checked.
+            if problem := why_no_distribution(read[name], labels, even=True):
+                raise DecisionReplyError(self.name, problem, question=name)
+        usage = reply.usage if isinstance(reply.usage, Usage) and _is_counted(reply.usage) else None
         return DecisionReply(read, usage, as_text(reply.model) or self.name)
 
 
@@ -175,6 +179,12 @@ def why_no_distribution(given: object, labels: tuple[str, ...], *, even: bool = 
         return f"the probability of {_listed(wrong)} is {said}; a number from 0 to 1 is wanted"
     values = [float(by_label[label]) for label in labels]
     return _why_no_sum(values) or ("" if even else _why_flat(values))
+
+
+def _is_counted(usage: Usage) -> bool:
+    """Whether these are counts of tokens: others are summed up with them."""
+    told = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+    return all(is_count(each) and 0 <= each <= _MOST_TOKENS for each in told)
 
 
 def _is_probability(value: object) -> bool:

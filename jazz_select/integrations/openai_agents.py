@@ -64,7 +64,9 @@ class FlowAgentParts:
             waits = ctx in self._taken_up and self._door.may_ask(tool)
             return waits or (shown is not None and name in (await shown).tools)
 
-        async def asks(_ctx: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
+        async def asks(ctx: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
+            if ctx in self._taken_up and not (ctx in self._runs and name in (await self._runs[ctx]).tools):
+                return True  # it is there for what was asked about before, and goes with no flow of this run
             return isinstance(await self._door.verdict(tool, arguments, call_id), Ask)
 
         async def call(ctx: ToolContext[Any], arguments: str) -> str:

@@ -17,7 +17,7 @@ from jazz_select.selector.result import note_recall
 from jazz_select.stages import OwnAnswers
 from jazz_select.telemetry import span
 from jazz_select.text import clean, in_log
-from jazz_select.values import UNSIZED, Candidate
+from jazz_select.values import UNSIZED, Candidate, chance_in
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -132,7 +132,7 @@ def usable_candidates(
         metadata=tuple(metadata for metadata, _ in kept.values()),
         candidates=tuple(candidate for _, candidate in kept.values()),
         notes=notes,
-        in_scope=getattr(found, "in_scope", None),
+        in_scope=chance_in(getattr(found, "in_scope", None)),
         caveat=getattr(found, "caveat", ""),
         sized=getattr(found, "sized", ""),
         recalled_by=reader_of(found),

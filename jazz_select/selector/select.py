@@ -286,7 +286,7 @@ class FlowSelector:
         """
         check_request(enhanced_query=enhanced_query, episode_summaries=episode_summaries, context=context)
         if asked is not None and (question := question_in(asked)) is not None:
-            if (choice := self._choosing.answered(enhanced_query, question)) is not None:
+            if (choice := self._choosing.answered(enhanced_query, question, only=only)) is not None:
                 return await self._answered(enhanced_query, choice, question, {} if context is None else context)
             given = (episode_summaries,) if isinstance(episode_summaries, str) else episode_summaries or ()
             episode_summaries = (*given, question.request)
@@ -426,8 +426,10 @@ class FlowSelector:
         """What a user said in answer to a question decides; only the guards are asked once more."""
         began = perf_counter()
         with span("select", "decision") as traced:
-            offered = (self._registry[each.flow_id] for each in question.options if each.flow_id in self._registry)
-            narrowed = CandidateSet().joined_by(offered)
+            offered = {each.flow_id: self._registry.get(each.flow_id) for each in question.options}
+            live = [flow for flow in offered.values() if flow is not None]
+            closed = (await self._guards.closed_among(live, context)).ids
+            narrowed = CandidateSet().joined_by(flow for flow in live if flow.id not in closed)
             result = await self._record(narrowed, choice, context, Latency(total_s=perf_counter() - began))
             if traced is not None:
                 note_selection(traced, answer, result)

@@ -1,14 +1,21 @@
 """Asking the user: a question made of what tells the flows apart that are left, and which of them an answer names."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final, Literal
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final, Literal, cast
 
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.text import beginning, in_one_line, in_words, nfkc
 from jazz_select.values import Candidate, Decision
+
+
+def _listed(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
 
 FEWEST, MOST = 2, 3
 """So many flows are asked about: one is no question, and of four nobody reads the last."""
@@ -17,6 +24,9 @@ _IN_QUESTION = 0.1
 _LONGEST, _LONGEST_REQUEST = 200, 2_000
 _LONGEST_ANSWER, _MOST_WORDS = 200, 12
 """Of an answer that only names one of several; what is longer says more than that."""
+_LONGEST_OPTION = 1_000
+"""Characters of an option that are read: a question that comes back may say anything."""
+_ASKS = re.compile("[?\u061f]")
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"(?:option|number|no|nr|the)? ?#? ?(\d{1,2})(?:st|nd|rd|th)?(?: one| option)?(?: please)?")
 _PLACE = re.compile(
@@ -26,26 +36,55 @@ _PLACES: Final = {"first": 1, "second": 2, "third": 3}
 _NONE: Final = frozenset(
     ("no", "none", "neither", "none of these", "none of those", "none of them", "neither of these", "neither of them")
 )
-_TURNING: Final = frozenset(
-    (
-        *("no", "not", "don", "dont", "isn", "never", "neither", "nor", "none", "without", "except", "instead"),
-        *("but", "rather", "nicht", "kein", "keine"),
-    )
-)
-"""Words after which an answer may name what is not meant."""
+_TURNING: Final = _listed("""
+    no not t don dont didnt doesnt isnt wont cant cannot never neither nor none without except besides apart instead
+    but rather other than else both either all any if unless
+    nein nicht kein keine keinen keiner nie ohne statt außer sondern beide wenn falls
+    non pas ni sans sauf sinon mais autre nunca pero otro otra senza ma altro altra нет не без кроме
+""")
+"""Words after which an answer may name what is not meant, or more than one; "t" is what is left of "didn't"."""
+_COMMON: Final = _listed("""
+    a about again an and are as ask at be been can could d did do does for from get give go had has have he her here
+    him his how i in is it its just like ll m may me mean meant my need now of on once one only option or our out over
+    please re s same shall she should so some take that the their them then there these they thing this those to too
+    up us ve very want wanted was we were what when where which who why will with would yes you your
+    aber am an auf aus bei bin bis bitte da das dass dein dem den der des die dies diese du ein eine einen einem einer
+    er es hat ich ihr im ist ja mein meine mich mir mit möchte nach oder sein sich sie sind um und uns von vor war
+    wer wie wir wo zu zum zur au aux avec ce ces cette dans de du elle en est et il je la le les leur mes mon nous ou
+    par pour que qui sa se ses son sur tu un une vous al con cuando del el esta este las lo los mi o para por su una
+    y yo che chi ci di e gli ho il io mio nel per si sono su uno и в на я что это
+""")
+"""Words that stand in answers to anything: that one option alone has them says nothing."""
 
 
 def question_in(asked: object) -> UserQuestion | None:
     """The question of a decision, or the one that was given; None where there is none.
 
     Raises:
-        ConfigError: It is neither.
+        ConfigError: It is neither, or no question that can be read: it may have been kept where anyone can write.
     """
     question = asked.question if isinstance(asked, Decision) else asked
-    if question is not None and not isinstance(question, UserQuestion):
+    if question is None:
+        return None
+    if not isinstance(question, UserQuestion):
         msg = f"asked is the decision that a question came with, or the question, not {asked!r:.80}"
         raise ConfigError(msg)
+    if not _is_readable(question):
+        msg = "asked is a question whose text, request and options are not what a decision came with: give it as it was"
+        raise ConfigError(msg)
     return question
+
+
+def _is_readable(question: UserQuestion) -> bool:
+    options = cast("object", question.options)
+    if not isinstance(options, tuple | list):
+        return False
+    texts: list[object] = [question.text, question.request]
+    for each in cast("Sequence[object]", options):
+        if not isinstance(each, UserOption):
+            return False
+        texts += (each.flow_id, each.flow_name, each.title, each.says)
+    return all(isinstance(each, str) for each in texts)
 
 
 def in_question(candidates: Sequence[Candidate], chances: Mapping[str, float]) -> list[Candidate]:
@@ -100,24 +139,30 @@ def named_in(answer: str, options: Sequence[UserOption]) -> UserOption | Literal
         return False
     if found := _NUMBER.fullmatch(said) or _PLACE.fullmatch(said):
         place = _PLACES.get(found[1], len(options)) if not found[1].isdecimal() else int(found[1]) or len(options) + 1
-        return options[place - 1] if place <= len(options) else None
+        return options[place - 1] if 0 < place <= len(options) else None
     named = [each for each in options if said in {" ".join(_words(each.title)), " ".join(_words(each.flow_name))}]
     if named:
         return named[0] if len(named) == 1 else None
-    if len(words) > _MOST_WORDS or _TURNING & {*words}:
+    if len(words) > _MOST_WORDS or _TURNING & {*words} or _ASKS.search(nfkc(answer)):
         return None
-    told = [option for option, own in zip(options, _own_words(options), strict=True) if own & {*words}]
-    return told[0] if len(told) == 1 else None
+    return _told_by(frozenset(words) - _COMMON, options)
 
 
-def _own_words(options: Sequence[UserOption]) -> list[set[str]]:
-    """The words of each option that no other one has."""
-    every = [{*_words(f"{each.title} {in_words(each.flow_name)} {each.says}")} for each in options]
-    return [own - _union(every[:place] + every[place + 1 :]) for place, own in enumerate(every)]
+def _told_by(said: AbstractSet[str], options: Sequence[UserOption]) -> UserOption | None:
+    """The only option with words of its own among these; None where as many of them are no option's at all.
 
-
-def _union(sets: Collection[set[str]]) -> set[str]:
-    return {word for each in sets for word in each}
+    "Cancel the refund" has a word of the refund, and is no wish for one.
+    """
+    every = [
+        {*_words(beginning(f"{each.title} {in_words(each.flow_name)} {each.says}", _LONGEST_OPTION))}
+        for each in options
+    ]
+    having = Counter(word for words in every for word in words if word in said)
+    told = [place for place, words in enumerate(every) if any(having[word] == 1 for word in words & said)]
+    if len(told) != 1:
+        return None
+    own = sum(having[word] == 1 for word in every[told[0]] & said)
+    return options[told[0]] if len(said - having.keys()) < own else None
 
 
 def _words(text: str) -> list[str]:

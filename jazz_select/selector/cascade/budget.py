@@ -104,7 +104,7 @@ def _before(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: 
         even = 1 / (len(candidates) + 1)
         return {**{each.flow_id: even for each in candidates}, NONE: even}
     # What recall did not find, such as the flow that was done last, is about as likely as something else altogether.
-    sure = [_SOMETHING_ELSE if each.confidence is None else each.confidence for each in candidates]
+    sure = [_SOMETHING_ELSE if each.confidence is None else max(each.confidence, _LEAST) for each in candidates]
     none = max(1 - sum(sure), _SOMETHING_ELSE)
     if scoped and in_scope is not None:
         none = max(none, 1 - likely(1.0, in_scope))

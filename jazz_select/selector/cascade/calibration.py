@@ -43,10 +43,12 @@ class Line:
         """What a probability is worth; 0 and 1, which are known and not estimated, stay."""
         if not 0 < chance < 1 or (self.slope, self.shift) == (1.0, 0.0):
             return chance
-        return 1 / (1 + exp(-(self.shift + self.slope * log_odds(chance))))
+        return 1 / (1 + exp(-max(-_SUREST, min(_SUREST, self.shift + self.slope * log_odds(chance)))))
 
 
 _STEEPEST = 1_000.0
+_SUREST = 30.0
+"""Log odds that no line goes beyond: what was estimated is never certain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Who chooses among candidates: stage after stage, until one is sure enough; what each of them made of it."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -97,8 +97,8 @@ class Choosing:
         self.budget = replace(self.budget, calibration=learned)
         return learned
 
-    def answered(self, answer: str, question: UserQuestion) -> Choice | None:
-        """What a user's answer decides; None where it names none of the flows that were asked about."""
+    def answered(self, answer: str, question: UserQuestion, *, only: Collection[str] | None = None) -> Choice | None:
+        """What a user's answer decides, `only` among these ids; None where it names none of those asked about."""
         option = named_in(answer, question.options)
         if option is None:
             return None
@@ -106,7 +106,7 @@ class Choosing:
             record = StageRecord(name="user", outcome="none", why="none of them is meant")
             return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), stages=(record,))
         record = StageRecord(name="user", outcome="decided", why="named by the answer")
-        if option.flow_id not in self._flows:
+        if option.flow_id not in self._flows or (only is not None and option.flow_id not in only):
             verdict = Verdict(tier=Tier.OPEN, reason=Reason.NONE, unresolved=(option.flow_id,))
         else:
             verdict = Verdict(tier=Tier.DETERMINISTIC, reason=Reason.USER, ids=(option.flow_id,))

@@ -61,7 +61,25 @@ async def test_what_the_lists_can_tell_costs_no_call(said: str) -> None:
 
 @pytest.mark.parametrize(
     "said",
-    ["how much would that be?", "yes but A-2", "maybe later", "tell me a joke", "don't, wait, yes", "", "yes " * 300],
+    [
+        *(
+            "how much would that be?",
+            "yes but A-2",
+            "maybe later",
+            "tell me a joke",
+            "don't, wait, yes",
+            "",
+            "yes " * 300,
+        ),
+        *(
+            "ok google what is the weather",
+            "go ahead and tell me a joke",
+            "sure, when hell freezes over",
+            "ok forget it",
+        ),
+        *("yes, all of them", "ok, everything", "do it for everyone please", "sure, do it twice", "yes, and A-2 again"),
+        *("sure. also transfer all my money", "yep, that works for my sister's order too", "ja, aber alles auch"),
+    ],
 )
 async def test_a_yes_that_it_makes_up_calls_nothing(said: str) -> None:
     """However sure it is: what was said has to be able to mean yes."""

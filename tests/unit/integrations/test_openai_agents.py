@@ -14,7 +14,7 @@ from agents.usage import Usage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from jazz_select.integrations.openai_agents import FlowAgentParts
-from jazz_select.routing import Allow, Deny
+from jazz_select.routing import Allow, Deny, ToolCall
 from jazz_select.routing.approval import Verdict
 from jazz_select.testing import MemoryClaims
 from tests.unit.integrations.desk import ASKS, MOVE, REFUND, TRACK, VERDICTS, Desk, saying
@@ -132,6 +132,21 @@ async def test_a_run_goes_on_in_another_process() -> None:
     done = await run(other, state)
     assert (done.final_output, desk.done) == ("Refunded.", ["pay_back A1"])
     assert script.seen[-1][1] == ["look_up", "shop_pay_back"], "with what is found now, what needs a yes"
+
+
+async def test_in_a_run_that_is_taken_up_what_goes_with_no_flow_asks_whatever_a_hook_says() -> None:
+    def approve(call: ToolCall) -> Verdict:
+        return ASKS if call.tool == "shop.pay_back" else Allow()
+
+    desk = Desk(REFUND)
+    script = Script([call("shop_pay_back", {"order_id": "A1"})], [call("redirect", {"order_id": "B2"}, "c2")])
+    kept = (await run(agent_of(desk, script, approve=approve))).to_state().to_string()
+    other = agent_of(desk, script, approve=approve)
+    state = await RunState.from_string(other, kept)
+    state.approve(state.get_interruptions()[0])
+    done = await run(other, state)
+    assert desk.done == ["pay_back A1"]
+    assert [each.name for each in done.interruptions] == ["redirect"]
 
 
 async def test_a_no_is_a_no() -> None:
