@@ -106,7 +106,9 @@ async def catalogue(
     memory = await ProceduralMemory.open(":memory:", embedder=HashEmbedder())
     outcomes = None if log is None else OutcomeLog(log)
     try:
-        made = RunningCatalogue(Settings(agent_id="shop").model_copy(update=settings), memory, sources, model=model, log=outcomes)
+        made = RunningCatalogue(
+            Settings(agent_id="shop").model_copy(update=settings), memory, sources, model=model, log=outcomes
+        )
         await made.reload()
         yield made
     finally:
