@@ -123,7 +123,7 @@ class DecisionClient:
     def _checked(self, reply: object, questions: Mapping[str, Question]) -> DecisionReply:
         """The reply as plain values, where it answers all that was asked."""
         if not isinstance(reply, DecisionReply) or not isinstance(reply.probabilities, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a model of somebody's own may answer anything
-            problem = f"it is {type(reply).__name__}, where decide() has to return a DecisionReply"
+            problem = f"it is {type(reply).__name__}, where decide() has to return a DecisionReply of a mapping"
             raise DecisionReplyError(self.name, problem)
         given: Mapping[Any, Any] = reply.probabilities
         if missing := [name for name in questions if name not in given]:

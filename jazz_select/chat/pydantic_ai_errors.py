@@ -8,7 +8,7 @@ from math import isfinite
 
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
 
-FORM = 'a model string is "provider:model", such as "openai:gpt-5-mini"'
+FORM = 'a model string is "provider:model", such as "openai:gpt-5-mini", or as a decider "system-one:clm-latest"'
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 _REFUSED_STATUS = frozenset({400, 422})
 _ABOUT_THE_SCHEMA = re.compile(

@@ -4,9 +4,10 @@ A call is checked against the tool's schema, approved, kept to a time limit, cla
 own. Where somebody has to say yes first, the framework's own way of asking is used, and its answer is told here.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jazz_select.errors import ConfigError
 from jazz_select.flow.checks import check_connected
@@ -23,7 +24,7 @@ from jazz_select.routing.approval import (
     checked_policy,
     needs_yes,
 )
-from jazz_select.routing.records import ToolCall
+from jazz_select.routing.records import StepError, ToolCall
 from jazz_select.routing.tool_call import CallOutcome, call_tool, copied, verdict_of
 from jazz_select.routing.tools.showing import OpenTools, check_open_tools, selected_tools, shown_names
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
@@ -116,7 +117,7 @@ class FlowDoor:
 
     async def select(
         self,
-        said: Sequence[str],
+        said: str | Sequence[str],
         context: Mapping[str, Any] | None = None,
         *,
         asked: Decision | UserQuestion | None = None,
@@ -124,7 +125,7 @@ class FlowDoor:
         """Find the flows for what the user said last, and the tools that go with them.
 
         Args:
-            said: What the user said, the request last; of what was said before, the last three count.
+            said: The request; or all that the user said, the request last, of which the three before it count.
             context: What guards look at.
             asked: The decision with the question that what was said last answers, where the selector asks the user.
 
@@ -132,7 +133,8 @@ class FlowDoor:
             StoreError: The memory failed, and there are no fallback candidates.
             EmbeddingError: Likewise.
         """
-        *before, request = [as_text(each) for each in said] or [""]
+        every = [said] if isinstance(said, str) else said
+        *before, request = [as_text(each) for each in every] or [""]
         recent = before[-_MOST_SUMMARIES:]
         result = await self._selector.select(request, episode_summaries=recent, context=context, asked=asked)
         tools = selected_tools(result.chosen_flows, self._connected, open_tools=self._open_tools)
@@ -164,16 +166,21 @@ class FlowDoor:
         return await self._said_of(call)
 
     async def call(
-        self, tool: Tool, arguments: Mapping[str, Any], *, call_id: str = "", agreed: bool = False
+        self, tool: Tool, arguments: Mapping[str, Any] | str, *, call_id: str = "", agreed: bool = False
     ) -> CallOutcome:
         """Call a tool, if that may be. One with the status `asked` was not called: somebody has to say yes first.
 
         Args:
             tool: What to call.
-            arguments: By name.
+            arguments: By name; or the JSON text that a model wrote, and where that is no object nothing is called.
             call_id: What the call is known by, the same wherever the same call may be made again.
             agreed: Whether somebody was asked about this very call, and said yes.
         """
+        given = arguments if isinstance(arguments, Mapping) else _object_in(arguments)
+        if given is None:
+            call = ToolCall(tool=tool.name, arguments={}, destructive=tool.destructive, door="framework")
+            message = f"{tool.name} was not run: its arguments are no JSON object"
+            return CallOutcome(call=call, status="failed", error=StepError(fault="arguments", message=message))
 
         @ends_by_itself
         async def approve(call: ToolCall) -> Verdict:
@@ -182,7 +189,7 @@ class FlowDoor:
 
         return await call_tool(
             tool,
-            arguments,
+            given,
             door="framework",
             timeout_s=self._timeout_s,
             approve=approve,
@@ -194,6 +201,26 @@ class FlowDoor:
         if self._approve is not None:
             return await verdict_of(self._approve, call)
         return Ask() if needs_yes(self._policy, destructive=call.destructive) else Allow()
+
+
+def _object_in(arguments: object) -> dict[str, Any] | None:
+    """What a model wrote as arguments; None where it is no JSON object."""
+    try:
+        found: object = json.loads((arguments or "{}") if isinstance(arguments, str) else "null")
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def check_door(given: object) -> None:
+    """See that it is a door, for the parts that stand on one.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    if not isinstance(given, FlowDoor):
+        msg = f"door is a FlowDoor(selector, tools) from jazz_select.integrations.door, not {given!r:.80}"
+        raise ConfigError(msg)
 
 
 def told(outcome: CallOutcome) -> str:

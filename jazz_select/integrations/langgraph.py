@@ -6,7 +6,7 @@ What needs a yes interrupts the graph: compile it with a checkpointer, and resum
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, cast
 
-from jazz_select.integrations.door import FlowDoor, told
+from jazz_select.integrations.door import FlowDoor, check_door, told
 from jazz_select.integrations.fitting import framework
 from jazz_select.routing.approval import Ask
 from jazz_select.routing.tools.showing import tool_schemas
@@ -40,7 +40,12 @@ class FlowNodes:
     """The nodes, and what to bind to a chat model between them."""
 
     def __init__(self, door: FlowDoor, *, context: Callable[[FlowState], Mapping[str, Any]] | None = None) -> None:
-        """Take the door to flows and tools, and what of a state guards look at."""
+        """Take the door to flows and tools, and what of a state guards look at.
+
+        Raises:
+            ConfigError: It is no door.
+        """
+        check_door(door)
         self._door, self._context = door, context
 
     async def select(self, state: FlowState) -> dict[str, Any]:

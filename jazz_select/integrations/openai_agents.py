@@ -3,13 +3,12 @@
 What needs a yes interrupts the run: `result.interruptions`, then `state.approve(…)` or `state.reject(…)`.
 """
 
-import json
 from asyncio import Future, ensure_future
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 from weakref import WeakKeyDictionary, WeakSet
 
-from jazz_select.integrations.door import FlowDoor, Shown, told
+from jazz_select.integrations.door import FlowDoor, Shown, check_door, told
 from jazz_select.integrations.fitting import framework
 from jazz_select.routing.approval import Ask
 from jazz_select.routing.tools.showing import input_schema
@@ -31,7 +30,12 @@ class FlowAgentParts:
     """
 
     def __init__(self, door: FlowDoor, *, context: Context | None = None) -> None:
-        """Take the door to flows and tools, and what of a run guards look at."""
+        """Take the door to flows and tools, and what of a run guards look at.
+
+        Raises:
+            ConfigError: It is no door.
+        """
+        check_door(door)
         self._door, self._context = door, context
         self._runs: WeakKeyDictionary[RunContextWrapper[Any], Future[Shown]] = WeakKeyDictionary()
         self._taken_up: WeakSet[RunContextWrapper[Any]] = WeakSet()
@@ -70,11 +74,8 @@ class FlowAgentParts:
             return isinstance(await self._door.verdict(tool, arguments, call_id), Ask)
 
         async def call(ctx: ToolContext[Any], arguments: str) -> str:
-            given = _object(arguments)
-            if given is None:
-                return f"{name} was not run: its arguments are no JSON object"
             agreed = ctx.is_tool_approved(name, ctx.tool_call_id) is True
-            return told(await self._door.call(tool, given, call_id=ctx.tool_call_id, agreed=agreed))
+            return told(await self._door.call(tool, arguments, call_id=ctx.tool_call_id, agreed=agreed))
 
         return FunctionTool(
             name=name,
@@ -92,11 +93,3 @@ def _text(content: object) -> str:
     parts = cast("list[object]", content) if isinstance(content, list) else [{"text": content}]
     texts = (cast("Mapping[str, object]", each).get("text") for each in parts if isinstance(each, Mapping))
     return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def _object(arguments: str) -> dict[str, Any] | None:
-    try:
-        found: object = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None

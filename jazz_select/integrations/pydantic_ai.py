@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from pydantic_core import SchemaValidator, core_schema
 
-from jazz_select.integrations.door import FlowDoor, Shown, told
+from jazz_select.integrations.door import FlowDoor, Shown, check_door, told
 from jazz_select.integrations.fitting import framework
 from jazz_select.routing.tools.showing import input_schema
 
@@ -62,6 +62,14 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
     context: Context[AgentDepsT] | None = None
     name: str = "flows"
     now: Shown | None = None
+
+    def __post_init__(self) -> None:
+        """See that there is a door.
+
+        Raises:
+            ConfigError: There is none.
+        """
+        check_door(self.door)
 
     @property
     def id(self) -> str:

@@ -6,7 +6,7 @@ pydantic-ai calls the tools; what needs a yes is deferred: have `DeferredToolReq
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jazz_select.integrations.door import FlowDoor, Shown
+from jazz_select.integrations.door import FlowDoor, Shown, check_door
 from jazz_select.integrations.fitting import framework
 from jazz_select.integrations.pydantic_ai import Context, call_id, shown_in
 from jazz_select.routing.approval import Ask, Deny
@@ -34,6 +34,14 @@ class FlowCapability(AbstractCapability[AgentDepsT]):
     door: FlowDoor
     context: Context[AgentDepsT] | None = None
     now: Shown | None = None
+
+    def __post_init__(self) -> None:
+        """See that there is a door.
+
+        Raises:
+            ConfigError: There is none.
+        """
+        check_door(self.door)
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> "FlowCapability[AgentDepsT]":
         """Select, once in a run."""

@@ -236,7 +236,8 @@ def _candidate_line(candidate: Candidate) -> str:
         for arm, rank in candidate.ranks.items()
     ]
     sure = [] if candidate.confidence is None else [f"confidence {candidate.confidence:.2f}"]
-    return "  ".join([candidate.flow_name or candidate.flow_id, f"score {candidate.score:.4f}", *arms, *sure])
+    score = [f"score {candidate.score:.4f}"] if candidate.score or arms else []  # what a user named was not recalled
+    return "  ".join([candidate.flow_name or candidate.flow_id, *score, *arms, *sure])
 
 
 def note_selection(span: Span, request: str, result: FlowSelectionResult) -> None:

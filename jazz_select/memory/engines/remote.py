@@ -13,7 +13,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from qdrant_client.http.models import QueryResponse
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_random_exponential
 
-from jazz_select.errors import ConfigError, JazzSelectError, StoreUnavailableError
+from jazz_select.errors import ConfigError, IndexUnusableError, JazzSelectError, StoreUnavailableError
 from jazz_select.memory.engines.points import (
     AGENT,
     DENSE,
@@ -152,7 +152,7 @@ class RemoteStore:
         the collection is made, by the first write. What a recall asks goes over `wire` where that works.
         """
         self._client = client
-        self._where = where
+        self._where, self._closed = where, False
         self._layout = layout
         self._collection = _PREFIX + layout.key
         self._options = collection_options(layout.dense, shards=shards, replicas=replicas)
@@ -305,6 +305,7 @@ class RemoteStore:
 
     async def close(self) -> None:
         """Close the connections; a second call does nothing."""
+        self._closed = True
         if self._wire:
             await self._wire.close()
         await self._client.close()
@@ -397,6 +398,7 @@ class RemoteStore:
 
         Raises:
             StoreUnavailableError: The server did not answer, refused, or answered what cannot be read.
+            IndexUnusableError: It was in memory, and is closed.
         """
         try:
             async for attempt in AsyncRetrying(
@@ -410,6 +412,9 @@ class RemoteStore:
         except JazzSelectError:
             raise
         except Exception as error:
+            if self._closed and self._where == IN_MEMORY:
+                advice = "Open another one, and use it while that is open: what was in this one is gone."
+                raise IndexUnusableError(self._where, "it is closed", advice=advice) from error
             raise StoreUnavailableError(self._where, _problem(error)) from error
         raise AssertionError  # pragma: no cover - the last attempt returns or raises
 

@@ -8,6 +8,10 @@ import pytest
 from jazz_select import FlowSelector, SequentialFlow, Tool
 from jazz_select.errors import ConfigError, UnconnectedToolsError
 from jazz_select.integrations.door import FlowDoor, told
+from jazz_select.integrations.langgraph import FlowNodes
+from jazz_select.integrations.openai_agents import FlowAgentParts
+from jazz_select.integrations.pydantic_ai import FlowToolset
+from jazz_select.integrations.pydantic_ai_capability import FlowCapability
 from jazz_select.routing import Allow, Ask, Deny, ToolCall
 from jazz_select.routing.approval import Verdict
 from jazz_select.telemetry import Trace
@@ -184,3 +188,30 @@ def test_a_tool_that_a_flow_names_has_to_be_connected() -> None:
     assert raised.value.lacking[REFUND] == ("look_up", "shop.pay_back")
     with pytest.raises(ConfigError, match="selector is a FlowSelector"):
         FlowDoor("selector", desk.tools())  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_request_alone_is_one_text() -> None:
+    """Not its letters, the last of them the request."""
+    desk = Desk(REFUND)
+    shown = await desk.door().select("money back")
+    assert shown.result.names == [REFUND]
+    assert desk.memory.calls[-1].query == "money back"
+
+
+WRITTEN = {"": "failed", "{": "failed", "[1]": "failed", '{"order_id": "A1"}': "ok"}
+
+
+@pytest.mark.parametrize(("arguments", "status"), WRITTEN.items(), ids=[each or "nothing" for each in WRITTEN])
+async def test_arguments_as_a_model_writes_them(arguments: str, status: str) -> None:
+    door = Desk(REFUND).door()
+    made = await door.call(door.tools["look_up"], arguments)
+    assert made.status == status
+    assert made.error is None or made.error.fault == "arguments"
+
+
+@pytest.mark.parametrize(
+    "part", [FlowToolset, FlowCapability, FlowNodes, FlowAgentParts], ids=lambda part: part.__name__
+)
+def test_each_part_says_what_it_stands_on(part: Any) -> None:
+    with pytest.raises(ConfigError, match=r"door is a FlowDoor\(selector, tools\)"):
+        part(Desk(REFUND).tools())

@@ -137,6 +137,15 @@ async def test_a_closed_memory_says_so(tmp_path: Path) -> None:
         await memory.recall("money back", "a")
 
 
+async def test_one_that_was_in_memory_says_so_too() -> None:
+    """It is no server that could be asked whether it runs."""
+    async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+        pass
+    with pytest.raises(IndexUnusableError, match="it is closed") as caught:
+        await memory.recall("money back", "a")
+    assert "server" not in str(caught.value)
+
+
 BAD_ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "neither path nor url": ({}, "either a folder"),
     "both path and url": ({"path_or_memory": "x", "url": "http://localhost"}, "either a folder"),
