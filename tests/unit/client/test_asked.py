@@ -1,5 +1,7 @@
 """A question that a service asks comes to the client as data, and its answer decides there as in process."""
 
+from typing import Any
+
 import pytest
 
 from jazz_select import FlowSelectionResult
@@ -9,7 +11,7 @@ from tests.unit.client.serving import KEY, catalogue, serving
 
 pytestmark = pytest.mark.spec("009.2")
 
-ASKS = {"ask_user": True, "max_error": 0.01}
+ASKS: dict[str, Any] = {"ask_user": True, "max_error": 0.01}
 
 
 def question_of(result: FlowSelectionResult) -> UserQuestion:
