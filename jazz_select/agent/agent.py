@@ -32,6 +32,7 @@ from jazz_select.agent.turn import (
     tell_of_step,
 )
 from jazz_select.agent.turn_selector import SHIFT_ABOVE, TurnSelector
+from jazz_select.agent.view import forget_closed
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.decisions import DeciderLike
 from jazz_select.chat.models import ModelLike
@@ -301,6 +302,8 @@ class Agent:
         ):
             if holds:
                 request = replace(request, facts=await told_facts(holds))
+            if request.ledger is not None:
+                await forget_closed(request.ledger, self._titles.find, known)
             _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._passed)
             outcome: TurnOutcome = ended
             if traced is not None:

@@ -12,7 +12,9 @@ import orjson
 from jazz_select.agent.conversation import MOST_CALLS, OpenFlow, Ran, Said
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import FlowStack, TurnRequest
+from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
+from jazz_select.selector.availability import Availability
 from jazz_select.selector.growing import Ledger, steady_start
 from jazz_select.selector.prompt import Growing, Situation, UnderWay
 from jazz_select.text import beginning, cut, in_words, json_line, name_shown
@@ -246,3 +248,10 @@ def _read(output: str) -> Any:
 def _value(value: object) -> str:
     text = value if isinstance(value, str) else storable_text(value)
     return json_line(beginning(text, _LONGEST_FACT))
+
+
+async def forget_closed(ledger: Ledger, find: Callable[[str], BaseFlow | None], context: Mapping[str, Any]) -> None:
+    """Forget what was shown where a guard closes one of those flows: who talks may have written what was kept."""
+    flows = [flow for name in ledger.named if (flow := find(name)) is not None]
+    if (await Availability.closed_among(flows, context)).ids:
+        ledger.forget()

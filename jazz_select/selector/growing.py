@@ -142,6 +142,16 @@ class Ledger:
         self.flows: tuple[FirstShown, ...] = tuple(flows)
         self.rest: tuple[FirstShown, ...] = tuple(rest)
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The flows of which something was shown."""
+        return frozenset(each.name for each in (*self.flows, *self.rest) if each.what != "tool")
+
+    def forget(self) -> None:
+        """Show everything afresh: a flow of which something was shown may not be offered now."""
+        self.flows = self.rest = ()
+        self.notes.append("a flow that was shown is not available now, so all is shown afresh")
+
     def keep_flows(self, shown: tuple[FirstShown, ...]) -> None:
         """Keep which flows a model was shown to choose among."""
         self.flows = shown

@@ -90,6 +90,7 @@ async def test_an_answer_that_names_one_decides(answer: str) -> None:
         Tier.DETERMINISTIC,
     )
     assert [(each.name, each.outcome) for each in result.decision.stages] == [("user", "decided")]
+    assert "score" not in result.explain()  # nothing was recalled
 
 
 @pytest.mark.parametrize("answer", ["none", "Neither!", "no", "none of these"])
