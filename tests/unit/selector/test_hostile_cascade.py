@@ -10,7 +10,7 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
-from jazz_select.questions import DecisionReply, Question, labels_of
+from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, labels_of
 from jazz_select.selector.cascade.asking import named_in
 from jazz_select.selector.cascade.calibration import Calibration, Line
 from jazz_select.stages import Usage, UserOption, UserQuestion
@@ -160,6 +160,33 @@ async def test_what_was_checked_is_what_counts() -> None:
     made = selector(Sure(0.5, 0.45), decider=ScriptedDecider(answer, repeat=True), max_error=0.2, ask_user=True)
     decision = (await made.select("x")).decision
     assert (decision.reason, decision.stages[1].outcome) == (Reason.ASK, "failed")
+
+
+async def test_next_to_nothing_for_each_of_many_options_is_no_answer() -> None:
+    names = [f"flow_{place}" for place in range(254)]
+
+    def answer(_: str, questions: Mapping[str, Question]) -> DecisionReply:
+        labels = labels_of(questions["flow"])
+        return DecisionReply({"flow": {**dict.fromkeys(labels, 0.0), labels[0]: 0.001}})
+
+    memory, decider = ListMemory(metadata(*names)), ScriptedDecider(answer, repeat=True)
+    made = FlowSelector(None, shop(*names), memory, "support", top_k=254, decider=decider, max_error=0.9)
+    assert (await made.select("x")).decision.stages[1].outcome == "failed"
+
+
+async def test_a_flow_that_goes_while_a_decider_thinks_is_not_chosen() -> None:
+    flows = dict(shop())
+
+    def answer(_: str, questions: Mapping[str, Question]) -> Any:
+        flows.clear()
+        ((asked, question),) = questions.items()
+        assert isinstance(question, ChoiceQuestion)
+        sure = [float(meaning.startswith("refund_order")) for meaning in question.options.values()]
+        return {asked: dict(zip(question.options, sure, strict=True))}
+
+    decider = ScriptedDecider(answer, repeat=True)
+    result = await selector(Sure(0.7, 0.1), decider=decider, flows=flows, max_error=0.2).select("x")
+    assert (result.names, result.decision.reason) == ([], Reason.NONE)
 
 
 @pytest.mark.parametrize("tokens", ["many", None, nan, -5, 10**400], ids=str)
