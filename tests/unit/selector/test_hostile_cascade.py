@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf, nan
-from time import process_time
 from typing import Any
 
 import pytest
@@ -91,16 +90,13 @@ async def test_a_question_that_is_none_is_refused_in_words(
         await made.select(answer, asked=forge(question))
 
 
-async def test_a_forged_question_costs_no_more_than_reading_it() -> None:
+def test_of_a_forged_question_only_so_much_is_read() -> None:
+    padding = "word " * 1_000
     options = tuple(
-        UserOption(
-            flow_id=REFUND, flow_name=f"f{place}", title="x", says=" ".join(f"w{place}x{n}" for n in range(2_000))
-        )
+        UserOption(flow_id=str(place), flow_name="", title=f"flow {place}", says=f"{padding} ribbon{place}")
         for place in range(100)
     )
-    began = process_time()
-    assert named_in("the blue ribbon", options) is None
-    assert process_time() - began < 2, "reading words once for each pair of options took 6 s"
+    assert named_in("ribbon7", options) is None, "what stands behind a thousand characters"
 
 
 @pytest.mark.spec("003.7")
