@@ -18,6 +18,8 @@ LONGEST_STATE: Final = 100_000
 _FEWEST: Final = 2
 _ROUNDING: Final = 0.005
 """By how much one probability may be off that was rounded to two decimals."""
+_MOST_ROUNDING: Final = 0.5
+"""Of many, by how much they may be off together: what is left says something all the same."""
 _FLOAT: Final = 1e-6
 _NAMED: Final = 3
 _MOST_TOKENS: Final = 10**12
@@ -201,8 +203,8 @@ def _why_no_sum(values: Sequence[float]) -> str:
         return "each option has probability 1; together they have to be 1"
     total = sum(values)
     # What is rounded to nothing may have been half a unit; only what is not nothing can have been rounded up.
-    least = 1 - _FLOAT - _ROUNDING * len(values)
-    most = 1 + _FLOAT + _ROUNDING * sum(value > 0 for value in values)
+    least = 1 - _FLOAT - min(_ROUNDING * len(values), _MOST_ROUNDING)
+    most = 1 + _FLOAT + min(_ROUNDING * sum(value > 0 for value in values), _MOST_ROUNDING)
     return "" if least <= total <= most else f"the probabilities sum to {total:.3f}, and have to sum to 1"
 
 

@@ -193,6 +193,8 @@ class Choosing:
         sure = f"{confidence:.3f} sure{' that none fits' if best == NONE else ''}"
         if best == NONE and not left.scoped:
             return None, left.told(replace(record, why=f'{sure}, and on_empty="top1" has no none'))
+        if best != NONE and best not in self._flows:
+            return None, left.told(replace(record, why="what it would choose left the registry meanwhile"))
         if confidence < wanted:
             left = replace(left, best=(best, confidence))
             return None, left.told(replace(record, why=f"{sure}, and {wanted:.3f} is wanted"))

@@ -408,3 +408,26 @@ def test_whatever_is_sent_is_answered_and_nothing_fails() -> None:
             whatever()
         finally:
             runner.run(serving.__aexit__(None, None, None))
+
+
+async def test_an_answer_chooses_no_flow_that_is_guarded_gone_or_of_another_agent() -> None:
+    """A question comes back from whoever has the key: what it names is looked at as anything else is."""
+    registry = clinic().registry
+    visit = next(each for each in registry.values() if each.name == "book_visit")
+    async with shop_service() as up:
+        live = up.agents["shop"].live.registry
+        refund, track = (
+            next(each for each in live.values() if each.name == name) for name in ("refund_order", "track_order")
+        )
+
+        def available(_: Any) -> bool:
+            return False
+
+        vars(refund).update(available=available)
+        forged = {"text": "Which?", "options": [{"flow_id": each.id} for each in (refund, visit, track)]}
+        for answer, chosen in (("1", []), ("2", []), ("3", ["track_order"])):
+            told = (await up.post("/v1/select", {"request": answer, "asked": forged})).json()
+            assert [each["flow_name"] for each in told["chosen"]] == chosen
+            assert [each["flow_name"] for each in told["candidates"]] == ["track_order"]
+        many = {"text": "", "options": [{"flow_id": str(place)} for place in range(101)]}
+        assert (await up.post("/v1/select", {"request": "1", "asked": many})).status_code == 400
