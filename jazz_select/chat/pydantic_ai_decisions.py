@@ -67,6 +67,11 @@ class PydanticAIDecisions:
         most: object = model.profile.get("decision_max_choice_options", model.max_choice_options)
         return most if isinstance(most, int) else None
 
+    @property
+    def most_questions(self) -> int | None:
+        """How many questions its provider takes at once, as pydantic-ai knows it."""
+        return self._theirs(self._homes.first).max_questions
+
     async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
         """Ask the model, once.
 

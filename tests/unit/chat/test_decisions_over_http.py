@@ -43,8 +43,8 @@ def _installed(package: str) -> bool:
 
 
 def _of(protocols: Sequence[DecisionProtocol]) -> list[Any]:
-    lacking = [pytest.mark.skipif(not _installed(each.needs), reason=f"no {each.needs}") for each in protocols]
-    return [pytest.param(each, id=each.name, marks=mark) for each, mark in zip(protocols, lacking, strict=True)]
+    there = [(each, pytest.mark.skipif(not _installed(each.needs), reason=f"no {each.needs}")) for each in protocols]
+    return [pytest.param(each, id=each.name, marks=mark) for each, mark in there]
 
 
 each_protocol = pytest.mark.parametrize("protocol", _of(DECISION_PROTOCOLS))
