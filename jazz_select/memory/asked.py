@@ -1,10 +1,9 @@
 """What is asked of recall: a request taken apart into what is looked up for it, and whose flows it is asked of."""
 
 import re
-from collections.abc import Collection, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from jazz_select.errors import ConfigError
 from jazz_select.memory.denials import DENYING, meant
@@ -39,6 +38,16 @@ def clauses(text: str) -> tuple[str, ...]:
     Cut at the ends of sentences and at words such as "and" or "then". A part that is too short to ask for anything
     joins the next.
     """
+    parts = _parts(text)
+    return parts if 1 < len(parts) <= MAX_CLAUSES else ()
+
+
+def is_several(text: str) -> bool:
+    """Whether a request has parts that may each ask for something of its own, however many."""
+    return len(_parts(text[:MAX_QUERY_CHARS])) > 1
+
+
+def _parts(text: str) -> tuple[str, ...]:
     parts: list[str] = []
     pending = ""
     for piece in _JOINT.split(" ".join(text.split())):
@@ -48,7 +57,7 @@ def clauses(text: str) -> tuple[str, ...]:
             pending = ""
     if pending and parts:
         parts[-1] = f"{parts[-1]} {pending}"
-    return tuple(parts) if 1 < len(parts) <= MAX_CLAUSES else ()
+    return tuple(parts)
 
 
 def _says_something(text: str) -> bool:
@@ -174,15 +183,27 @@ class Pace:
     def __init__(self) -> None:
         self._unread = dict(_DICTIONARIES)
 
-    @contextmanager
-    def reading(self, texts: Iterable[str]) -> Generator[bool]:
-        """Whether to read these takes long; they are read within the block."""
+    def ahead(self, texts: Iterable[str]) -> "Ahead":
+        """What there is to read in these; say so with `read` once they were."""
         size, scripts = 0, set[str]()
         for text in texts:
             read = text[:MAX_QUERY_CHARS]
-            size += len(read) if read.isascii() else len(read.encode(errors="surrogatepass"))
-            if self._unread and not read.isascii():
-                scripts.update(script for script, letter in self._unread.items() if letter.search(read))
-        yield bool(scripts) or size > _AT_ONCE
-        for script in scripts:
+            if read.isascii():
+                size += len(read)
+                continue
+            size += len(read.encode(errors="surrogatepass"))
+            scripts.update(script for script, letter in self._unread.items() if letter.search(read))
+        return Ahead(bool(scripts) or size > _AT_ONCE, scripts)
+
+    def read(self, done: "Ahead") -> None:
+        """Dictionaries that were needed for it are loaded now."""
+        for script in done.scripts:
             self._unread.pop(script, None)
+
+
+class Ahead(NamedTuple):
+    """What there is to read in some texts."""
+
+    takes_long: bool
+    scripts: set[str]
+    """Those that a dictionary has to be loaded for."""

@@ -4,7 +4,7 @@ import hashlib
 import re
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -29,6 +29,7 @@ MAX_QUERY_CHARS = 8_000
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？])\s*(?=\S)")
 _NAME_WEIGHT, _BARE_NAME_WEIGHT = 3, 4
 """How often the lexical arm reads a name, and that of a flow without examples."""
@@ -60,7 +61,7 @@ def printable(text: str) -> str:
 
 def spoken_name(name: str) -> str:
     """The name as words: `refund_order` and `refundOrder` are both "refund order"."""
-    return " ".join(re.split(r"[\W_]+", _CAMEL.sub(" ", name))).strip()
+    return " ".join(_BETWEEN_WORDS.split(_CAMEL.sub(" ", name))).strip()
 
 
 def folded_alias(text: str) -> str:
@@ -339,20 +340,23 @@ class Lexical:
 
     def content_words(self, text: str) -> int:
         """How many different words of the text are more than stop words."""
-        return len({tokens for tokens, is_content in map(self._word, _WORD.findall(text)) if is_content})
+        return len({tokens for tokens, is_content in self._words(text) if is_content})
 
-    def _terms(self, text: str, *, stop_words: bool) -> Iterator[int]:
-        words = [self._word(word) for word in _WORD.findall(text)]
-        for tokens, is_content in words:
-            if is_content or stop_words:
-                yield from tokens
+    def _terms(self, text: str, *, stop_words: bool) -> list[int]:
+        words = self._words(text)
+        terms = [token for tokens, is_content in words if is_content or stop_words for token in tokens]
         if stop_words:
-            for (left, _), (right, _) in pairwise(words):
-                if len(left) == len(right) == 1:
-                    yield (left[0] * _MIX + right[0]) % _TOKENS
+            terms += [
+                (left[0] * _MIX + right[0]) % _TOKENS
+                for (left, _), (right, _) in pairwise(words)
+                if len(left) == len(right) == 1
+            ]
+        return terms
 
-    def _word(self, word: str) -> tuple[tuple[int, ...], bool]:
-        return self._known(word) if len(word) <= _LONGEST_CACHED else self._look_up(word)
+    def _words(self, text: str) -> list[tuple[tuple[int, ...], bool]]:
+        """Each word of it, as `_look_up` tells."""
+        known, look_up = self._known, self._look_up
+        return [known(word) if len(word) <= _LONGEST_CACHED else look_up(word) for word in _WORD.findall(text)]
 
     def _look_up(self, word: str) -> tuple[tuple[int, ...], bool]:
         """Its tokens (several where the script has no spaces), and whether it is more than a stop word."""
@@ -439,7 +443,7 @@ class Encoder:
         """
         embedder = self.stages[stage]
         vector = _called(embedder, lambda: embedder.embed_query(text), (embedder.dim,))
-        return vector if vector.any() else None
+        return vector if np.count_nonzero(vector) else None  # a third of what `any` takes
 
     def requests(self, texts: Sequence[str], stage: int = 0) -> list[Vectors | None]:
         """`request` of each, together where the embedder reads many sooner so.

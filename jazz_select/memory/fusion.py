@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from typing import NamedTuple
 
 from jazz_select.ports import Key, Legs
 
@@ -22,8 +23,7 @@ class ArmScale:
     """How much the arm counts in the fusion."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fused:
+class Fused(NamedTuple):
     """One flow in the fused list."""
 
     key: Key
@@ -62,8 +62,7 @@ def soft_scores(legs: Legs, scales: Mapping[str, ArmScale], rrf_k: int) -> dict[
     fused: dict[Key, float] = {}
     if legs.dense:
         best = max(legs.dense.values())
-        for key, score in legs.dense.items():
-            fused[key] = dense_weight / (k + (best - score) / dense_width) + unsaid
+        fused = {key: dense_weight / (k + (best - score) / dense_width) + unsaid for key, score in legs.dense.items()}
         unseen = dense_weight / (k + (best - min(legs.dense.values())) / dense_width)
     if legs.bm25:
         best = max(*legs.bm25.values(), TINY)
@@ -90,21 +89,24 @@ def mixed(alone: Mapping[Key, float], widened: Mapping[Key, float], clarity: flo
     }
 
 
-def ranked(scores: Mapping[Key, float], legs: Legs, count: int) -> list[Fused]:
-    """The `count` best, with rank and raw score in each arm; equal scores by dense rank, so that order never wavers."""
-    dense = {key: rank for rank, key in enumerate(legs.dense, start=1)}
-    bm25 = {key: rank for rank, key in enumerate(legs.bm25, start=1)}
-    # Stable, and the dense arm's flows come first in `scores`. Of so few, to sort all is faster than to pick.
-    best = sorted(scores, key=scores.__getitem__, reverse=True)[:count]
+def ranked(scores: Mapping[Key, float], legs: Legs, best: Sequence[Key]) -> list[Fused]:
+    """The flows of these keys, best first, with rank and raw score in each arm."""
+    dense, bm25 = [*legs.dense], [*legs.bm25]
     found: list[Fused] = []
     for key in best:  # ten thousands of them where many are asked, so written out
-        near, said = dense.get(key), bm25.get(key)
-        if near is None:
-            ranks = {} if said is None else {"bm25": said}
-            own = {} if said is None else {"bm25": legs.bm25[key]}
-        elif said is None:
-            ranks, own = {"dense": near}, {"dense": legs.dense[key]}
-        else:
-            ranks, own = {"dense": near, "bm25": said}, {"dense": legs.dense[key], "bm25": legs.bm25[key]}
-        found.append(Fused(key=key, score=scores[key], ranks=ranks, scores=own))
+        ranks: dict[str, int] = {}
+        own: dict[str, float] = {}
+        if key in legs.dense:
+            ranks["dense"], own["dense"] = 1 + dense.index(key), legs.dense[key]
+        if key in legs.bm25:
+            ranks["bm25"], own["bm25"] = 1 + bm25.index(key), legs.bm25[key]
+        found.append(Fused(key, scores[key], ranks, own))
     return found
+
+
+def in_order(scores: Mapping[Key, float]) -> list[Key]:
+    """Best first; of equal ones those that the dense arm found before others, so that order never wavers.
+
+    Stable, and the dense arm's flows come first in `scores`. Of so few, to sort all is faster than to pick.
+    """
+    return sorted(scores, key=scores.__getitem__, reverse=True)

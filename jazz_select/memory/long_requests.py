@@ -71,8 +71,9 @@ class SentenceReader:
         """The same with what the long request asks for alone; as it is where no flow has any word of it."""
         whole = said.own
         read = partial(self._asked, whole[:MAX_QUERY_CHARS], agent_id, exclude, terms)
-        with self._pace.reading([whole]) as takes_long:
-            asked = await in_thread(read) if takes_long else read()
+        ahead = self._pace.ahead([whole])
+        asked = await in_thread(read) if ahead.takes_long else read()
+        self._pace.read(ahead)
         found = iter(await self._store.search([query for _, query in asked if query.arms]))
         weights = [_weight(text, query, next(found).bm25.values() if query.arms else ()) for text, query in asked]
         kept = " ".join(_best([text for text, _ in asked], weights))

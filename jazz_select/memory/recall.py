@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.asked import EncodedRequest, Pace, RecallScope, Said
@@ -14,7 +14,7 @@ from jazz_select.memory.encoder import Encoder, folded_alias
 from jazz_select.memory.engines.points import Sound
 from jazz_select.memory.fit.model import MOST_SIZED, Evidence, Reading, RecallModel
 from jazz_select.memory.followups import HollowTexts, clarity
-from jazz_select.memory.fusion import Fused, merged, mixed, ranked, with_numbers
+from jazz_select.memory.fusion import Fused, in_order, merged, mixed, ranked, with_numbers
 from jazz_select.memory.long_requests import LONG, SentenceReader
 from jazz_select.memory.together import FEW, readings
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
@@ -74,7 +74,7 @@ async def fused_candidates(  # noqa: PLR0913 - what was looked up, and where
         if clear < EVEN:
             query, whole, evidence = queries[-1], found[-1].legs, found[-1].evidence
     named = _named(store, model, query, asked.request)
-    best = partial(_best, scores, whole, named)
+    best = partial(_best, scores, whole, evidence, named)
     fused, read = await _readable(store, query.agent_id, best, whole.payloads, scope.top_k, sound)
     candidates = [
         _candidate(each, read.payloads[each.key], 1.0 if each.key == named else _confidence(model, evidence, each.key))
@@ -129,8 +129,7 @@ def _sized(model: RecallModel, parts: Sequence[tuple[Legs, Evidence]], coverage:
     return len(needed), f"together they hold the right flow in {share}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(NamedTuple):
     payloads: dict[Key, Mapping[str, Any]]
     faults: dict[Key, str]
 
@@ -169,8 +168,9 @@ def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: st
     return store.key(query.agent_id, flow_id)
 
 
-def _best(scores: Mapping[Key, float], whole: Legs, named: Key | None, count: int) -> list[Fused]:
-    return _first(ranked(scores, whole, count), scores, named)[:count]
+def _best(scores: Mapping[Key, float], whole: Legs, evidence: Evidence, named: Key | None, count: int) -> list[Fused]:
+    best = evidence.best(count) if evidence.is_of(scores) else in_order(scores)[:count]
+    return _first(ranked(scores, whole, best), scores, named)[:count]
 
 
 def _first(fused: list[Fused], scores: Mapping[Key, float], named: Key | None) -> list[Fused]:
@@ -180,7 +180,7 @@ def _first(fused: list[Fused], scores: Mapping[Key, float], named: Key | None) -
     unseen = Fused(key=named, score=scores.get(named, 0.0), ranks={}, scores={})
     known = next((each for each in fused if each.key == named), unseen)
     top = max((each.score for each in fused), default=0.0)
-    return [replace(known, score=top), *(each for each in fused if each.key != named)]
+    return [known._replace(score=top), *(each for each in fused if each.key != named)]
 
 
 async def _payloads(
@@ -263,20 +263,15 @@ class Retriever:
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
         """One result per query; `focuses` are the parts of them that were said last, or empty."""
-        said = [
-            await self._short(Said(query=query, focus=focus), scope, model)
-            for query, focus in zip(queries, focuses, strict=True)
-        ]
+        said = [Said(query=query, focus=focus) for query, focus in zip(queries, focuses, strict=True)]
+        for number, each in enumerate(said):
+            if len(each.own) >= LONG:
+                said[number] = await self._sentences.shortened(each, scope.agent_id, scope.exclude, terms=model.terms)
         found: list[RecallResult] = []
         for start in range(0, len(said), _BATCH):
             found += await self._batch(said[start : start + _BATCH], scope, model)
             await asyncio.sleep(0)  # an engine in this process answers at once, and others wait too
         return found
-
-    async def _short(self, said: Said, scope: RecallScope, model: RecallModel) -> Said:
-        if len(said.focus or said.query) < LONG:
-            return said
-        return await self._sentences.shortened(said, scope.agent_id, scope.exclude, terms=model.terms)
 
     async def _batch(self, said: Sequence[Said], scope: RecallScope, model: RecallModel) -> list[RecallResult]:
         return await self._some(said, scope, model)
@@ -297,19 +292,21 @@ class Retriever:
         """
         if not said:
             return []
-        with self._pace.reading(each.query + each.focus for each in said) as takes_long:
-            if takes_long or self._encoder.stages[stage].offload:
-                asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model, stage, strict=strict)
-            else:
-                asked, queries, degraded = self._read(said, scope, model, stage, strict=strict)
-        flat = [query for group in queries if any(each.arms for each in group) for query in group]
+        ahead = self._pace.ahead([each.query + each.focus for each in said])
+        if ahead.takes_long or self._encoder.stages[stage].offload:
+            asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model, stage, strict=strict)
+        else:
+            asked, queries, degraded = self._read(said, scope, model, stage, strict=strict)
+        self._pace.read(ahead)
+        asking = [any(query.arms for query in group) for group in queries]
+        flat = [query for group, asks in zip(queries, asking, strict=True) if asks for query in group]
         legs = [with_numbers(each) for each in (await self._store.search(flat) if flat else ())]
         terms = [len(each.sparse.indices) if each.sparse else 0 for each in flat]
         read = iter(_readings(model, scope.rrf_k, legs, terms))
         results: list[RecallResult] = []
-        for each, group in zip(asked, queries, strict=True):
+        for each, group, asks in zip(asked, queries, asking, strict=True):
             notes = (*each.notes, *degraded)
-            if not any(query.arms for query in group):
+            if not asks:
                 results.append(RecallResult(notes=notes, caveat=model.caveat))
                 continue
             found = await fused_candidates(

@@ -196,6 +196,7 @@ class IndexWriter:
         total = len(names) + len(indexed.broken) + len(indexed.broken_elsewhere)
         if not (dry_run or allow_delete) and len(lost) > max(_MANY_DELETED, total / 2):
             raise SyncDeletesError(agent_id, deleted=lost, total=total)
+        notes = (*_mended(indexed.broken), *(() if cases else await self._untold(agent_id)))
         if not dry_run:
             chosen = self._sample(cards)
             broken = [key for key in indexed.broken if key not in overwritten]
@@ -210,7 +211,7 @@ class IndexWriter:
             if await self._store.other_layouts(agent_id):
                 await self._store.forget_other_layouts(agent_id)
         names |= {each: card.name for each, card in cards.items()}
-        return _report(replace(plan, delete=gone), names, dry_run=dry_run, notes=_mended(indexed.broken))
+        return _report(replace(plan, delete=gone), names, dry_run=dry_run, notes=notes)
 
     async def _indexed(self, agent_id: str) -> _Indexed:
         marks: dict[str, str] = {}
@@ -230,6 +231,15 @@ class IndexWriter:
             elif each["flow_id"] not in names:
                 moved[each["flow_id"]] = _name_in(each)
         return _Indexed(marks=marks, names=names, moved=moved, broken=broken, broken_elsewhere=broken_elsewhere)
+
+    async def _untold(self, agent_id: str) -> tuple[str, ...]:
+        """That a sync without labelled requests drops what was learned from those of an earlier one."""
+        labelled = RecallModel.from_note(await self._store.read_note(agent_id)).labelled
+        if not labelled:
+            return ()
+        were = "1 labelled request" if labelled == 1 else f"{labelled} labelled requests"
+        what = "confidence is learned from the examples alone again"
+        return (f"an earlier sync learned from {were}, and this one was given none: {what}; cases=… gives them anew",)
 
     def _sample(self, cards: Mapping[str, FlowCard]) -> list[FlowCard]:
         return sample(list(cards.values()), SLOW_SAMPLE if self._encoder.embedder.offload else SAMPLE)
@@ -270,7 +280,8 @@ class IndexWriter:
         note = await self._store.read_note(agent_id)
         noted = RecallModel.from_note(note, dims=self._encoder.dims)
         flows = frozenset(cards)
-        whole = noted.terms is not None and (noted.confidence is None or noted.answers is not None)
+        answers = noted.answers
+        whole = noted.terms is not None and (noted.confidence is None or bool(answers and answers.errors))
         if note is not None and whole and (noted.digest, noted.flows) == (digest, flows):
             return made
         if not chosen and note is None:
@@ -278,7 +289,8 @@ class IndexWriter:
         terms = await in_thread(lambda: TermCounts.of(self._encoder.words(card).indices for card in cards.values()))
         rows = await in_thread(self._completed, made, chosen)
         model = await in_thread(self._fitted, chosen, rows, digest, cases, terms)
-        await self._store.write_note(agent_id, replace(model, flows=flows, terms=terms).as_note())
+        fitted = replace(model, flows=flows, terms=terms, labelled=len(cases))
+        await self._store.write_note(agent_id, fitted.as_note())
         return rows
 
     def _completed(self, made: Mapping[str, Vectors], chosen: Sequence[FlowCard]) -> dict[str, Vectors]:

@@ -1,12 +1,13 @@
 """A transformer out of wheels: all-MiniLM-L6-v2 as ONNX, with nothing to download."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from importlib.util import find_spec
 from os import cpu_count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,6 +33,8 @@ _MARKS = 2
 """Tokens that every text has: where it begins and where it ends."""
 _MAX_TOKENS = 256
 """As the model was published; what a text has beyond them is not read."""
+_REMEMBERED = 4096
+"""How many documents a process remembers the vectors of: 6 MB."""
 
 
 class MiniLmEmbedder:
@@ -39,7 +42,8 @@ class MiniLmEmbedder:
 
     The weights are int8, and what they are multiplied with is rounded: sums that differ in their last
     digit, as they do by the length of a batch, would round apart. So each text runs alone, on one core,
-    and many texts take all cores; the vector of a text never depends on those beside it.
+    and many texts take all cores; the vector of a text never depends on those beside it. Documents are
+    remembered: a catalogue that is judged, synced and judged again is read once.
     """
 
     offload = True
@@ -47,6 +51,8 @@ class MiniLmEmbedder:
 
     def __init__(self, asked: str = "minilm") -> None:
         """Load the weights and the tokenizer, once both are found to be the ones this was written for.
+
+        A process loads them once: the second takes a tenth of the time, and no memory.
 
         `asked` is what the caller calls the embedder, for the message where a package is missing.
 
@@ -59,20 +65,30 @@ class MiniLmEmbedder:
                 raise MissingExtraError(part, extra="minilm", purpose=f"the embedder {asked!r}")
         weights, vocabulary = (checked_file("minilm", *each)[1] for each in (_MODEL, _TOKENIZER))
         try:
-            self._session, self._tokenizer = _load(weights, vocabulary)
+            self._model = _READ.get(_MODEL[2]) or _READ.setdefault(_MODEL[2], _Model(weights, vocabulary))
         except Exception as error:
             raise EmbeddingError("minilm", f"it could not be loaded ({error})") from error
-        self._takes_types = any(given.name == "token_type_ids" for given in self._session.get_inputs())
         self.identity = f"minilm:{_MODEL[2][:12]}-{_TOKENIZER[2][:12]}/int8x{BLOCK}/{self.dim}"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One unit row per text; a text without a token is a zero row."""
+        return self._rows(texts, self._model.remembered)
+
+    def embed_query(self, text: str) -> Vectors:
+        """The vector of a request; requests and documents are embedded alike."""
+        return self.embed_queries([text])[0]
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Those of requests, on all cores."""
+        return self._rows(texts, self._model.mean)
+
+    def _rows(self, texts: Sequence[str], mean: Callable[[tuple[int, ...]], Vectors]) -> Vectors:
         rows = np.zeros((len(texts), self.dim), dtype=np.float32)
-        read = [encoded.ids for encoded in self._tokenizer.encode_batch_fast(list(texts))]
+        read = [tuple(encoded.ids) for encoded in self._model.tokenizer.encode_batch_fast(list(texts))]
         places = [place for place, ids in enumerate(read) if len(ids) > _MARKS]
 
         def fill(place: int) -> None:
-            rows[place] = self._mean(read[place])
+            rows[place] = mean(read[place])
 
         if len(places) == 1:
             fill(places[0])
@@ -81,15 +97,29 @@ class MiniLmEmbedder:
                 list(pool.map(fill, places))
         return unit_rows(rows)
 
-    def embed_query(self, text: str) -> Vectors:
-        """The vector of a request; requests and documents are embedded alike."""
-        return self.embed([text])[0]
 
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Those of requests, on all cores."""
-        return self.embed(texts)
+class _Model:
+    """Weights, tokenizer, and the vectors of the last documents that they made."""
 
-    def _mean(self, tokens: Sequence[int]) -> Vectors:
+    def __init__(self, weights: bytes, vocabulary: bytes) -> None:
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        runtime: Any = onnxruntime  # its types are not published
+        options = runtime.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads = 1  # two take longer for a request, and more where the cores are busy
+        self._session = runtime.InferenceSession(
+            multiplied_as_int8(weights), sess_options=options, providers=["CPUExecutionProvider"]
+        )
+        self.tokenizer: Any = Tokenizer.from_str(vocabulary.decode())
+        self.tokenizer.no_padding()
+        self.tokenizer.enable_truncation(max_length=_MAX_TOKENS)
+        self._takes_types = any(given.name == "token_type_ids" for given in self._session.get_inputs())
+        self.remembered = lru_cache(_REMEMBERED)(self.mean)
+
+    def mean(self, tokens: tuple[int, ...]) -> Vectors:
+        """The mean of the vectors of these tokens."""
         ids = np.array([tokens], dtype=np.int64)
         feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
         if self._takes_types:
@@ -101,21 +131,8 @@ class MiniLmEmbedder:
         return hidden[0].mean(axis=0)
 
 
-def _load(weights: bytes, vocabulary: bytes) -> tuple[Any, Any]:
-    import onnxruntime
-    from tokenizers import Tokenizer
-
-    runtime: Any = onnxruntime  # its types are not published
-    options = runtime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1  # two take longer for a request, and more where the cores are busy
-    session = runtime.InferenceSession(
-        multiplied_as_int8(weights), sess_options=options, providers=["CPUExecutionProvider"]
-    )
-    tokenizer: Any = Tokenizer.from_str(vocabulary.decode())
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(max_length=_MAX_TOKENS)
-    return session, tokenizer
+_READ: Final[dict[str, _Model]] = {}
+"""The model of this process: nothing of it changes, and whoever opens another index takes the same one."""
 
 
 def checked_file(embedder: str, package: str, file: str, sha256: str) -> tuple[Path, bytes]:

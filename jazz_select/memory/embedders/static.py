@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,12 @@ import numpy as np
 
 from jazz_select.errors import EmbeddingError
 from jazz_select.ports import Vectors
+from jazz_select.text import describe_error
 
 _BATCH = 1_024
 """Texts tokenised at once, on all cores."""
+_TOKENIZER, _WEIGHTS = "tokenizers/l2_supercat_tokenizer_config.json", "weights/l2_supercat_256.safetensors"
+"""Where the wheel holds them."""
 
 
 class StaticEmbedder:
@@ -33,12 +38,11 @@ class StaticEmbedder:
             EmbeddingError: The wheel does not hold them.
         """
         try:
-            model = _load()
+            self._tokenizer, self._vectors = _load()
         except (FileNotFoundError, OSError, ValueError) as error:
             raise EmbeddingError("static", f"the wordllama package is incomplete ({error}); reinstall it") from error
-        self._tokenizer = model.tokenizer
         self._tokenizer.no_padding()
-        self._vectors: Vectors = np.asarray(model.embedding, dtype=np.float32)
+        self._tokenizer.no_truncation()
         self._rows_of: Callable[[list[int], int], Vectors] = self._vectors.take
         self.dim = int(self._vectors.shape[1])
         self.identity = f"static:wordllama-{version('wordllama')}/{self.dim}"
@@ -66,17 +70,39 @@ class StaticEmbedder:
                 self._vectors[ids].sum(axis=0, out=row)
 
 
-def _load() -> Any:
-    """The model; importing wordllama configures the root logger, which is not its to configure, so that is undone."""
+@cache
+def _load() -> tuple[Any, Vectors]:
+    """The tokenizer and the vectors, read once for a process: whoever opens another index takes the same ones.
+
+    They are read without wordllama, whose import takes longer than they do: it loads an HTTP client, and sets up the
+    root logger, which is not its to set up. A wheel that holds them elsewhere reads them itself.
+    """
+    spec = find_spec("wordllama")
+    folders = spec.submodule_search_locations if spec is not None else None
+    tokenizer, weights = (Path(*(folders or ())[:1], file) for file in (_TOKENIZER, _WEIGHTS))
+    if not (folders and tokenizer.is_file() and weights.is_file()):
+        return _as_wordllama_does()
+    reader: Any = import_module("tokenizers")  # both come with wordllama, which not every platform has
+    files: Any = import_module("safetensors")
+    try:
+        with files.safe_open(weights, framework="np") as held:
+            vectors = np.ascontiguousarray(held.get_tensor("embedding.weight"), dtype=np.float32)
+        return reader.Tokenizer.from_file(str(tokenizer)), vectors
+    except Exception as error:  # neither says what else it raises
+        raise ValueError(describe_error(error)) from error
+
+
+def _as_wordllama_does() -> tuple[Any, Vectors]:
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     try:
-        wordllama: Any = import_module("wordllama")  # not every platform has it, type checkers included
+        wordllama: Any = import_module("wordllama")
     finally:
         root.setLevel(level)
         root.handlers[:] = handlers
     # The bundled tokenizer is only found when the package's own folder is the cache.
-    return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+    model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+    return model.tokenizer, np.asarray(model.embedding, dtype=np.float32)
 
 
 def unit_rows(rows: Vectors) -> Vectors:

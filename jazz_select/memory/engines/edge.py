@@ -56,7 +56,7 @@ class EdgeStore:
         self._payloads = Payloads()
         home = self._folder.layout(layout.key)
         try:
-            self._shard = self._load(home) if home.is_dir() else None
+            self._shard = self._load(home, layout.dense) if home.is_dir() else None
         except BaseException:
             self._folder.close()
             raise
@@ -161,9 +161,9 @@ class EdgeStore:
     def _size_of(self, point: FlowPoint) -> int:
         return 4 * sum(self._layout.dense.values()) + 8 * len(point.sparse.indices) + 2 * len(repr(point.payload))
 
-    def _load(self, home: Path) -> Shard:
+    def _load(self, home: Path, dense: Mapping[str, int] | None = None) -> Shard:
         self._folder.require_room(ROOM_TO_OPEN)
-        return Shard(home)
+        return Shard(home, dense)
 
     def _write(self, operation: qe.UpdateOperation, *, agents: Collection[str] = (), size: int = 0) -> None:
         with self._door:
@@ -172,7 +172,7 @@ class EdgeStore:
                 if self._shard is None:
                     home = self._folder.layout(self._layout.key)
                     create_shard(home, self._layout.dense)
-                    self._shard = Shard(home)
+                    self._shard = Shard(home, self._layout.dense)
             try:
                 self._shard.write(operation, agents=agents)
             finally:

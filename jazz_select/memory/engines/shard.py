@@ -2,10 +2,9 @@
 
 import os
 import shutil
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import Condition, Lock
+from threading import Condition, Lock, RLock
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
@@ -60,7 +59,8 @@ class Door:
     def __init__(self, what: str) -> None:
         """Name what is behind it, for error messages."""
         self._what = what
-        self._changed = Condition()
+        self._lock = RLock()  # taken by itself, which costs half of what it does by way of the condition
+        self._changed = Condition(self._lock)
         self._inside = 0
         self._shut = False
         self._owner = os.getpid()
@@ -77,20 +77,20 @@ class Door:
                 "it was opened before this process was forked",
                 advice="Open it in the process that uses it.",
             )
-        with self._changed:
+        with self._lock:
             if self._shut:
                 raise IndexUnusableError(self._what, "it is closed", advice="Open the memory again.")
             self._inside += 1
 
     def __exit__(self, *_: object) -> None:
-        with self._changed:
+        with self._lock:
             self._inside -= 1
             if self._shut:
                 self._changed.notify_all()
 
     def shut(self) -> bool:
         """Let nobody in any more and wait until all are out; False where it was shut before."""
-        with self._changed:
+        with self._lock:
             first = not self._shut
             self._shut = True
             self._changed.wait_for(lambda: self._inside == 0)
@@ -98,10 +98,16 @@ class Door:
 
 
 def shard_config(dense: Mapping[str, int]) -> qe.EdgeConfig:
-    """These dense vectors, by name and length, and one sparse one per flow."""
+    """These dense vectors, by name and length, and one sparse one per flow.
+
+    One thread: these shards are never optimised, so each is one segment, of which several threads have nothing to
+    share. With one the engine searches in the thread that asks. To wake another takes about as long as to search a
+    hundred flows, and milliseconds where all cores are busy.
+    """
     return qe.EdgeConfig(
         vectors={name: qe.EdgeVectorParams(size=dim, distance=qe.Distance.Cosine) for name, dim in dense.items()},
         sparse_vectors={SPARSE: qe.EdgeSparseVectorParams()},
+        max_search_threads=1,
     )
 
 
@@ -113,7 +119,7 @@ def to_point(point: FlowPoint, layout: str) -> qe.Point:
 
 
 def to_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryRequest]:
-    """One request per arm that has something to ask."""
+    """One request per arm that has something to ask, dense first."""
     mine = _filter(query) if filtered or query.exclude else None
     if query.dense is not None:
         nearest = qe.Query.Nearest(_listed(query.dense), using=SECOND if query.of_second else DENSE)
@@ -155,19 +161,20 @@ def _terms_of(vectors: object) -> tuple[int, ...]:
 class Shard:
     """A shard on disk. One writer at a time; readers never wait for it."""
 
-    def __init__(self, path: Path) -> None:
-        """Load it.
+    def __init__(self, path: Path, dense: Mapping[str, int] | None = None) -> None:
+        """Load it; `dense` are the dense vectors that it has, where they are known, so that it is set up as a new one.
 
         Raises:
             IndexUnusableError: The files are not those of a shard.
         """
         self._path = path
         self._door = Door(str(path))
+        self._errors = EngineErrors(path)
         self._writing = Lock()
         self._generation = 0
         _check_links(path)
-        with engine_errors(path):
-            self._shard = qe.EdgeShard.load(str(path))
+        with self._errors:
+            self._shard = qe.EdgeShard.load(str(path), None if dense is None else shard_config(dense))
             self._take_stock()
 
     def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
@@ -184,7 +191,7 @@ class Shard:
         """All payloads of this agent, by key."""
         payloads: dict[Key, dict[str, Any]] = {}
         offset: Any = None
-        with self._door, engine_errors(self._path):
+        with self._door, self._errors:
             while True:
                 request = qe.ScrollRequest(offset=offset, limit=_PAGE, filter=agent_filter(agent_id), with_payload=True)
                 records, offset = self._shard.scroll(request)
@@ -197,7 +204,7 @@ class Shard:
         found: list[tuple[int, ...]] = []
         offset: Any = None
         mine = agent_filter(agent_id)
-        with self._door, engine_errors(self._path):
+        with self._door, self._errors:
             while True:
                 wanted = min(_PAGE, limit - len(found))
                 request = qe.ScrollRequest(
@@ -210,18 +217,18 @@ class Shard:
 
     def count(self, agent_id: str) -> int:
         """How many flows of this agent there are."""
-        with self._door, engine_errors(self._path):
+        with self._door, self._errors:
             return self._shard.count(qe.CountRequest(filter=agent_filter(agent_id), exact=True))
 
     def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         """Payloads by key."""
-        with self._door, engine_errors(self._path):
+        with self._door, self._errors:
             found = self._shard.retrieve(list(keys), with_payload=True, with_vector=False)
             return {cast("Key", record.id): record.payload or {} for record in found}
 
     def write(self, operation: qe.UpdateOperation, *, agents: Collection[str] = ()) -> None:
         """Apply and flush; `agents` are those whose flows it writes."""
-        with self._door, self._writing, engine_errors(self._path):
+        with self._door, self._writing, self._errors:
             if any(agent != self._only_agent for agent in agents):
                 self._only_agent = None
                 self._generation += 1
@@ -242,15 +249,21 @@ class Shard:
     def close(self) -> None:
         """Wait for calls that are under way, then release it; a second call does nothing."""
         if self._door.is_mine and self._door.shut():
-            with engine_errors(self._path):
+            with self._errors:
                 self._shard.close()
 
     def _search(self, queries: Sequence[HybridQuery], *, only: str | None) -> list[Legs]:
         requests = [request for query in queries for request in to_requests(query, filtered=query.agent_id != only)]
-        with self._door, engine_errors(self._path):
+        with self._door, self._errors:
             results = iter(self._shard.query_batch(qe.QueryBatchRequest(requests)))
-        found = [{arm: leg(next(results)) for arm in query.arms} for query in queries]
-        return [Legs(dense=each.get("dense", {}), bm25=each.get("bm25", {}), payloads={}) for each in found]
+        return [
+            Legs(
+                dense={} if query.dense is None else leg(next(results)),
+                bm25={} if query.sparse is None else leg(next(results)),
+                payloads={},
+            )
+            for query in queries
+        ]
 
     def _take_stock(self) -> None:
         self._size = self._shard.count(qe.CountRequest(exact=True))
@@ -262,7 +275,7 @@ class Shard:
 def create_shard(path: Path, dense: Mapping[str, int]) -> None:
     """Make an empty shard beside its place and move it there whole, so that no crash leaves half a shard."""
     draft = path.with_name(f"{path.name}.{uuid4().hex[:8]}")
-    with engine_errors(path):
+    with EngineErrors(path):
         shard = qe.EdgeShard.create(str(draft), shard_config(dense))
         shard.update(qe.UpdateOperation.create_field_index(AGENT, qe.PayloadSchemaType.Keyword))
         shard.flush()
@@ -298,20 +311,28 @@ def _check_links(path: Path) -> None:
             raise IndexUnusableError(str(path.parent.parent), problem, advice=_REBUILD)
 
 
-@contextmanager
-def engine_errors(path: Path) -> Generator[None]:
-    """The engine raises bare `Exception`s, and panics as `BaseException`s: both say that it cannot use its files.
+class EngineErrors:
+    """`with EngineErrors(path):` around each use of the engine, of a shard that lies at this path.
 
+    The engine raises bare `Exception`s, and panics as `BaseException`s: both say that it cannot use its files.
     Anything of another type is a mistake in how it was called, and passes as it is.
     """
-    try:
-        yield
-    except JazzSelectError:
-        raise
-    except BaseException as error:
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        """Say where the shard lies."""
+        self._path = path
+
+    def __enter__(self) -> None:
+        """Nothing is to be done: a search passes here each time, so this is no generator."""
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if error is None or isinstance(error, JazzSelectError):
+            return
         if type(error) is not Exception and type(error).__name__ != "PanicException":
-            raise
-        folder = path.parent.parent
+            return
+        folder = self._path.parent.parent
         if any(sign in str(error) for sign in _FULL):
             raise disk_full(folder, ROOM_TO_WRITE) from error
         raise IndexUnusableError(str(folder), f"the engine says: {error}", advice=_REBUILD) from error

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut, Le
 from jazz_select.memory.fit.model import (
     DEFAULT_SCALES,
     REFERENCE_K,
+    Logistic,
     Matrix,
     RecallModel,
 )
@@ -39,11 +40,16 @@ _AT_ONCE = 2
 """Transforms that are fitted at the same time."""
 _PRIOR = 60
 """As many requests as the default weight of BM25 is worth against what a catalogue's own examples say."""
+_TOLD, _TOLD_WEIGHT = 4_000.0, 0.65
+"""So many words of all flows together, and what BM25 weighs where they say that many and show no examples."""
+_LEAST_WEIGHT, _MOST_WEIGHT = 0.5, 1.2
+_FIT = "words told"
+"""Changes when a catalogue would be fitted otherwise than before, so that the next sync does it once more."""
 
 
 def catalogue_digest(fingerprints: Mapping[str, str], cases: Sequence[tuple[str, str]] = ()) -> str:
-    """Changes when any flow does, or the labelled requests."""
-    told = "\x1f".join((*(f"{flow}={mark}" for flow, mark in sorted(fingerprints.items())), *map(repr, cases)))
+    """Changes when any flow does, or the labelled requests, or the way in which recall is fitted."""
+    told = "\x1f".join((_FIT, *(f"{flow}={mark}" for flow, mark in sorted(fingerprints.items())), *map(repr, cases)))
     return hashlib.sha256(told.encode(errors="replace")).hexdigest()[:32]
 
 
@@ -60,6 +66,8 @@ class Fitted:
     model: RecallModel
     asked: Sequence[HeldOut] = ()
     legs: Sequence[Legs] = ()
+    confidence: Logistic | None = None
+    """That of their answers, as each was asked; None where it is not known."""
 
 
 def fit(
@@ -93,7 +101,8 @@ def fit(
     names = _names(cards)
     if not any(len(card.examples) > 1 for card in known):
         caveat = "no flow has two examples, so confidence is not known"
-        return Fitted(model=RecallModel(digest=digest, names=names, caveat=caveat))
+        scales = _untaught(known, lexical, flows=terms.flows if terms else len(known))
+        return Fitted(model=RecallModel(digest=digest, scales=scales, names=names, caveat=caveat))
     catalogue = LeaveOneOut(known, rows, lexical, terms=terms)
     *transforms, transform = _transforms(catalogue)
     asked = list(catalogue.ask_examples(transforms, MAX_ASKED))
@@ -123,7 +132,7 @@ def fit(
         names=names,
         caveat="",
     )
-    return Fitted(model=model, asked=asked, legs=legs)
+    return Fitted(model=model, asked=asked, legs=legs, confidence=sure.asked)
 
 
 def _names(cards: Sequence[FlowCard]) -> dict[str, str]:
@@ -209,6 +218,20 @@ def _widths(legs: Sequence[Legs]) -> dict[str, ArmScale]:
         arm: ArmScale(width=max(float(np.median(seen)) / 3, 1e-4) if seen else DEFAULT_SCALES[arm].width, weight=1.0)
         for arm, seen in drops.items()
     }
+
+
+def _untaught(cards: Sequence[FlowCard], lexical: Lexical, *, flows: int) -> Mapping[str, ArmScale]:
+    """The scales of so many flows, of which these are a sample, where no example tells how much words count.
+
+    The more all of them say, the more words count: among many flows vectors lie close together, and the vector of a
+    long text says little of each detail, where a word that few flows have still tells them apart. From names alone to
+    4,000 tools with their parameters, the best weight grew about as the fourth root of how many words there are.
+    """
+    if not cards:
+        return DEFAULT_SCALES
+    told = flows * fmean(len(lexical.counted_in(card)) for card in cards)
+    weight = min(_MOST_WEIGHT, max(_LEAST_WEIGHT, _TOLD_WEIGHT * (told / _TOLD) ** 0.25))
+    return {**DEFAULT_SCALES, "bm25": replace(DEFAULT_SCALES["bm25"], weight=weight)}
 
 
 def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[Legs], asked: Sequence[HeldOut]) -> dict[str, ArmScale]:

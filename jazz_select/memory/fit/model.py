@@ -2,18 +2,17 @@
 
 import logging
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from math import ceil, exp, log, log1p, sqrt
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from jazz_select.memory.encoder import TermCounts
-from jazz_select.memory.fusion import ArmScale, soft_scores
+from jazz_select.memory.fusion import ArmScale, in_order, soft_scores
 from jazz_select.ports import Key, Legs, Vectors
 from jazz_select.stages import OwnAnswers
 
@@ -34,7 +33,7 @@ DEFAULT_SCALES: Mapping[str, ArmScale] = {
     "dense": ArmScale(width=0.035, weight=1.0),
     "bm25": ArmScale(width=0.135, weight=0.6),
 }
-"""For catalogues without examples to learn from: the medians of several tool catalogues, rounded."""
+"""Before a catalogue has spoken: the medians of several tool catalogues, rounded."""
 _VERSION = 4
 _CANDIDATE, _SCOPE = 7, 6
 """How many numbers `Evidence.candidate` and `Evidence.scope` give."""
@@ -75,9 +74,9 @@ class Evidence:
         self._terms = max(terms, 1)
         self._fused = fused
         self._usual = usual
-        self._at = fused.__getitem__
         self._chances: dict[Key, float] = {}
         self._order: Sequence[Key] | None = None
+        self._known_rivals: _Rivals | None = None
 
     @classmethod
     def known(
@@ -95,30 +94,39 @@ class Evidence:
         made._order, made._chances = order, chances
         return made
 
-    @cached_property
+    @property
     def _floor(self) -> float:
         return min(self._legs.dense.values(), default=0.0)
-
-    @cached_property
-    def _best(self) -> dict[str, tuple[float, float]]:
-        at, mean = self._usual.keyed.get, self._usual.mean
-        nearness = {key: cosine - at(key, mean) for key, cosine in self._legs.dense.items()}
-        return {
-            "fused": _two_best(self._fused),
-            "dense": _first_two(self._legs.dense),
-            "near": _two_best(nearness),
-            "bm25": _first_two(self._legs.bm25),
-        }
 
     @property
     def _top_bm25(self) -> float:
         return max(next(iter(self._legs.bm25.values()), 0.0), _TINY)
 
+    @property
+    def _rivals(self) -> "_Rivals":
+        """What each candidate is set against."""
+        if self._known_rivals is None:
+            at, mean = self._usual.keyed.get, self._usual.mean
+            nearness = [cosine - at(key, mean) for key, cosine in self._legs.dense.items()]
+            self._known_rivals = _Rivals(
+                fused=_first_two([self._fused[key] for key in self.best(2)]),
+                dense=_first_two(self._legs.dense.values()),
+                near=_first_two(sorted(nearness, reverse=True)),
+                bm25=_first_two(self._legs.bm25.values()),
+                floor=self._floor,
+                top_bm25=self._top_bm25,
+            )
+        return self._known_rivals
+
     def best(self, count: int) -> Sequence[Key]:
         """The `count` best of the fusion; of equal ones those that the dense arm found before others."""
         if self._order is None:
-            self._order = sorted(self._fused, key=self._at, reverse=True)
+            self._order = in_order(self._fused)
         return self._order[:count]
+
+    def is_of(self, scores: Mapping[Key, float]) -> bool:
+        """Whether it was read from these very scores, so that `best` are the best of them too."""
+        return scores is self._fused
 
     def chance(self, confidence: "Logistic", key: Key) -> float:
         """P(this flow is right), by one and the same model at each call."""
@@ -133,17 +141,18 @@ class Evidence:
         Its lead over all others, fused; its cosine, and the lead of it; the lead in words matched, and the share of
         them; and how much nearer than usual it is, and the lead of that.
         """
-        dense = self._legs.dense.get(key, self._floor)
+        rivals = self._rivals
+        dense = self._legs.dense.get(key, rivals.floor)
         words = self._legs.bm25.get(key, 0.0)
-        near = dense - self._usual.at(key)
+        near = dense - self._usual.keyed.get(key, self._usual.mean)
         return (
-            SCALE * _lead(self._fused.get(key, 0.0), self._best["fused"]),
+            SCALE * _lead(self._fused.get(key, 0.0), rivals.fused),
             dense,
-            _lead(dense, self._best["dense"]),
-            _lead(words, self._best["bm25"]) / self._top_bm25,
+            _lead(dense, rivals.dense),
+            _lead(words, rivals.bm25) / rivals.top_bm25,
             words / self._terms,
             near,
-            _lead(near, self._best["near"]),
+            _lead(near, rivals.near),
         )
 
     def scope(self) -> tuple[float, ...]:
@@ -154,7 +163,7 @@ class Evidence:
         which tells requests of this domain from all others and does not tell the former apart.
         """
         best, words = next(iter(self._legs.dense.values()), 0.0), next(iter(self._legs.bm25.values()), 0.0)
-        top = next(iter(self._order), None) if self._order is not None else max(self._fused, key=self._at, default=None)
+        top = next(iter(self.best(1)), None)
         nearest = next(iter(self._legs.dense), None)
         return (
             best,
@@ -166,14 +175,20 @@ class Evidence:
         )
 
 
-def _two_best(scores: Mapping[Key, float]) -> tuple[float, float]:
-    best, second = (*sorted(scores.values(), reverse=True)[:2], 0.0, 0.0)[:2]
-    return best, second
+class _Rivals(NamedTuple):
+    """The best of all candidates and the second, by each number; and what stands for those that an arm did not find."""
+
+    fused: tuple[float, float]
+    dense: tuple[float, float]
+    near: tuple[float, float]
+    bm25: tuple[float, float]
+    floor: float
+    top_bm25: float
 
 
-def _first_two(leg: Mapping[Key, float]) -> tuple[float, float]:
-    """As `_two_best`, of what is in order already."""
-    best, second = (*islice(leg.values(), 2), 0.0, 0.0)[:2]
+def _first_two(scores: Iterable[float]) -> tuple[float, float]:
+    """Of scores in order, best first."""
+    best, second = (*islice(scores, 2), 0.0, 0.0)[:2]
     return best, second
 
 
@@ -260,6 +275,7 @@ class RecallModel:
         flows: The ids of all flows that were written for the agent; None where that is not known.
         terms: How many flows have each term; None where a flow has been written or deleted since they were counted.
         caveat: Why confidence is not known, for people; empty where it is.
+        labelled: How many labelled requests it was fitted to beside the examples.
         second: The model of the second embedder of a cascade; None where there is one embedder alone.
         sure: The confidence from which on the second embedder is not asked; None where it always is.
     """
@@ -276,6 +292,7 @@ class RecallModel:
     flows: frozenset[str] | None = None
     terms: TermCounts | None = None
     caveat: str = "the catalogue has not been synced, so confidence is not known"
+    labelled: int = 0
     second: "RecallModel | None" = None
     sure: float | None = None
 
@@ -304,11 +321,13 @@ class RecallModel:
             "scope": _logistic_as_list(self.scope),
             "sets": None if self.sets is None else [round(each, 6) for each in self.sets.strangeness],
             "answers": None if self.answers is None else [self.answers.first, self.answers.scoped],
+            "errors": None if self.answers is None else self.answers.errors,
             "usual": [self.usual.mean, self.usual.low, {flow: round(at, 5) for flow, at in self.usual.flows.items()}],
             "names": dict(self.names),
             "flows": None if self.flows is None else sorted(self.flows),
             "terms": None if self.terms is None else self.terms.as_note(),
             "caveat": self.caveat,
+            "labelled": self.labelled,
         }
 
     def _second_alone(self) -> "RecallModel":
@@ -344,6 +363,8 @@ class RecallModel:
         flows = cast("list[str] | None", note["flows"])
         _must(flows is None or (type(flows) is list and all(type(each) is str for each in flows)), "flows")
         known = None if flows is None else frozenset(flows)
+        labelled = note.get("labelled", 0)  # earlier versions did not count them
+        _must(type(labelled) is int and labelled >= 0, "labelled")
         second = None if note.get("second") is None else cls._read(note["second"], second_dim)
         _must(second is None or second.second is None, "second")
         sure = note.get("sure")
@@ -356,12 +377,13 @@ class RecallModel:
             confidence=_logistic(note["confidence"], _CANDIDATE),
             scope=_logistic(note["scope"], _SCOPE),
             sets=_sets(note["sets"]),
-            answers=_answers(note.get("answers")),
+            answers=_answers(note.get("answers"), note.get("errors")),
             usual=_usual(note["usual"]),
             names=note["names"],
             flows=known,
             terms=terms,
             caveat=note["caveat"],
+            labelled=labelled,
             second=None if second is None else replace(second, names=note["names"], flows=known, terms=terms),
             sure=sure,
         )
@@ -415,14 +437,23 @@ def _sets(strangeness: list[float] | None) -> Sets | None:
     return Sets(strangeness=read)
 
 
-def _answers(noted: list[list[float]] | None) -> OwnAnswers | None:
+def _answers(noted: list[list[float]] | None, errors: list[list[float]] | None) -> OwnAnswers | None:
     if noted is None:
         return None
-    first, scoped = (tuple(map(_finite, each)) for each in noted)
+    first, scoped = map(_chances, noted)
     for each in (first, scoped):
-        _must(len(each) <= _MOST_SIZES and all(0 <= chance <= 1 for chance in each), "answers")
         _must(all(before >= after for before, after in pairwise(each)), "answers")
-    return OwnAnswers(first, scoped)
+    if errors is None:
+        return OwnAnswers(first, scoped)
+    own, own_scoped = map(_chances, errors)
+    _must((len(own), len(own_scoped)) == (len(first), len(scoped)), "errors")
+    return OwnAnswers(first, scoped, (own, own_scoped))
+
+
+def _chances(noted: list[float]) -> tuple[float, ...]:
+    read = tuple(map(_finite, noted))
+    _must(len(read) <= _MOST_SIZES and all(0 <= each <= 1 for each in read), "answers")
+    return read
 
 
 def _usual(numbers: list[Any]) -> Usual:
@@ -439,8 +470,7 @@ def _cosine(number: Any) -> float:
     return float(number)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(NamedTuple):
     """What was found for one text.
 
     Attributes:

@@ -64,6 +64,13 @@ def test_many_texts_are_what_each_is_by_itself(minilm: Embedder) -> None:
     np.testing.assert_array_equal(minilm.embed(ASKED), [minilm.embed_query(text) for text in ASKED])
 
 
+def test_a_document_that_is_remembered_is_what_it_was(minilm: Embedder) -> None:
+    first = minilm.embed(ASKED)
+    kept = first.copy()
+    first[:] = 0  # whoever asked may do with it what they like
+    np.testing.assert_array_equal(open_embedder("minilm").embed(ASKED), kept)
+
+
 def test_it_keeps_the_contract(minilm: Embedder) -> None:
     check_embedder(minilm)
 
