@@ -63,27 +63,30 @@ def _sure_from(first: Fitted, second: Fitted) -> float | None:
     if asked is None or other is None:
         return None
     order = np.argsort(-asked[:, 1], kind="stable")
-    sure = asked[order, 1]
+    sure, said = asked[order, 1], asked[order, 2]
     lost = np.cumsum((other[order, 0] > asked[order, 0]).astype(float))
     errors = np.cumsum(1.0 - sure)
     share = (lost + _PRIOR_LOST * _PRIOR_ERRORS) / (errors + _PRIOR_ERRORS)
     too_many = np.flatnonzero(share * errors / len(sure) > MOST_LOST)
     kept = int(too_many[0]) if len(too_many) else len(sure)
-    return float(sure[kept - 1]) if kept else None
+    return float(said[kept - 1]) if kept else None
 
 
 def _answers(fitted: Fitted) -> Matrix | None:
-    """For each request that was asked, whether its first candidate is right, and the confidence in it."""
-    model = fitted.model
-    if model.confidence is None:
+    """For each request that was asked, whether its first candidate is right, the confidence in it, and in a like one.
+
+    The former is how sure the answer was without the example; the latter is what a request has that is none.
+    """
+    model, asked = fitted.model, fitted.confidence
+    if model.confidence is None or asked is None:
         return None
-    answers: list[tuple[bool, float]] = []
+    answers: list[tuple[bool, float, float]] = []
     for legs, one in zip(fitted.legs, fitted.asked, strict=True):
         fused = soft_scores(legs, model.scales, REFERENCE_K)
         if fused:
             top = max(fused, key=fused.__getitem__)
-            sure = model.confidence(Evidence(legs, fused, one.terms, model.usual).candidate(top))
-            answers.append((top == one.flow, sure))
+            told = Evidence(legs, fused, one.terms, model.usual).candidate(top)
+            answers.append((top == one.flow, asked(told), model.confidence(told)))
         else:
-            answers.append((False, 0.0))
+            answers.append((False, 0.0, 0.0))
     return np.array(answers, dtype=float)

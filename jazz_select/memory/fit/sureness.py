@@ -23,6 +23,13 @@ They are the means of what a fit without them gives on the examples (never a tes
 five and ten a flow, static and MiniLM vectors. A catalogue of a few flows hardly moves them, one of a hundred does as
 it likes.
 """
+WHOLE = (1.1, 0.1)
+"""What the examples do not tell: each is asked of a flow that lacks it, and one that has all of its own is found more
+surely. So much steeper the log odds of confidence are, and so much higher, in requests that are no examples.
+
+Measured on requests of the train splits of CLINC150 and BANKING77 that no catalogue was shown, five and ten examples a
+flow, static and MiniLM vectors; it differs little among these.
+"""
 _PRECISION = 10.0
 """How firmly weights are held to those."""
 _DRAWN = 5
@@ -38,6 +45,8 @@ class Sureness:
     """What is learned; see `jazz_select.memory.fit.model.RecallModel`."""
 
     confidence: Logistic
+    asked: Logistic
+    """The confidence of the answers to examples, each asked as if it were none."""
     scope: Logistic
     sets: Sets
     answers: OwnAnswers
@@ -66,13 +75,15 @@ def fit_sureness(
         for number, one in enumerate(asked)
     ]
     inside = [request.answered(found, scales) for request, found in zip(requests, legs, strict=True)]
-    confidence = _fit_confidence(requests, inside, weights)
+    asked_alone = _fit_confidence(requests, inside, weights)
+    confidence = _of_whole_flows(asked_alone, examples / float(weights.sum()))
     scope = _fit_scope(catalogue, requests, inside, scales, weights, usual)
     return Sureness(
         confidence=confidence,
+        asked=asked_alone,
         scope=scope,
         sets=_fit_sets(requests, inside, confidence, examples),
-        answers=_own_answers(inside, confidence, scope, examples),
+        answers=_own_answers(inside, confidence, asked_alone, scope, examples),
         usual=usual,
     )
 
@@ -129,6 +140,12 @@ def _fit_confidence(requests: Sequence[_Request], inside: Sequence[_Answer], wei
     return fit_logistic(np.array(features), np.array(right), counts=np.array(counts), prior=CANDIDATE_PRIOR)
 
 
+def _of_whole_flows(asked: Logistic, share: float) -> Logistic:
+    """Moved by `WHOLE` as far as examples taught it, which are such a share of all that did."""
+    slope, shift = 1 + share * (WHOLE[0] - 1), share * WHOLE[1]
+    return Logistic(weights=tuple(slope * each for each in asked.weights), bias=slope * asked.bias + shift)
+
+
 def _fit_scope(
     catalogue: LeaveOneOut,
     requests: Sequence[_Request],
@@ -166,13 +183,18 @@ def _fit_sets(requests: Sequence[_Request], inside: Sequence[_Answer], confidenc
     return Sets(strangeness=tuple(sorted(strangeness)))
 
 
-def _own_answers(inside: Sequence[_Answer], confidence: Logistic, scope: Logistic, examples: int) -> OwnAnswers:
-    """How sure each answer is; a labelled request counts as elsewhere."""
+def _own_answers(
+    inside: Sequence[_Answer], confidence: Logistic, asked: Logistic, scope: Logistic, examples: int
+) -> OwnAnswers:
+    """How sure each answer is, and was as it was asked; a labelled request counts as elsewhere."""
     pairs: list[tuple[float, float]] = []
+    before: list[float] = []
     for number, answer in enumerate(inside):
-        sure = confidence(answer.evidence.candidate(answer.best[0])) if answer.best else 0.0
-        pairs += [(sure, scope(answer.evidence.scope()))] * (1 if number < examples else CASE)
-    return own_answers(pairs)
+        told = answer.evidence.candidate(answer.best[0]) if answer.best else None
+        times = 1 if number < examples else CASE
+        pairs += [(confidence(told) if told else 0.0, scope(answer.evidence.scope()))] * times
+        before += [asked(told) if told else 0.0] * times
+    return own_answers(pairs, before)
 
 
 def fit_logistic(

@@ -1,6 +1,5 @@
 """A cascade: the fast embedder answers what it is sure of, the better one the rest, over one index."""
 
-import asyncio
 from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,26 +59,35 @@ def catalogue() -> FlowRegistry:
     return load_registry(ROOT / "flows")
 
 
+class Synced:
+    """Indexes of the repository's flows, each made once by the embedder that it is for, to be copied."""
+
+    def __init__(self, flows: FlowRegistry, folder: Path) -> None:
+        self._flows, self._folder = flows, folder
+        self._made: dict[str, Path] = {}
+
+    async def copied(self, place: Path, embedder: Embedder) -> Path:
+        """Such an index at this place."""
+        made = self._made.get(embedder.identity)
+        if made is None:
+            made = self._folder / f"{len(self._made)}"
+            async with await ProceduralMemory.open(made, embedder=embedder) as memory:
+                await memory.sync("a", list(self._flows.values()))
+            self._made[embedder.identity] = made
+        return copytree(made, place)
+
+    async def answers(self, place: Place, embedder: Embedder, asked: Sequence[str] = ASKED) -> list[RecallResult]:
+        """What is recalled for each of the requests from an index of these flows."""
+        if isinstance(place, Path):
+            await self.copied(place, embedder)
+        async with await ProceduralMemory.open(place, embedder=embedder) as memory:
+            await memory.sync("a", list(self._flows.values()))
+            return await memory.recall_many(asked, "a", top_k=5)
+
+
 @pytest.fixture(scope="module")
-def fitted(catalogue: FlowRegistry, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of them, to be copied."""
-    index = tmp_path_factory.mktemp("fitted") / "index"
-
-    async def sync() -> None:
-        async with await ProceduralMemory.open(index, embedder=Pair().both) as memory:
-            await memory.sync("a", list(catalogue.values()))
-
-    asyncio.run(sync())
-    return index
-
-
-async def answers(
-    place: Place, embedder: Embedder, flows: FlowRegistry, asked: Sequence[str] = ASKED
-) -> list[RecallResult]:
-    """What is recalled for each of the requests from an index of these flows."""
-    async with await ProceduralMemory.open(place, embedder=embedder) as memory:
-        await memory.sync("a", list(flows.values()))
-        return await memory.recall_many(asked, "a", top_k=5)
+def synced(catalogue: FlowRegistry, tmp_path_factory: pytest.TempPathFactory) -> Synced:
+    return Synced(catalogue, tmp_path_factory.mktemp("synced"))
 
 
 class Told:
@@ -103,13 +111,11 @@ class Told:
 
 
 @pytest.mark.spec("006.2")
-async def test_each_answer_is_that_of_the_embedder_it_names(
-    place: Place, catalogue: FlowRegistry, tmp_path: Path
-) -> None:
+async def test_each_answer_is_that_of_the_embedder_it_names(place: Place, synced: Synced, tmp_path: Path) -> None:
     pair = Pair()
-    found = await answers(place, pair.both, catalogue)
+    found = await synced.answers(place, pair.both)
     alone = {
-        f"hash{each.dim}": await answers(tmp_path / f"alone{each.dim}", each, catalogue)
+        f"hash{each.dim}": await synced.answers(tmp_path / f"alone{each.dim}", each)
         for each in (Listening(48), Listening(512))
     }
     assert {each.stage for each in found} == {"hash48", "hash512"}, "some are sure, and some are not"
@@ -118,11 +124,9 @@ async def test_each_answer_is_that_of_the_embedder_it_names(
 
 
 @pytest.mark.spec("006.2")
-async def test_the_second_reads_what_the_first_is_not_sure_of_and_nothing_else(
-    place: Place, catalogue: FlowRegistry
-) -> None:
+async def test_the_second_reads_what_the_first_is_not_sure_of_and_nothing_else(place: Place, synced: Synced) -> None:
     first, second = Listening(48), Listening(512)
-    found = await answers(place, Pair(first, second).both, catalogue)
+    found = await synced.answers(place, Pair(first, second).both)
     assert set(ASKED) <= set(first.read)
     unsure = [text for text, each in zip(ASKED, found, strict=True) if each.stage == "hash512"]
     assert [text for text in second.read if text in ASKED] == unsure
@@ -143,20 +147,20 @@ class Together(Listening):
 
 
 @pytest.mark.spec("006.2")
-async def test_what_many_requests_leave_unsure_is_read_together(catalogue: FlowRegistry, tmp_path: Path) -> None:
+async def test_what_many_requests_leave_unsure_is_read_together(synced: Synced, tmp_path: Path) -> None:
     one, many = Listening(512), Together(512)
-    apart = await answers(tmp_path / "apart", Pair(second=one).both, catalogue, ASKED[:40])
-    found = await answers(tmp_path / "together", Pair(second=many).both, catalogue, ASKED[:40])
+    apart = await synced.answers(tmp_path / "apart", Pair(second=one).both, ASKED[:40])
+    found = await synced.answers(tmp_path / "together", Pair(second=many).both, ASKED[:40])
     assert [Told(each) for each in found] == [Told(each) for each in apart]
     assert many.batches == [one.read]
     assert not many.read
 
 
 @pytest.mark.spec("006.2")
-async def test_no_more_is_lost_than_the_fit_allows(catalogue: FlowRegistry, tmp_path: Path) -> None:
+async def test_no_more_is_lost_than_the_fit_allows(synced: Synced, tmp_path: Path) -> None:
     wanted = [each["expect"][0] for each in LABELLED]
-    both = await answers(tmp_path / "both", Pair().both, catalogue)
-    alone = await answers(tmp_path / "alone", Listening(512), catalogue)
+    both = await synced.answers(tmp_path / "both", Pair().both)
+    alone = await synced.answers(tmp_path / "alone", Listening(512))
 
     def right(found: Sequence[RecallResult]) -> int:
         return sum(bool(each) and each[0]["flow_name"] == flow for each, flow in zip(found, wanted, strict=True))
@@ -213,8 +217,8 @@ async def test_where_the_first_fails_the_second_answers_and_where_both_do_words_
 
 
 @pytest.mark.spec("006.2")
-async def test_what_was_fitted_is_there_when_the_index_is_opened_again(catalogue: FlowRegistry, tmp_path: Path) -> None:
-    before = await answers(tmp_path / "index", Pair().both, catalogue)
+async def test_what_was_fitted_is_there_when_the_index_is_opened_again(synced: Synced, tmp_path: Path) -> None:
+    before = await synced.answers(tmp_path / "index", Pair().both)
     async with await ProceduralMemory.open(tmp_path / "index", embedder=Pair().both) as memory:
         after = await memory.recall_many(ASKED, "a", top_k=5)
         await memory.memorize(CARDS[0], "a")
@@ -235,9 +239,9 @@ async def test_what_was_fitted_is_there_when_the_index_is_opened_again(catalogue
     ],
 )
 async def test_a_damaged_note_is_as_good_as_none(
-    damage: dict[str, object], fitted: Path, catalogue: FlowRegistry, tmp_path: Path
+    damage: dict[str, object], synced: Synced, catalogue: FlowRegistry, tmp_path: Path
 ) -> None:
-    copytree(fitted, tmp_path / "index")
+    await synced.copied(tmp_path / "index", Pair().both)
     async with await ProceduralMemory.open(tmp_path / "index", embedder=Pair().both) as memory:
         store = memory._store  # pyright: ignore[reportPrivateUsage]
         note = await store.read_note("a")
@@ -252,8 +256,10 @@ async def test_a_damaged_note_is_as_good_as_none(
 
 
 @pytest.mark.spec("006.2")
-async def test_a_cascade_is_another_layout_and_a_sync_moves_to_it(catalogue: FlowRegistry, tmp_path: Path) -> None:
-    await answers(tmp_path / "index", Listening(48), catalogue)
+async def test_a_cascade_is_another_layout_and_a_sync_moves_to_it(
+    synced: Synced, catalogue: FlowRegistry, tmp_path: Path
+) -> None:
+    await synced.answers(tmp_path / "index", Listening(48))
     async with await ProceduralMemory.open(tmp_path / "index", embedder=Pair().both) as memory:
         with pytest.raises(EmbedderMismatchError, match=r"cascade\(hash48:1, hash512:1\)"):
             await memory.recall("where is my parcel", "a")
@@ -262,7 +268,10 @@ async def test_a_cascade_is_another_layout_and_a_sync_moves_to_it(catalogue: Flo
 
 
 @pytest.mark.spec("006.2")
-async def test_a_decision_says_which_embedder_found_its_candidates(catalogue: FlowRegistry, tmp_path: Path) -> None:
+async def test_a_decision_says_which_embedder_found_its_candidates(
+    synced: Synced, catalogue: FlowRegistry, tmp_path: Path
+) -> None:
+    await synced.copied(tmp_path / "index", Pair().both)
     async with await ProceduralMemory.open(tmp_path / "index", embedder=Pair().both) as memory:
         await memory.sync("a", list(catalogue.values()))
         result = await FlowSelector(None, catalogue, memory, agent_id="a").select(ASKED[0])

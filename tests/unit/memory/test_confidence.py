@@ -116,6 +116,35 @@ async def test_labelled_cases_are_learned_from(tmp_path: Path) -> None:
         assert (await _note(memory))["confidence"] != without["confidence"]
 
 
+async def test_a_sync_without_cases_says_what_it_drops(tmp_path: Path) -> None:
+    many = [card(f"flow_{n}", f"about topic{n} and thing{n}") for n in range(12)]
+    cases = [(f"what of thing{n} now", many[n].id) for n in range(12)]
+    dropped = "an earlier sync learned from 12 labelled requests, and this one was given none"
+    async with await ProceduralMemory.open(tmp_path / "index", embedder=HashEmbedder(64)) as memory:
+        assert not (await memory.sync("a", many)).notes
+        without = await _note(memory)
+        for _ in range(2):
+            assert not (await memory.sync("a", many, cases=cases)).notes
+        for dry_run in (True, False):
+            (note,) = (await memory.sync("a", many, dry_run=dry_run)).notes
+            assert note.startswith(dropped)
+        assert await _note(memory) == without
+        assert not (await memory.sync("a", many)).notes, "said once: there is nothing more to drop"
+        await memory.sync("a", many, cases=cases)
+        changed = [*many, card("late", "something new")]
+        (note,) = (await memory.sync("a", changed)).notes
+        assert note.startswith(dropped), "also where flows changed"
+
+
+async def test_cases_that_no_flow_answers_are_left_out(catalogue: FlowRegistry, tmp_path: Path) -> None:
+    cases = [("Process a refund for my last order", "refund_order"), ("who painted this", None), ("hello", None)]
+    async with await ProceduralMemory.open(tmp_path / "index", embedder=HashEmbedder(64)) as memory:
+        report = await sync_registry(memory, "a", catalogue, cases=cases)
+        (note,) = (each for each in report.notes if "left out" in each)
+        assert note.startswith("2 cases that no flow answers were left out: a sync learns from requests whose flow is")
+        assert (await _note(memory))["labelled"] == 1
+
+
 async def test_names_and_aliases_come_first(tmp_path: Path) -> None:
     flows = [
         card("refund_order", "give money back"),
