@@ -16,6 +16,9 @@ OUTSIDE: Final = 0.1
 MARGIN: Final = 0.8
 """How much of an error budget is spent by what recall expects of itself: a catalogue's own examples are few, and what
 users ask for differs from them."""
+SHARED: Final = 0.5
+"""How much of that is recall's where a decision model comes after it: what recall leaves, both decide together, and of
+the same budget that answers more."""
 _NEVER: Final = 1.0
 
 
@@ -75,11 +78,14 @@ class UserQuestion:
         text: The question with its options, numbered, one a line; made of the flows' own words.
         options: The options, in that order.
         request: What was asked for, which an answer that names none of them is read with.
+        again: Whether it is asked once more, since what was said to it names no one option: a number that none has,
+            two of them, what is not meant.
     """
 
     text: str
     options: tuple[UserOption, ...]
     request: str = ""
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +95,13 @@ class OwnAnswers:
     Attributes:
         first: P(the first candidate is right), one for each example, from the surest down.
         scoped: Likewise, that it is right and that the request is one for a flow at all (`likely`).
+        errors: P(the answer is wrong) of each of both, as long as its flow is without the example that was asked; None
+            where that is what is left to 1, as in what an earlier version noted.
     """
 
     first: tuple[float, ...]
     scoped: tuple[float, ...]
+    errors: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     _found: dict[tuple[float, bool], float] = field(
         default_factory=dict[tuple[float, bool], float], init=False, compare=False, repr=False
     )
@@ -100,27 +109,40 @@ class OwnAnswers:
     def threshold(self, max_error: float, *, scoped: bool) -> float:
         """How sure an answer has to be, so that so small a share of those that are as sure is expected to be wrong.
 
-        The expected errors are those that confidence owns to: errors counted among so few examples would say less.
-        1 where no answer is sure enough: then only a request that is the name of a flow is.
+        The expected errors are those that `errors` or confidence own to: errors counted among so few examples would
+        say less. 1 where no answer is sure enough: then only a request that is the name of a flow is.
         """
         known = self._found.get((max_error, scoped))
         if known is not None:
             return known
         sure = self.scoped if scoped else self.first
         allowed = MARGIN * max_error
-        errors = accumulate(1 - each for each in sure)
+        errors = accumulate(self.errors[scoped] if self.errors else (1 - each for each in sure))
         within = [each for count, (each, own) in enumerate(zip(sure, errors, strict=True), 1) if own <= allowed * count]
         found = self._found[max_error, scoped] = within[-1] if within else _NEVER
         return found
 
 
-def own_answers(pairs: Iterable[tuple[float, float]]) -> OwnAnswers:
-    """What is kept of answers, from the confidence in each and P(in scope)."""
+def own_answers(pairs: Iterable[tuple[float, float]], asked: Iterable[float] | None = None) -> OwnAnswers:
+    """What is kept of answers, from the confidence in each and P(in scope).
+
+    `asked` is what the confidence in each was as it was asked, where that differs.
+    """
     known = list(pairs)
-    return OwnAnswers(
-        first=tuple(sorted((round(first, 6) for first, _ in known), reverse=True)),
-        scoped=tuple(sorted((round(likely(*each), 6) for each in known), reverse=True)),
+    before = [first for first, _ in known] if asked is None else list(asked)
+    first, doubts = _surest_first((sure, each) for (sure, _), each in zip(known, before, strict=True))
+    scoped, scoped_doubts = _surest_first(
+        (likely(*each), likely(own, each[1])) for each, own in zip(known, before, strict=True)
     )
+    return OwnAnswers(first=first, scoped=scoped, errors=None if asked is None else (doubts, scoped_doubts))
+
+
+def _surest_first(pairs: Iterable[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """How sure each is now, from the surest down, and how unsure each was."""
+    order = sorted(
+        ((round(now, 6), round(1 - before, 6)) for now, before in pairs), key=lambda each: (-each[0], each[1])
+    )
+    return tuple(now for now, _ in order), tuple(doubt for _, doubt in order)
 
 
 def likely(confidence: float, in_scope: float | None) -> float:

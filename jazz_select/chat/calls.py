@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
@@ -15,6 +15,8 @@ from jazz_select.errors import ModelError, ModelTimeoutError
 from jazz_select.threads import Deadline, TimeBudget, current_budget
 
 _log = logging.getLogger(__name__)
+_PASSING = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
+"""What is no failure of a model, whoever raises it: somebody wants a task, or the program, to end."""
 _WHOLE = 0.9
 """Which share of the time that it would have had at most a model is blamed for."""
 _BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)
@@ -110,7 +112,8 @@ class BoundedCalls(Generic[T]):
             ModelTimeoutError: The deadline passed.
             ModelUnavailableError: The model failed lately, and is left alone for a while.
 
-        Whatever else a call raises passes as it is, once retries are used up or make no sense.
+        Whatever else a call raises passes as it is, once retries are used up or make no sense; what is no `Exception`
+        comes as a ModelError, but for what has to end a task, a program or a process.
         """
         place = object() if key is None else key
         async with self.within(deadline) as call:
@@ -177,13 +180,44 @@ class BoundedCalls(Generic[T]):
         )
         async for attempt in attempts:
             with attempt:
-                return await once(), attempt.retry_state.attempt_number
+                return await _ended(once(), self.name), attempt.retry_state.attempt_number
         raise AssertionError  # pragma: no cover - reraise=True leaves the loop by an answer or by the last error
 
     def _log_retry(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         kind = type(error).__name__  # its text may quote what was said
         _log.info("model=<%s>, attempt=<%d>, error=<%s> | asking again", self.name, state.attempt_number, kind)
+
+
+async def _ended(call: Awaitable[T], model: str) -> T:
+    """What a call gives. What it raises and nobody could catch as an `Exception` is the model's failure like any other.
+
+    Raises:
+        ModelError: It raised such a thing, a GeneratorExit for one.
+    """
+    own = asyncio.current_task()
+    try:
+        return await call
+    except (Exception, *_PASSING):
+        raise
+    except BaseException as error:
+        # This coroutine itself is being closed, or somebody's wish to end all is among others.
+        if _task() is not own or _has_to_pass(error):
+            raise
+        raise ModelError(model, f"it raised {type(error).__name__}, which is no Exception", retryable=False) from error
+
+
+def _has_to_pass(error: BaseException) -> bool:
+    several = isinstance(cast("object", error), BaseExceptionGroup)
+    inner = cast("tuple[BaseException, ...]", getattr(error, "exceptions", ())) if several else ()
+    return isinstance(error, _PASSING) or any(map(_has_to_pass, inner))
+
+
+def _task() -> "asyncio.Task[Any] | None":
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 @dataclass(slots=True)

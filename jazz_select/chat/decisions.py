@@ -51,6 +51,7 @@ class DecisionClient:
             owned: Whether nobody else has the model, so that `aclose` closes it.
         """
         self.name = str(getattr(model, "name", "") or type(model).__name__)
+        self.max_concurrency = max_concurrency
         self._model = model
         self._longest_state = longest_state
         self._owned = owned
@@ -63,6 +64,12 @@ class DecisionClient:
         """How many options a question may have; None where there is no limit, or none is known."""
         most: object = self._model.most_options
         return most if isinstance(most, int) and not isinstance(most, bool) else None
+
+    @property
+    def most_questions(self) -> int | None:
+        """How many questions one call may ask; None where there is no limit, or none is known."""
+        most: object = getattr(self._model, "most_questions", None)
+        return most if isinstance(most, int) and not isinstance(most, bool) and most > 0 else None
 
     async def ask(self, state: str, questions: Mapping[str, Question], deadline: Deadline) -> DecisionReply:
         """What the model answers about `state`, within the deadline, queueing and retries included.
@@ -149,8 +156,10 @@ DeciderLike: TypeAlias = DecisionModelLike | DecisionClient
 """Whatever decides, or a client of it with its own bounds."""
 
 
-def decision_client_for(decider: DeciderLike | None, *, argument: str = "decider") -> DecisionClient | None:
-    """A client for whatever a caller has as a decision model; one that is a client already is itself.
+def decision_client_for(
+    decider: DeciderLike | None, *, argument: str = "decider", max_retries: int = 2, max_concurrency: int = 64
+) -> DecisionClient | None:
+    """A client for whatever a caller has as a decision model, with these bounds; one that is a client keeps its own.
 
     Raises:
         ConfigError: It is no decision model; see `as_decision_model`.
@@ -158,7 +167,10 @@ def decision_client_for(decider: DeciderLike | None, *, argument: str = "decider
     if isinstance(decider, DecisionClient):
         return decider
     model = as_decision_model(decider, argument=argument)
-    return None if model is None else DecisionClient(model, owned=isinstance(decider, str))
+    if model is None:
+        return None
+    owned = isinstance(decider, str)
+    return DecisionClient(model, max_retries=max_retries, max_concurrency=max_concurrency, owned=owned)
 
 
 def why_no_distribution(given: object, labels: tuple[str, ...], *, even: bool = False) -> str:

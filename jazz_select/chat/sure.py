@@ -1,6 +1,7 @@
 """One question to a decision model whose answer counts where it is sure enough; else somebody else is asked."""
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,12 +56,31 @@ class Decider:
 
     async def decide(self, state: str, question: Question) -> Decided:
         """What the model is sure of about `state`; what goes wrong is noted, and never raised."""
+        (decided,) = await self._asked(state, {_NAME: question}, Deadline.after(self._timeout_s))
+        return decided
+
+    async def decide_each(self, state: str, questions: Sequence[Question]) -> list[Decided]:
+        """What it is sure of to each of several questions, in order: in one call, or as few as its provider takes.
+
+        Where a call fails, or its answer to one of its questions cannot be used, none of these questions is answered.
+        """
+        if len(questions) < 2:  # noqa: PLR2004 - one, or none
+            return [await self.decide(state, each) for each in questions]
+        named = {f"{_NAME}_{number}": each for number, each in enumerate(questions, start=1)}
+        names, most = list(named), self._client.most_questions or len(named)
+        parts = [{name: named[name] for name in names[start : start + most]} for start in range(0, len(names), most)]
+        deadline = Deadline.after(self._timeout_s)
+        return [each for part in parts for each in await self._asked(state, part, deadline)]
+
+    async def _asked(self, state: str, questions: Mapping[str, Question], deadline: Deadline) -> list[Decided]:
         try:
-            reply = await self._client.ask(state, {_NAME: question}, Deadline.after(self._timeout_s))
+            reply = await self._client.ask(state, questions, deadline)
         except Exception as error:  # noqa: BLE001 - whatever a model fails with, somebody else is asked
             _log.info("model=<%s>, error=<%s> | passed over", self.name, type(error).__name__)
-            return Decided(note=f"the decider was passed over: {describe_error(error)}")
-        label, probability = reply.best(_NAME)
+            return [Decided(note=f"the decider was passed over: {describe_error(error)}")] * len(questions)
+        return [self._sure(*reply.best(name)) for name in questions]
+
+    def _sure(self, label: str, probability: float) -> Decided:
         if probability < self.above:
             told = f"{name_shown(label)} at {probability:.2f}, where {self.above:g} is wanted"
             return Decided(probability=probability, note=f"the decider {self.name} is not sure: {told}")

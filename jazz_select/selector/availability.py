@@ -4,6 +4,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from jazz_select.flow.base import BaseFlow
@@ -20,6 +21,12 @@ class Unavailable(NamedTuple):
 
     ids: frozenset[str]
     notes: tuple[str, ...]
+    shut: Mapping[str, tuple[str, str]] = MappingProxyType({})
+    """Those whose guards do not agree: id to name, and what the guard failed with, if it did."""
+
+    def among(self, ids: Collection[str]) -> "Unavailable":
+        """As if nobody but these had been asked."""
+        return _unavailable({flow_id: told for flow_id, told in self.shut.items() if flow_id in ids})
 
 
 class Availability:
@@ -37,7 +44,7 @@ class Availability:
     async def closed(self, context: Mapping[str, Any], *, only: Collection[str] | None = None) -> Unavailable:
         """The flows that are not available in `context`, and all but those of the ids in `only`, where it is given."""
         closed = await _closed(self._guarded(), context)
-        return closed if only is None else Unavailable(closed.ids | (set(self._registry) - set(only)), closed.notes)
+        return closed if only is None else closed._replace(ids=closed.ids | (set(self._registry) - set(only)))
 
     def unindexed(self, indexed: Collection[str] | None) -> str:
         """A note on the flows that recall cannot find, since they are not among `indexed`; empty where there are none.
@@ -71,7 +78,7 @@ class Availability:
 async def _closed(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
     """Those of these guarded flows that are not available, as `closed_among`."""
     if not guarded:
-        return Unavailable(frozenset(), ())
+        return _unavailable({})
     said: dict[str, str | None] = {}
 
     def ask() -> None:
@@ -81,7 +88,11 @@ async def _closed(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Un
     with suppress(TimeoutError):
         await called_within(ask, limit_s=None, name="jazz-select-available")
     problems = {flow.id: said.get(flow.id, _LATE) for flow in guarded}
-    shut = {flow.id: (flow.name, problem) for flow in guarded if (problem := problems[flow.id]) is not None}
+    return _unavailable({flow.id: (flow.name, told) for flow in guarded if (told := problems[flow.id]) is not None})
+
+
+def _unavailable(shut: Mapping[str, tuple[str, str]]) -> Unavailable:
+    """What there is to say of these."""
     unavailable = ", ".join(sorted(name for name, problem in shut.values() if not problem))
     notes = [f"not available in this context: {unavailable}"] if unavailable else []
     notes += [
@@ -89,7 +100,7 @@ async def _closed(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Un
         for name, problem in shut.values()
         if problem
     ]
-    return Unavailable(frozenset(shut), tuple(notes))
+    return Unavailable(frozenset(shut), tuple(notes), shut)
 
 
 def _not_synced(names: list[str]) -> str:

@@ -11,11 +11,11 @@ from typing import Final, Literal, Protocol
 
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.exchange import ChatReply, Question, total_usage, why_unusable
-from jazz_select.selector.growing import LiveFlow, growing_prompt
+from jazz_select.selector.growing import growing_prompt
 from jazz_select.selector.options import MOST_EXAMPLES
 from jazz_select.selector.prompt import OFF, PROMPT_TOKENS, REQUEST_LIMIT, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
-from jazz_select.selector.retrieval import CandidateSet, Request
+from jazz_select.selector.retrieval import CandidateSet, LiveFlow, Request
 from jazz_select.stages import StageRecord, UserQuestion
 from jazz_select.text import cut, in_log
 from jazz_select.threads import Deadline, in_daemon_thread
@@ -134,7 +134,7 @@ class Settling:
     """When nobody need be asked; the options of `FlowSelector` of these names. None leaves it to what comes next."""
 
     asks: bool = True
-    """Whether there is a model."""
+    """Whether there is a model of either kind."""
     on_empty: OnEmpty = "top1"
     coverage: float = 0.98
     skip_llm_above: float | None = None
@@ -293,9 +293,15 @@ class PlainChoice:
             below = f"is below {self.settling.abstain_below:g}" if self.settling.abstains(narrowed.in_scope) else ""
             note = f"abstained: P(in scope) {narrowed.in_scope:.2f} {below}" if below else BLANK
             return Choice(verdict=Verdict(tier=Tier.OPEN, reason=reason), notes=(note,))
-        if reason is None:
+        if reason is None or (reason is Reason.CONFIDENT and not self.may_begin(request, narrowed)):
             return None
         return Choice(verdict=top(narrowed.candidates, self.flows, reason), notes=self._caveat(narrowed))
+
+    @staticmethod
+    def may_begin(request: Request, narrowed: CandidateSet) -> bool:
+        """Whether the first candidate may be begun without the chat model's word."""
+        first = narrowed.candidates[0]
+        return request.may_begin(first.flow_id, first.confidence, narrowed.in_scope)
 
     def known(self, request: Request, narrowed: CandidateSet) -> Known:
         """What is known of a request once these are recalled."""

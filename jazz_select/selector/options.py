@@ -36,8 +36,14 @@ class SelectorOptions(TypedDict, total=False):
     """Options of a `FlowSelector` that can be handed on as a whole: `FlowSelector(…, **RECOMMENDED)`."""
 
     top_k: TopK
+    rrf_k: int
     coverage: float
     on_empty: Literal["top1", "none"]
+    timeout_s: float | None
+    skip_llm_above: float | None
+    abstain_below: float | None
+    max_error: float | None
+    ask_user: bool
 
 
 RECOMMENDED: Final[SelectorOptions] = {"top_k": AUTO, "coverage": COVERAGE, "on_empty": "none"}

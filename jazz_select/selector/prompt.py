@@ -125,6 +125,9 @@ class Situation:
         confirms: A question that waits for a yes or a no.
         done: The ids of the flows that were done last: they are offered, since what is said next may be about them.
         growing: What was shown before, where prompts only grow; None where each is made afresh.
+        begins: Whether a flow may be begun without the chat model's word, by its id, P(it is right) as recall knows it
+            and P(some flow is right): one that recall or a decision model is sure of, and that may not, is the chat
+            model's to choose. None where each may.
     """
 
     said: Sequence[Message] = ()
@@ -134,6 +137,11 @@ class Situation:
     confirms: str = ""
     done: Sequence[str] = ()
     growing: Growing | None = None
+    begins: Callable[[str, float | None, float | None], bool] | None = None
+
+
+WITHIN: Final = Situation()
+"""All that a selector without a chat model has to know of a conversation: that it is asked in one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

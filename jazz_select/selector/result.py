@@ -30,6 +30,11 @@ _WHY = {
     Reason.UNASKED: "a model would have to choose, and was not to be asked",
 }
 
+_LIKELIEST = {
+    Reason.SEMANTIC: "the likeliest by recall, as no stage was sure enough",
+    Reason.DECIDER: "the likeliest by recall and the decision model together, as no stage was sure enough",
+}
+
 
 def _nothing() -> Decision:
     return Decision(tier=Tier.OPEN, reason=Reason.NONE)
@@ -175,7 +180,7 @@ class FlowSelectionResult:
     def explain(self) -> str:
         """The choice, every candidate with its ranks and scores, and all that went wrong: one fact per line."""
         decision = self.decision
-        lines = [f"{', '.join(self.names) or 'no flow'}: {_WHY[decision.reason]} ({decision.tier}, {decision.reason})"]
+        lines = [f"{', '.join(self.names) or 'no flow'}: {_why(decision)} ({decision.tier}, {decision.reason})"]
         lines += [f"passed over, as it is not in the registry: {name}" for name in self.passed_over]
         for position, candidate in enumerate(decision.candidates, start=1):
             chosen = "  <- chosen" if candidate.flow_id in decision.chosen_ids else ""
@@ -193,6 +198,13 @@ class FlowSelectionResult:
             f"took {took.total_s * 1e3:.1f} ms: recall {took.recall_s * 1e3:.1f}, choice {took.choose_s * 1e3:.1f}"
         )
         return "\n".join(lines)
+
+
+def _why(decision: Decision) -> str:
+    """Why it came out so; what is only likeliest is not said to be chosen by a stage."""
+    if decision.stages and all(each.outcome != "decided" for each in decision.stages):
+        return _LIKELIEST.get(decision.reason, _WHY[decision.reason])
+    return _WHY[decision.reason]
 
 
 def _stage_line(stage: StageRecord) -> str:
@@ -280,6 +292,11 @@ async def prompt_of(flow: BaseFlow) -> str:
     if type(flow).build_prompt is BaseFlow.build_prompt and "build_prompt" not in vars(flow):
         return build()
     return cast("str", await called_within(build, limit_s=None, name="jazz-select-build_prompt"))
+
+
+def nothing_found(*notes: str) -> FlowSelectionResult:
+    """No flow, and why."""
+    return FlowSelectionResult(decision=replace(_nothing(), notes=notes))
 
 
 class PromptCache:

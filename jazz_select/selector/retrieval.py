@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from jazz_select.errors import EmbeddingError, StoreError
 from jazz_select.flow.base import BaseFlow
@@ -14,10 +14,10 @@ from jazz_select.selector.availability import Availability, Unavailable
 from jazz_select.selector.options import AUTO, TopK
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import note_recall
-from jazz_select.stages import OwnAnswers
+from jazz_select.stages import OwnAnswers, UserQuestion
 from jazz_select.telemetry import span
 from jazz_select.text import clean, in_log
-from jazz_select.values import UNSIZED, Candidate, chance_in
+from jazz_select.values import UNSIZED, Candidate, Decision, chance_in
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -27,21 +27,52 @@ _MOST_SUMMARIES = 1_000
 _Metadata = Sequence[Mapping[str, Any]]
 
 
+class LiveFlow(Protocol):
+    """A flow, as far as a prompt tells of it."""
+
+    @property
+    def id(self) -> str: ...  # noqa: D102
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def type(self) -> str: ...  # noqa: D102
+    @property
+    def description(self) -> str: ...  # noqa: D102
+    @property
+    def condition(self) -> str: ...  # noqa: D102
+    @property
+    def desired_effects(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def examples(self) -> Sequence[str]: ...  # noqa: D102
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a user wants, and what was said before."""
+    """What a user wants, and what was said before; `within` a conversation, nothing at all may be wanted."""
 
     query: str
     summaries: tuple[str, ...] = ()
     situation: Situation | None = None
+    within: bool = False
 
     @classmethod
-    def of(cls, query: str, summaries: Sequence[str] | None, situation: Situation | None = None) -> "Request":
-        """The request with the summaries that say something; a lone string is one summary."""
+    def of(
+        cls,
+        query: str,
+        summaries: Sequence[str] | None,
+        situation: Situation | None = None,
+        *,
+        has_model: bool = True,
+    ) -> "Request":
+        """The request with the summaries that say something; a lone string is one summary.
+
+        Without a chat model nobody reads the situation, but for that there is one.
+        """
         given = (summaries,) if isinstance(summaries, str) else summaries or ()
         first = islice(given, _MOST_SUMMARIES)
         kept = tuple(summary for summary in first if not _blank(summary))
-        return cls(query=query, summaries=kept, situation=situation)
+        within = situation is not None
+        return cls(query=query, summaries=kept, situation=situation if has_model else None, within=within)
 
     @property
     def under_way(self) -> tuple[str, ...]:
@@ -52,6 +83,15 @@ class Request:
     def goes_on(self) -> bool:
         """Whether it may go on with something, or answer a question: then a model has more to choose than a flow."""
         return bool(self.under_way) or (self.situation is not None and bool(self.situation.confirms))
+
+    def after(self, earlier: str) -> "Request":
+        """The same, read with what was asked for before."""
+        return self if _blank(earlier) else replace(self, summaries=(*self.summaries, earlier))
+
+    def may_begin(self, flow_id: str, confidence: float | None, in_scope: float | None) -> bool:
+        """Whether this flow may be begun without the chat model's word, where there is one to ask."""
+        begins = None if self.situation is None else self.situation.begins
+        return begins is None or begins(flow_id, confidence, in_scope)
 
     @property
     def done(self) -> tuple[str, ...]:
@@ -94,23 +134,25 @@ class CandidateSet:
     answers: OwnAnswers | None = None
     """How sure recall was of its answers to the catalogue's own examples."""
 
-    def joined_by(self, flows: Iterable[BaseFlow]) -> "CandidateSet":
-        """With these flows behind the others, where they are not among them."""
+    def joined_by(self, flows: Iterable[BaseFlow], notes: Sequence[str] = ()) -> "CandidateSet":
+        """With these flows behind the others, where they are not among them, and these notes before the others."""
         here = {each.flow_id for each in self.candidates}
-        more = [
-            Candidate(
-                flow_id=flow.id,
-                flow_name=flow.name,
-                flow_type=flow.type,
-                description=flow.description,
-                condition=flow.condition,
-                desired_effects=tuple(flow.desired_effects),
-            )
-            for flow in flows
-            if flow.id not in here
-        ]
+        more = [candidate_of(flow) for flow in flows if flow.id not in here]
         metadata = (*self.metadata, *(each.as_metadata() for each in more))
-        return replace(self, metadata=metadata, candidates=(*self.candidates, *more))
+        candidates = (*self.candidates, *more)
+        return replace(self, metadata=metadata, candidates=candidates, notes=(*notes, *self.notes))
+
+
+def candidate_of(flow: LiveFlow) -> Candidate:
+    """A live flow as recall would have found it, with no score: how near it is nobody asked."""
+    return Candidate(
+        flow_id=flow.id,
+        flow_name=flow.name,
+        flow_type=flow.type,
+        description=flow.description,
+        condition=flow.condition,
+        desired_effects=tuple(flow.desired_effects),
+    )
 
 
 def usable_candidates(
@@ -263,22 +305,28 @@ class SelectRequest:
     enhanced_query: str
     candidates: Sequence[Mapping[str, Any]] | None = None
     episode_summaries: Sequence[str] | None = None
+    only: Collection[str] | None = None
+    asked: Decision | UserQuestion | None = None
 
 
 async def candidate_sets(
-    asked: Sequence[SelectRequest], requests: Sequence[Request], narrower: CandidateSource, context: Mapping[str, Any]
+    asked: Sequence[SelectRequest],
+    requests: Sequence[Request | None],
+    narrower: CandidateSource,
+    context: Mapping[str, Any],
 ) -> list[CandidateSet | None]:
     """The candidates of each request, recalled in one go where they are not given; None where nothing is asked."""
     found: dict[int, CandidateSet] = {}
-    recalled: list[int] = []
+    recalled: dict[frozenset[str] | None, dict[int, Request]] = {}
     for number, (each, request) in enumerate(zip(asked, requests, strict=True)):
-        if each.candidates is not None:
+        if request is not None and each.candidates is not None:
             found[number] = await narrower.given(each.candidates, context)
-        elif not request.blank:
-            recalled.append(number)
-    if recalled:
-        results = await narrower.recalled([requests[number] for number in recalled], context)
-        found.update(zip(recalled, results, strict=True))
+        elif request is not None and not request.blank:
+            only = None if each.only is None else frozenset(each.only)
+            recalled.setdefault(only, {})[number] = request
+    for only, these in recalled.items():
+        results = await narrower.recalled([*these.values()], context, only=only)
+        found.update(zip(these, results, strict=True))
     return [found.get(number) for number in range(len(asked))]
 
 

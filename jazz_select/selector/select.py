@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from jazz_select import outcomes
 from jazz_select.chat.client import ChatClient
@@ -13,11 +13,11 @@ from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory
-from jazz_select.selector.availability import Availability
-from jazz_select.selector.cascade.asking import question_in
+from jazz_select.selector.availability import Availability, Unavailable
+from jazz_select.selector.cascade.asking import open_question
 from jazz_select.selector.cascade.budget import Budget
 from jazz_select.selector.cascade.calibration import Calibration
-from jazz_select.selector.cascade.choosing import Choosing
+from jazz_select.selector.cascade.choosing import Choosing, Heard
 from jazz_select.selector.cascade.deciding import Deciding
 from jazz_select.selector.cascade.learning import labelled
 from jazz_select.selector.choice import (
@@ -41,7 +41,7 @@ from jazz_select.selector.options import (
     check_request,
 )
 from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
-from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection
+from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection, nothing_found
 from jazz_select.selector.retrieval import (
     CandidateSet,
     CandidateSource,
@@ -67,7 +67,10 @@ class FlowSelector:
 
     Attributes:
         agent_id: Whose flows it finds.
+        takes_situation: Whether `select` may be told where in a conversation it is asked.
     """
+
+    takes_situation: ClassVar[bool] = True
 
     def __init__(  # noqa: PLR0913 - the published signature
         self,
@@ -129,12 +132,13 @@ class FlowSelector:
                 contradicts itself, the choice that recall ranks higher is taken.
             max_reasks: How often the model is told that its reply could not be used.
             max_retries: How often a call that failed for a passing reason is made again.
-            max_concurrency: How many calls to the model may be in flight at once; more wait in order of arrival.
+            max_concurrency: How many calls to each model may be in flight at once; more wait in order of arrival.
             share_identical: One call for all who ask word for word the same at the same time.
             log: Where each selection is kept, and what was right where somebody says so: an `OutcomeLog`, or a path.
                 It holds what users asked; nothing is kept where None.
             decider: A decision model, asked before `llm` where recall is not sure enough: an object with `async
-                decide(state, questions)`, a pydantic-ai `DecisionModel`, or a model string.
+                decide(state, questions)`, a pydantic-ai `DecisionModel`, or a model string; a `DecisionClient` has
+                bounds of its own. Without `max_error` it decides from .98 on.
             max_error: The share of answers that may be wrong of those that are given without `llm`, such as .01; the
                 `max_error` of a flow comes before it. It takes the place of `skip_llm_above`. See `decision.stages`.
             ask_user: Where two or three flows are left and no model may decide, choose none (reason `ask`) and say
@@ -177,8 +181,9 @@ class FlowSelector:
             guards=self._guards,
         )
         model = as_chat_model(llm)
+        self._decider = decision_client_for(decider, max_retries=max_retries, max_concurrency=max_concurrency)
         self._settling = Settling(
-            asks=model is not None,
+            asks=model is not None or self._decider is not None,
             on_empty=on_empty,
             coverage=coverage,
             skip_llm_above=skip_llm_above,
@@ -187,7 +192,6 @@ class FlowSelector:
         )
         asked: ModelChoice | None = None
         self._client: ChatClient | None = None
-        self._decider = decision_client_for(decider)
         self._made_decider = self._decider is not decider
         if model is not None:
             client = self._client = ChatClient(
@@ -268,11 +272,13 @@ class FlowSelector:
             only: Recall among the flows of these ids alone, such as the branches of a conditional flow.
             situation: Where in a conversation it is asked: what was said, and the flows that were begun, which are
                 offered as well, can be gone on with and called off. Then a model's "none" means none, whatever
-                `on_empty` says. Where its `growing` says what was shown before, the prompt grows from there. Without a
-                model it changes nothing.
+                `on_empty` says, and recall has to be as sure that it is a request for a flow at all. Where its
+                `growing` says what was shown before, the prompt grows from there. Without a model it says no more than
+                that it is asked in a conversation.
             asked: The decision with the question that `enhanced_query` answers, or the question. Where the answer
-                names one of its flows, by number, title or words, that one is taken (reason `user`); where it does
-                not, it is a request like any other, read with what was asked for before.
+                names one of its flows, by number, title or words, that one is taken (reason `user`); a number that
+                none has is asked about once more. Anything else is a request like any other, read with what was
+                asked for before; and alone, with a note, where the decision carries no question.
 
         Returns:
             The chosen flows, or none with the reason `none`. A failing model is no exception: the top candidate
@@ -284,16 +290,13 @@ class FlowSelector:
             EmbeddingError: Likewise.
             FlowValidationError: A chosen flow has a part that cannot be found.
         """
-        check_request(enhanced_query=enhanced_query, episode_summaries=episode_summaries, context=context)
-        if asked is not None and (question := question_in(asked)) is not None:
-            if (choice := self._choosing.answered(enhanced_query, question, only=only)) is not None:
-                return await self._answered(enhanced_query, choice, question, {} if context is None else context)
-            given = (episode_summaries,) if isinstance(episode_summaries, str) else episode_summaries or ()
-            episode_summaries = (*given, question.request)
-        request = Request.of(enhanced_query, episode_summaries, situation if self.has_model else None)
+        one = SelectRequest(enhanced_query, candidates, episode_summaries, only, asked)
+        heard = self._heard(one, context, situation)
+        request, surroundings = heard.request, context or {}
+        if heard.answers is not None:
+            return await self._answered(request.query, *heard.answers, surroundings)
         if request.blank and candidates is None and not request.under_way:
-            return _nothing_asked()
-        surroundings: Mapping[str, Any] = {} if context is None else context
+            return nothing_found(*heard.notes, BLANK)
 
         began = perf_counter()
         with span("select", "decision") as traced:
@@ -304,7 +307,7 @@ class FlowSelector:
             done = [self._registry[each] for each in request.done if each in self._registry and narrowed.candidates]
             closed = (await self._guards.closed_among(done, surroundings)).ids
             begun = [self._registry[each] for each in request.under_way if each in self._registry]
-            narrowed = narrowed.joined_by((*begun, *(flow for flow in done if flow.id not in closed)))
+            narrowed = narrowed.joined_by((*begun, *(flow for flow in done if flow.id not in closed)), heard.notes)
             result = await self._chosen(request, narrowed, surroundings, began)
             if traced is not None:
                 note_selection(traced, enhanced_query, result)
@@ -334,19 +337,20 @@ class FlowSelector:
             EmbeddingError: Likewise.
         """
         asked = [each if isinstance(each, SelectRequest) else SelectRequest(each) for each in requests]
-        for each in asked:
-            check_request(enhanced_query=each.enhanced_query, episode_summaries=each.episode_summaries, context=context)
-        surroundings: Mapping[str, Any] = {} if context is None else context
-        texts = [Request.of(each.enhanced_query, each.episode_summaries) for each in asked]
-        narrowed = await candidate_sets(asked, texts, self._narrower, surroundings)
-        choose = self._chosen if ask else self._foreseen
+        heard, surroundings = [self._heard(each, context) for each in asked], context or {}
+        looked_for = [None if each.answers else each.request for each in heard]
+        narrowed = await candidate_sets(asked, looked_for, self._narrower, surroundings)
 
-        async def one(request: Request, left: CandidateSet | None) -> FlowSelectionResult | None:
-            return None if left is None else await choose(request, left, surroundings, perf_counter())
+        async def one(said: Heard, left: CandidateSet | None) -> FlowSelectionResult:
+            if said.answers is not None:
+                return await self._answered(said.request.query, *said.answers, surroundings)
+            if left is None:
+                return nothing_found(*said.notes, BLANK)
+            told = left.joined_by((), said.notes)
+            return await self._chosen(said.request, told, surroundings, perf_counter(), ask=ask)
 
-        calls = [partial(one, *each) for each in zip(texts, narrowed, strict=True)]
-        chosen = await side_by_side(calls, at_once=self._at_once)
-        return [each or _nothing_asked() for each in chosen]
+        calls = [partial(one, *each) for each in zip(heard, narrowed, strict=True)]
+        return await side_by_side(calls, at_once=self._at_once)
 
     async def feedback(self, result: FlowSelectionResult | str, *, right: Sequence[str] | str, note: str = "") -> None:
         """Keep what was right for a selection, in the selector's log: `jazz-select learn` makes use of it.
@@ -383,6 +387,7 @@ class FlowSelector:
             ConfigError: A case names a flow that there is not, or nothing is recalled.
             StoreError: The memory failed.
             EmbeddingError: Likewise.
+            ModelError: The decision model answered none of them.
         """
         return await self._choosing.calibrate(await labelled(cases, self._registry, self._narrower))
 
@@ -397,28 +402,29 @@ class FlowSelector:
         if self._outcomes is not None:
             self._outcomes.hinted(entry, right, note)
 
+    def _heard(
+        self, asked: SelectRequest, context: Mapping[str, Any] | None, situation: Situation | None = None
+    ) -> Heard:
+        query, summaries = asked.enhanced_query, asked.episode_summaries
+        check_request(enhanced_query=query, episode_summaries=summaries, context=context)
+        request = Request.of(query, summaries, situation, has_model=self.has_model)
+        return Heard(request=request) if asked.asked is None else self._choosing.heard(asked, request)
+
     async def _chosen(
-        self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any], began: float
+        self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any], began: float, *, ask: bool = True
     ) -> FlowSelectionResult:
-        """The stages after recall, and the record of all."""
+        """The stages after recall, up to where a model would be asked or to the end, and the record of all."""
         narrowed_at = perf_counter()
-        choice = await self._choose(request, narrowed, narrowed_at - began)
+        choice = await self._choose(request, narrowed, narrowed_at - began, ask=ask)
         decided_at = perf_counter()
         latency = Latency(recall_s=narrowed_at - began, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
         result = await self._record(narrowed, choice, context, latency)
-        return result if self._outcomes is None else self._outcomes.noted(request, result)
+        return self._outcomes.noted(request, result) if ask and self._outcomes is not None else result
 
-    async def _choose(self, request: Request, narrowed: CandidateSet, recall_s: float, *, ask: bool = True) -> Choice:
+    async def _choose(self, request: Request, narrowed: CandidateSet, recall_s: float, *, ask: bool) -> Choice:
         if self._cascades or self._plain.budgeted(narrowed.candidates):
             return await self._choosing.choose(request, narrowed, recall_s=recall_s, ask=ask)
         return await self._plain.choose(request, narrowed, ask=ask)
-
-    async def _foreseen(
-        self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any], began: float
-    ) -> FlowSelectionResult:
-        """As `_chosen`, up to where a model would be asked."""
-        choice = await self._choose(request, narrowed, perf_counter() - began, ask=False)
-        return await self._record(narrowed, choice, context, Latency(total_s=perf_counter() - began))
 
     async def _answered(
         self, answer: str, choice: Choice, question: UserQuestion, context: Mapping[str, Any]
@@ -428,22 +434,29 @@ class FlowSelector:
         with span("select", "decision") as traced:
             offered = {each.flow_id: self._registry.get(each.flow_id) for each in question.options}
             live = [flow for flow in offered.values() if flow is not None]
-            closed = (await self._guards.closed_among(live, context)).ids
-            narrowed = CandidateSet().joined_by(flow for flow in live if flow.id not in closed)
-            result = await self._record(narrowed, choice, context, Latency(total_s=perf_counter() - began))
+            closed = await self._guards.closed_among(live, context)
+            narrowed = CandidateSet().joined_by(flow for flow in live if flow.id not in closed.ids)
+            latency = Latency(total_s=perf_counter() - began)
+            result = await self._record(narrowed, choice, context, latency, closed=closed.among(choice.verdict.ids))
             if traced is not None:
                 note_selection(traced, answer, result)
         request = Request.of(question.request or answer, None)
         return result if self._outcomes is None else self._outcomes.noted(request, result)
 
     async def _record(
-        self, narrowed: CandidateSet, choice: Choice, context: Mapping[str, Any], latency: Latency
+        self,
+        narrowed: CandidateSet,
+        choice: Choice,
+        context: Mapping[str, Any],
+        latency: Latency,
+        *,
+        closed: Unavailable | None = None,
     ) -> FlowSelectionResult:
-        """The result, without the flows whose guards no longer agree."""
+        """The result, without the flows whose guards no longer agree; they are asked here, where nobody asked them."""
         verdict = choice.verdict
         warn_of(verdict.unresolved, narrowed.candidates, self._registry)
         chosen = [self._registry[flow_id] for flow_id in verdict.ids]
-        closed = await self._guards.closed_among(chosen, context)
+        closed = await self._guards.closed_among(chosen, context) if closed is None else closed
         flows = [flow for flow in chosen if flow.id not in closed.ids]
         prompts = [await self._prompts.prompt(flow) for flow in flows]
         settled = flows or verdict.called_off or verdict.confirmed or verdict.reason in _WITHOUT_A_FLOW
@@ -468,7 +481,7 @@ class FlowSelector:
             error=choice.error,
             notes=(*narrowed.notes, *choice.notes, *(f"after the choice: {note}" for note in closed.notes)),
             stages=choice.stages,
-            question=choice.question,
+            question=choice.question and open_question(choice.question, narrowed.candidates),
         )
         return FlowSelectionResult(
             chosen_flows=flows,
@@ -485,7 +498,3 @@ def _outcomes(log: object, agent_id: str, registry: Mapping[str, BaseFlow]) -> "
     from jazz_select.selector.feedback import Outcomes
 
     return Outcomes(log, agent_id, registry)
-
-
-def _nothing_asked() -> FlowSelectionResult:
-    return FlowSelectionResult(decision=Decision(tier=Tier.OPEN, reason=Reason.NONE, notes=(BLANK,)))

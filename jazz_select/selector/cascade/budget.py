@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from math import exp, log
 
 from jazz_select.flow.base import BaseFlow
-from jazz_select.selector.cascade.calibration import Calibration
+from jazz_select.selector.cascade.calibration import Calibration, Line
 from jazz_select.selector.retrieval import CandidateSet
-from jazz_select.stages import OwnAnswers, likely
+from jazz_select.stages import SHARED, OwnAnswers, likely
 from jazz_select.values import Candidate
 
 NONE = "none"
@@ -15,6 +15,9 @@ NONE = "none"
 LAPSE, TRUST = 0.15, 0.6
 """How often a decision model is taken to answer without looking, and how much of its log odds is believed otherwise:
 such models are surer than they are right (of those answered at .95 or more, some nine in ten are)."""
+SPREAD = 1.25
+"""How many errors of its budget an answer of recall and decision model may be worth: those that are at least so sure
+are far surer on average, and the budget is about all of them."""
 _SOMETHING_ELSE = 0.02
 """P(the right flow is not among the candidates), where nobody says more of it."""
 _LEAST = 1e-6
@@ -53,23 +56,39 @@ class Budget:
         first = narrowed.candidates[0].confidence if narrowed.candidates else None
         if first is None:
             return None
-        return self.calibration.recall(likely(first, narrowed.in_scope) if scoped else first)
+        return self.calibration.of_recall(scoped=scoped)(likely(first, narrowed.in_scope) if scoped else first)
 
-    def wanted(self, narrowed: CandidateSet, allowed: float, *, scoped: bool) -> float:
-        """How sure recall has to be; one less the share where it does not know how sure it usually is."""
+    def wanted(self, narrowed: CandidateSet, allowed: float, *, scoped: bool, shared: bool = False) -> float:
+        """How sure recall has to be; one less the share where it does not know how sure it usually is.
+
+        Args:
+            narrowed: What was recalled.
+            allowed: The share of wrong answers.
+            scoped: Whether "none" is an answer.
+            shared: Whether a decision model is asked about what recall leaves.
+        """
         if narrowed.answers is None:
             return 1 - allowed
-        return self._known(narrowed.answers).threshold(allowed, scoped=scoped)
+        return self._known(narrowed.answers).threshold(allowed * SHARED if shared else allowed, scoped=scoped)
 
     def _known(self, answers: OwnAnswers) -> OwnAnswers:
         """As they are once corrected, made anew where it is another catalogue's."""
-        line = self.calibration.recall
-        if not line.cases:
+        line, scoped = self.calibration.recall, self.calibration.recall_scoped
+        if not (line.cases or scoped.cases):
             return answers
         if not self._corrected or self._corrected[0][0] is not answers:
-            corrected = OwnAnswers(tuple(map(line, answers.first)), tuple(map(line, answers.scoped)))
+            known = answers.errors
+            corrected = OwnAnswers(
+                tuple(map(line, answers.first)),
+                tuple(map(scoped, answers.scoped)),
+                None if known is None else (_errors(line, known[0]), _errors(scoped, known[1])),
+            )
             self._corrected[:] = [(answers, corrected)]
         return self._corrected[0][1]
+
+
+def _errors(line: Line, errors: Sequence[float]) -> tuple[float, ...]:
+    return tuple(1 - line(1 - each) for each in errors)
 
 
 def together(
@@ -96,6 +115,18 @@ def together(
     weight = {each: exp(own - most) for each, own in score.items()}
     total = sum(weight.values())
     return {each: own / total for each, own in weight.items()}
+
+
+def at_most(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: bool) -> dict[str, float]:
+    """What P(it is right) of each option would be if the decision model were wholly sure of it: it is never more.
+
+    As `together` has it, with 1 for the option and 0 for each of the others.
+    """
+    before = {each: max(known, _LEAST) for each, known in _before(candidates, in_scope=in_scope, scoped=scoped).items()}
+    floor = LAPSE / len(before)
+    more = ((1 - LAPSE + floor) / floor) ** TRUST
+    total = sum(before.values())
+    return {each: more * own / (total + (more - 1) * own) for each, own in before.items()}
 
 
 def _before(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: bool) -> dict[str, float]:

@@ -55,13 +55,29 @@ _SUREST = 30.0
 class Calibration:
     """What labelled requests say of how sure the stages are; without any, they are taken at their word.
 
+    "Scoped" is how sure they are where "none" is an answer, with `on_empty="none"` and within a conversation.
+
     Attributes:
         recall: Of recall's confidence.
         decider: Of the confidence of recall and decision model together.
+        recall_scoped: As `recall`, and that the request is one for a flow at all.
+        decider_scoped: As `decider`, where it may also be that nothing fits.
+        lost: Labelled requests that the decision model gave no answer about.
     """
 
     recall: Line = field(default_factory=Line)
     decider: Line = field(default_factory=Line)
+    recall_scoped: Line = field(default_factory=Line)
+    decider_scoped: Line = field(default_factory=Line)
+    lost: int = 0
+
+    def of_recall(self, *, scoped: bool) -> Line:
+        """How sure recall is; `scoped` where "none" is an answer."""
+        return self.recall_scoped if scoped else self.recall
+
+    def of_decider(self, *, scoped: bool) -> Line:
+        """Likewise of recall and decision model together."""
+        return self.decider_scoped if scoped else self.decider
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""

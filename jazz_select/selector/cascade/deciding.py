@@ -10,7 +10,7 @@ from jazz_select.selector.choice import ordered
 from jazz_select.selector.prompt import DESCRIPTION_LIMIT, EFFECTS_LIMIT, REQUEST_LIMIT, SUMMARY_LIMIT
 from jazz_select.selector.retrieval import Request
 from jazz_select.text import beginning, clean, in_one_line
-from jazz_select.threads import Deadline
+from jazz_select.threads import Deadline, current_budget
 from jazz_select.values import Candidate, Usage
 
 _QUESTION = "flow"
@@ -51,17 +51,23 @@ class Deciding:
 
         Whatever the client raises passes: a model that is down, slow, refuses, or gives no probabilities.
         """
-        left_s = deadline.left_s
-        own = deadline if left_s is None else deadline.earlier(Deadline.after(_SHARE * left_s))
         # A model that goes by position must not seem to agree with recall: its first stands anywhere.
         shown = ordered(candidates, "shuffled", request.query)
         ids = {str(number): each.flow_id for number, each in enumerate(shown, start=1)}
         options = {label: _meaning(each) for label, each in zip(ids, shown, strict=True)}
         question = ChoiceQuestion({**options, NONE: _NONE}, asked=_ASKED)
-        reply = await self.client.ask(_state(request), {_QUESTION: question}, own)
+        reply = await self.client.ask(_state(request), {_QUESTION: question}, deadline)
         told = reply.probabilities[_QUESTION]
         chances = {ids.get(label, NONE): chance for label, chance in told.items()}
         return Said(chances=chances, usage=reply.usage, model=reply.model)
+
+
+def share_of(deadline: Deadline) -> Deadline:
+    """When a decision model has to have answered, of what there is for a selection, or a turn has left for it."""
+    budget = current_budget()
+    whole = deadline if budget is None else deadline.earlier(budget.deadline)
+    left_s = whole.left_s
+    return whole if left_s is None else whole.earlier(Deadline.after(_SHARE * left_s))
 
 
 def _state(request: Request) -> str:

@@ -9,7 +9,6 @@ import pytest
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question
-from jazz_select.selector.cascade.calibration import Calibration, Line, fitted
 from jazz_select.selector.select import FlowSelector as Selector
 from jazz_select.stages import OwnAnswers, StageRecord, Usage, likely, own_answers
 from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
@@ -69,6 +68,14 @@ def test_a_threshold_is_the_lowest_at_which_the_expected_errors_keep_to_the_budg
     assert answers.threshold(0.01, scoped=False) == 0.99
     assert answers.threshold(0.0001, scoped=False) == 1.0, "then only a name, word for word"
     assert answers.threshold(0.5, scoped=False) == 0.5
+
+
+def test_what_is_expected_of_answers_is_as_it_was_when_they_were_asked() -> None:
+    answers = own_answers([(0.996, 1.0), (0.999, 1.0)], [0.98, 0.995])
+    assert (answers.first, answers.errors) == ((0.999, 0.996), ((0.005, 0.02), (0.005, 0.02)))
+    # .8 of .01: (.005 + .02) / 2 is more.
+    assert answers.threshold(0.01, scoped=False) == answers.threshold(0.01, scoped=True) == 0.999
+    assert own_answers([(0.996, 1.0), (0.999, 1.0)]).threshold(0.01, scoped=False) == 0.996
 
 
 @pytest.mark.parametrize(("in_scope", "sure"), [(None, 0.9), (1.0, 0.9), (0.0, 0.0), (0.5, 0.81)])
@@ -142,6 +149,28 @@ async def test_nobody_left_to_decide_says_that_it_is_outside_of_the_budget() -> 
     assert "outside of the error budget" in " ".join(result.decision.notes)
 
 
+@pytest.mark.parametrize(
+    ("options", "budget"),
+    [
+        pytest.param({"ask_user": True}, False, id="nobody set one"),
+        pytest.param({"decider": True}, False, id="nobody set one, and a decision model chose"),
+        pytest.param({"decider": True, "max_error": 0.01}, True, id="of the selector"),
+        pytest.param({"decider": True, "flows": 0.001}, True, id="of the flow"),
+    ],
+)
+async def test_a_budget_is_spoken_of_only_where_there_is_one(options: dict[str, Any], *, budget: bool) -> None:
+    if "decider" in options:
+        options = {**options, "decider": says("refund_order", 0.6)}
+    if "flows" in options:
+        flows = shop()
+        flows[REFUND].max_error = options["flows"]
+        options = {**options, "flows": flows}
+    memory = Sure(0.9, 0.05)
+    (note,) = (await selector(memory, None, **options).select("x")).decision.notes
+    assert ("outside of the error budget" in note) is budget
+    assert ("no error budget is set" in note) is not budget
+
+
 async def test_what_is_seen_ahead_asks_nobody() -> None:
     decider, model = ScriptedDecider(), ScriptedModel()
     made = selector(Sure(0.9, 0.2), model, decider=decider, max_error=0.01)
@@ -156,9 +185,8 @@ async def test_what_is_seen_ahead_asks_nobody() -> None:
     ("recall", "said", "sure", "decided"),
     [
         pytest.param(0.97, "refund_order", 0.99, True, id="both agree"),
-        pytest.param(0.5, "refund_order", 0.999, False, id="it is sure, and recall is not"),
         pytest.param(0.97, "exchange_order", 0.999, False, id="it is sure of another"),
-        pytest.param(0.95, "refund_order", 0.5, False, id="it is not sure"),
+        pytest.param(0.97, "refund_order", 0.5, False, id="it is not sure"),
     ],
 )
 async def test_it_answers_what_both_are_sure_of_together(
@@ -178,10 +206,40 @@ async def test_it_answers_what_both_are_sure_of_together(
     assert list(getattr(question, "options", ())) == ["1", "2", "none"]
 
 
+async def test_recall_leaves_half_of_its_errors_to_a_decider() -> None:
+    # .8 of .01 may be spent: (.002 + .01) / 2 is, and of half of it .002 alone.
+    memory = Sure(0.993, 0.006, answers=own_answers([(0.998, 1), (0.99, 1), (0.5, 1)]))
+    alone = await selector(memory, ScriptedModel(), max_error=0.01).select("x")
+    assert alone.decision.reason is Reason.CONFIDENT
+    decider = says("refund_order")
+    both = await selector(memory, ScriptedModel(), decider=decider, max_error=0.01).select("x")
+    assert stages(both.decision) == [("recall", "passed"), ("decider", "decided"), ("chat", "spared")]
+    assert both.decision.stages[0].why == "0.993 sure, and 0.998 is wanted"
+
+
+@pytest.mark.parametrize(("recall", "reason"), [(0.963, Reason.DECIDER), (0.955, Reason.LLM)])
+async def test_both_together_need_not_be_as_sure_as_the_budget_of_all_their_answers(
+    recall: float, reason: Reason
+) -> None:
+    made = selector(Sure(recall, 1 - recall), ScriptedModel(FIRST), decider=says("refund_order", 0.97), max_error=0.01)
+    decision = (await made.select("x")).decision
+    assert decision.reason is reason
+    assert decision.stages[1].confidence is not None
+    assert decision.stages[1].confidence < 0.99
+
+
 async def test_a_decider_alone_chooses_also_where_it_is_not_sure() -> None:
     result = await selector(Sure(0.4, 0.4), None, decider=says("exchange_order"), max_error=0.01).select("x")
     assert (result.names, result.decision.reason) == (["exchange_order"], Reason.DECIDER)
     assert "outside of the error budget" in " ".join(result.decision.notes)
+
+
+@pytest.mark.parametrize("model", [None, ScriptedModel(FIRST)], ids=["alone", "before a chat model"])
+async def test_where_recall_is_as_sure_as_was_said_it_is_not_asked(model: ScriptedModel | None) -> None:
+    decider = says("exchange_order")
+    made = selector(Sure(0.97, 0.02), model, decider=decider, skip_llm_above=0.95)
+    decision = (await made.select("x")).decision
+    assert (decision.reason, len(decider.calls)) == (Reason.CONFIDENT, 0)
 
 
 async def test_it_may_say_none_where_none_is_an_answer() -> None:
@@ -216,7 +274,7 @@ class Refusing:
 )
 async def test_a_decider_that_is_down_slow_or_lies_is_passed_over_with_a_reason(decider: Any) -> None:
     model = ScriptedModel(f'["{EXCHANGE}"]')
-    made = selector(Sure(0.9, 0.2), model, decider=decider, max_error=0.01, timeout_s=2, max_retries=0)
+    made = selector(Sure(0.97, 0.02), model, decider=decider, max_error=0.01, timeout_s=2, max_retries=0)
     result = await made.select("x")
     assert (result.names, result.decision.reason) == (["exchange_order"], Reason.LLM)
     _, failed, _ = result.decision.stages
@@ -225,7 +283,7 @@ async def test_a_decider_that_is_down_slow_or_lies_is_passed_over_with_a_reason(
 
 
 async def test_cancelling_passes_through_the_decider() -> None:
-    made = selector(Sure(0.9, 0.2), ScriptedModel(), decider=ScriptedDecider("1", delay_s=60), max_error=0.01)
+    made = selector(Sure(0.97, 0.02), ScriptedModel(), decider=ScriptedDecider("1", delay_s=60), max_error=0.01)
     task = asyncio.ensure_future(made.select("x"))
     await asyncio.sleep(0.01)
     task.cancel()
@@ -243,7 +301,7 @@ async def test_a_decider_that_goes_by_position_agrees_with_recall_by_chance_alon
 
 
 async def test_a_stage_that_is_spared_is_told_with_what_it_costs_others() -> None:
-    memory, decider = Sure(0.9, 0.2), says("refund_order", 0.5)
+    memory, decider = Sure(0.97, 0.02), says("refund_order", 0.5)
     made = selector(memory, ScriptedModel(FIRST, repeat=True), decider=decider, max_error=0.01)
     await made.select("x")
     memory.candidates[0]["confidence"] = 0.999
@@ -261,37 +319,6 @@ async def test_the_record_travels() -> None:
     assert isinstance(result.decision.stages[0], StageRecord)
     with pytest.raises(ConfigError):
         Decision.from_dict(result.decision.to_dict() | {"stages": [{"name": "oracle", "outcome": "decided"}]})
-
-
-# --- calibration ---------------------------------------------------------------
-
-
-def test_a_line_follows_what_is_right() -> None:
-    assert fitted([]) == Line()
-    overconfident = fitted([(0.95, number % 3 > 0) for number in range(300)])
-    assert 0.6 < overconfident(0.95) < 0.75
-    assert overconfident(0.95) < overconfident(0.99)
-    assert fitted([(0.95, False)])(0.95) > 0.8, "one case says little"
-
-
-async def test_calibrating_makes_a_stage_less_sure_that_is_often_wrong() -> None:
-    memory = Sure(0.985, 0.01)
-    made = selector(
-        memory, ScriptedModel(FIRST, repeat=True), decider=ScriptedDecider("1", repeat=True), max_error=0.01
-    )
-    before = await made.select("x")
-    assert before.decision.reason is Reason.DECIDER
-    cases = [(f"request {number}", "refund_order" if number % 2 else "cancel_order") for number in range(100)]
-    learned = await made.calibrate(cases)
-    assert learned.recall.cases == learned.decider.cases == 100
-    assert (await made.select("x")).decision.reason is Reason.LLM
-    again = selector(memory, ScriptedModel(FIRST), max_error=0.02, calibration=Calibration.from_dict(learned.to_dict()))
-    assert (await again.select("x")).decision.reason is Reason.LLM
-
-
-async def test_calibrating_refuses_flows_that_there_are_not() -> None:
-    with pytest.raises(ConfigError, match="no_such_flow"):
-        await selector(Sure(0.9)).calibrate([("x", "no_such_flow")])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A cascade under attack: answers that deny, forged questions, deciders and memories that say what cannot be."""
 
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf, nan
@@ -75,6 +76,7 @@ FORGED: Mapping[str, Callable[[UserQuestion], UserQuestion]] = {
     "no options": lambda given: replace(given, options=None),  # pyright: ignore[reportArgumentType]
     "options as data": lambda given: replace(given, options=({"flow_id": REFUND},)),  # pyright: ignore[reportArgumentType]
     "a request that is a number": lambda given: replace(given, request=5),  # pyright: ignore[reportArgumentType]
+    "asked again, in words": lambda given: replace(given, again="yes"),  # pyright: ignore[reportArgumentType]
 }
 
 
@@ -148,6 +150,32 @@ class Changing(dict[str, float]):
         return nan if self.looks > 2 * len(self) else super().__getitem__(label)
 
 
+class Odd(BaseException):
+    """What no `except Exception` catches."""
+
+
+ODD = (GeneratorExit(), Odd("no"), BaseExceptionGroup("several", [Odd("no"), ValueError("x")]))
+
+
+@pytest.mark.parametrize("raised", ODD, ids=lambda raised: type(raised).__name__)
+async def test_whatever_a_decider_raises_it_is_passed_over(raised: BaseException) -> None:
+    made = selector(Sure(0.97, 0.02), ScriptedModel(FIRST), decider=ScriptedDecider(raised), max_error=0.01)
+    result = await made.select("x")
+    assert (result.names, result.decision.reason) == (["refund_order"], Reason.LLM)
+    assert [(each.name, each.outcome) for each in result.decision.stages[1:]] == [
+        ("decider", "failed"),
+        ("chat", "decided"),
+    ]
+    assert type(raised).__name__ in result.decision.stages[1].why
+
+
+@pytest.mark.parametrize("raised", [CancelledError(), BaseExceptionGroup("both", [CancelledError(), Odd()])], ids=repr)
+async def test_what_ends_a_task_passes(raised: BaseException) -> None:
+    made = selector(Sure(0.97, 0.02), ScriptedModel(FIRST), decider=ScriptedDecider(raised), max_error=0.01)
+    with pytest.raises((CancelledError, BaseExceptionGroup)):
+        await made.select("x")
+
+
 async def test_what_was_checked_is_what_counts() -> None:
     def answer(_: str, questions: Mapping[str, Question]) -> DecisionReply:
         labels = labels_of(questions["flow"])
@@ -189,7 +217,7 @@ async def test_a_flow_that_goes_while_a_decider_thinks_is_not_chosen() -> None:
 async def test_tokens_that_are_no_count_are_not_counted(tokens: Any) -> None:
     decider = says("refund_order", 0.6)
     decider._usage = Usage(input_tokens=tokens)  # pyright: ignore[reportPrivateUsage]
-    memory = Sure(0.5, 0.45)
+    memory = Sure(0.97, 0.02)
     made = selector(memory, ScriptedModel(FIRST, repeat=True), decider=decider, max_error=0.01)
     assert (await made.select("x")).decision.stages[1].usage is None
     memory.candidates = Sure(0.999, 0.1).candidates

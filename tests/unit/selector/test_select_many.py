@@ -11,7 +11,7 @@ from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, SelectRequ
 from jazz_select.build import load_registry
 from jazz_select.errors import ConfigError, StoreUnavailableError
 from jazz_select.testing import ListMemory, ScriptedModel
-from jazz_select.values import Message, Reason, Reply
+from jazz_select.values import Decision, Message, Reason, Reply, Tier
 from tests.unit.selector.shop import CANCEL, metadata, shop
 from tests.vectors import EMBEDDER, NEEDS_STATIC
 
@@ -65,6 +65,38 @@ async def test_given_blank_and_recalled_ones_side_by_side() -> None:
     results = await selector.select_many(["x", SelectRequest("y", metadata("refund_order")), "", "z"])
     assert [result.decision.reason for result in results] == [Reason.LLM, Reason.SINGLE, Reason.NONE, Reason.LLM]
     assert await selector.select_many([]) == []
+
+
+@pytest.mark.spec("009.2")
+async def test_one_of_several_may_answer_a_question_or_be_looked_for_among_some() -> None:
+    memory = ListMemory(metadata())
+    selector = FlowSelector(None, shop(), memory, "a", ask_user=True)
+    (asked,) = await selector.select_many(["my order"])
+    question = asked.decision.question
+    assert question is not None
+    memory.calls.clear()
+    answered, other, among, alone, blank = await selector.select_many(
+        [
+            SelectRequest("the second one", asked=asked.decision),
+            SelectRequest("the blue one", asked=question),
+            SelectRequest("my order", only=[CANCEL]),
+            SelectRequest("my order", asked=answered_by(selector)),
+            SelectRequest("", asked=answered_by(selector)),
+        ]
+    )
+    assert (answered.names, answered.decision.reason) == ([question.options[1].flow_name], Reason.USER)
+    assert among.names == ["cancel_order"]
+    assert other.decision.question is not None
+    assert other.decision.question.request == "the blue one"
+    assert "carries no question" in alone.decision.notes[0]
+    assert "carries no question" in blank.decision.notes[0]
+    assert len(memory.calls) == 3, "an answer that names one is looked for nowhere"
+    assert any("the blue one my order" in str(call) for call in memory.calls)
+
+
+def answered_by(selector: FlowSelector) -> Decision:
+    """A decision without a question."""
+    return Decision(tier=Tier.DETERMINISTIC, reason=Reason.SINGLE, chosen_ids=tuple(selector.flow_registry)[:1])
 
 
 async def test_its_time_begins_when_its_turn_comes_and_the_limit_holds() -> None:
