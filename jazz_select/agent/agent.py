@@ -132,9 +132,9 @@ class Agent:
                 then of two processes that go on with one conversation, one makes a call, and the other hears what
                 became of it. Without it nobody keeps them apart.
             after_call: Told after each call that a model makes.
-            shift_above: How sure recall has to be, without a model, that some flow is meant, and that it is this one,
-                for it to be run. 0, for tests, runs the nearest flow whatever is said, but for what may change
-                something and is denied, supposed or only asked about.
+            shift_above: How sure recall has to be, where no chat model chose, that some flow is meant, and that it is
+                this one, for it to be run; `math.inf` for never. 0, for tests, runs the nearest flow whatever is said,
+                but for what may change something and is denied, supposed, only asked about, or told of as done.
             model_timeout_s: The most that one call of the model may take, retries included; None for no limit.
             timeout_s: The most that a whole turn may take, whatever it waits for: models, tools, guards, hooks, recall.
                 Then it ends with what was done until then, and says so; None for no limit.
@@ -155,7 +155,7 @@ class Agent:
         self.name = name
         self.own_loop = OwnLoop()  # where `turn_sync` runs
         self._tools = toolbox_of(tools)
-        check_agent_parts(selector, self._tools, guards, approve)
+        check_agent_parts(selector, self._tools, guards, approve, shift_above)
         self._agent_id = selector.agent_id
         self._guards = tuple(guards)
         check_timeout(timeout_s)

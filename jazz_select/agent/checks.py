@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import Formatter
 from typing import Any, Final, cast
@@ -16,6 +17,7 @@ from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import did_you_mean
 from jazz_select.threads import called_within, is_async
+from jazz_select.values import is_number
 
 _log = logging.getLogger(__name__)
 _FACT_S: Final = 5.0
@@ -24,7 +26,9 @@ Facts = Mapping[str, object | Callable[[], object]]
 """What holds in every conversation, by name; a function, async or plain, is called in each turn."""
 
 
-def check_agent_parts(selector: object, tools: Iterable[str], guards: object, approve: object) -> None:
+def check_agent_parts(
+    selector: object, tools: Iterable[str], guards: object, approve: object, shift_above: object
+) -> None:
     """See that parts are of their kind.
 
     Raises:
@@ -36,6 +40,9 @@ def check_agent_parts(selector: object, tools: Iterable[str], guards: object, ap
         msg = f"selector is a FlowSelector(llm or None, registry, memory, agent_id), not {selector!r:.80}"
         raise ConfigError(msg)
     check_approve(approve)
+    if not is_number(shift_above) or math.isnan(shift_above):
+        msg = f"shift_above is a number from 0 to 1, or math.inf to begin nothing by recall, not {shift_above!r:.80}"
+        raise ConfigError(msg)
     if not isinstance(guards, Sequence):
         msg = f"guards are a list of Guards, not {guards!r:.80}"
         raise ConfigError(msg)

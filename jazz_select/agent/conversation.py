@@ -172,11 +172,13 @@ class AskedFlows(_Frozen):
         text: The question.
         options: The flows, in the order of the question.
         request: What the user wanted: the flow that the answer names is begun with it.
+        again: Whether it was asked for the second time, since no option had the number that was given.
     """
 
     text: str = Field(default="", max_length=LONGEST_MESSAGE)
     options: Annotated[tuple[AskedFlow, ...], FailFast(), Field(min_length=FEWEST, max_length=MOST)]
     request: str = Field(default="", max_length=LONGEST_MESSAGE)
+    again: bool = False
 
     @classmethod
     def of(cls, question: UserQuestion) -> Self:
@@ -185,7 +187,8 @@ class AskedFlows(_Frozen):
             AskedFlow(name=each.flow_name, title=bounded(each.title), says=bounded(each.says))
             for each in question.options
         )
-        return cls(text=bounded(question.text), options=options, request=bounded(question.request))
+        request = bounded(question.request)
+        return cls(text=bounded(question.text), options=options, request=request, again=question.again)
 
     def as_question(self) -> UserQuestion:
         """The question, as `FlowSelector.select(answer, asked=…)` takes it."""
@@ -193,7 +196,7 @@ class AskedFlows(_Frozen):
             UserOption(flow_id=flow_id(each.name), flow_name=each.name, title=each.title, says=each.says)
             for each in self.options
         )
-        return UserQuestion(text=self.text, options=options, request=self.request)
+        return UserQuestion(text=self.text, options=options, request=self.request, again=self.again)
 
 
 class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of all that is frozen

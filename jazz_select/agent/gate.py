@@ -10,11 +10,11 @@ from hashlib import sha256
 from typing import Any, Final
 
 from jazz_select.agent.conversation import OpenFlow, Ran
-from jazz_select.agent.flows.consent import AGREED, AGREEING
+from jazz_select.agent.flows.consent import AGREED, AGREEING, calls_off
 from jazz_select.agent.flows.runner import FlowRun, steps_left
-from jazz_select.agent.flows.said import EDGES, folded_message, number_in_words, word_list
+from jazz_select.agent.flows.said import EDGES, folded_message, number_in_words
 from jazz_select.agent.flows.slots import is_hesitant, unused
-from jazz_select.agent.flows.tentative import is_tentative
+from jazz_select.agent.flows.tentative import LONGEST_READ, is_tentative
 from jazz_select.agent.pending_call import Before, PendingCall
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
@@ -27,7 +27,7 @@ from jazz_select.routing.records import Door, ToolCall
 from jazz_select.routing.run_context import Step, chain_of
 from jazz_select.routing.tool_call import fingerprint, verdict_of, withdrawn
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, describe_error, one_line
+from jazz_select.text import beginning, describe_error, one_line, word_list
 from jazz_select.threads import called_within, ends_by_itself
 
 _log = logging.getLogger(__name__)
@@ -52,6 +52,8 @@ _BUT: Final = word_list("""
 """)
 """Words of a yes to something else than what was asked, to more or less of it, or for another time; and of a wish or a
 question beside it, or when there is to be one."""
+_IRONIC: Final = frozenset({"/s", "🙄", "🙃", "😏", "😒", "🤨"})
+"""Signs that a yes is not meant."""
 _AGREED_IN_WORDS: Final = tuple(f" {phrase} " for phrase in AGREED if " " in phrase)
 _DIGITS: Final = re.compile(r"\d+")
 
@@ -186,22 +188,31 @@ class DestructionGate:
         return dict(each for each in found if each is not None)
 
 
+def is_why_not(message: str) -> bool:
+    """Whether a message is a "why not?", and nothing more."""
+    return folded_message(message).strip(" ?!.") in _WHY_NOT
+
+
 def may_agree(message: str, pending: PendingCall) -> bool:
     """Whether a message can be a yes at all: what a model reads as one counts only then.
 
-    It is short, has a word that agrees, none that denies, supposes, puts off or takes back, and names nothing, and no
-    number, that is not in the question; or it is a "why not?".
+    It is short, has a word that agrees, none that denies, supposes, calls off, puts off or takes back, and names
+    nothing, and no number, that is not in the question; or it is a "why not?".
     """
+    if len(message) > LONGEST_READ:
+        return False
     text = folded_message(message)
     if len(text) > _LONGEST_YES:
         return False
-    if text.strip(" ?!.") in _WHY_NOT:
+    if is_why_not(message):
         return True
     own = {*stems(f"{pending.tool} {pending.title}")}
     said = [word.strip(EDGES) for word in text.split()]
     left = " ".join(word for word in text.split() if not own & {*stems(word)})
     spoken = f" {' '.join(said)} "
     agrees = not AGREEING.isdisjoint(said) or any(phrase in spoken for phrase in _AGREED_IN_WORDS)
+    if calls_off(text, f"{pending.tool} {pending.title}") or not _IRONIC.isdisjoint([*said, *text]):
+        return False
     if not agrees or not _BUT.isdisjoint(said) or not _numbers(said) <= _digits(pending.question()):
         return False
     return not (is_tentative(message) or is_hesitant(left) or unused([message], pending.arguments))

@@ -1,6 +1,6 @@
 """Which flows a message is for: the one that waits for this answer, or what the message is about."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +9,8 @@ from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows import which
 from jazz_select.agent.flows.consent import Consent, consent, is_courtesy
 from jazz_select.agent.flows.decided import approval_heard
-from jazz_select.agent.flows.lone import speaks_for
-from jazz_select.agent.flows.said import folded_message
+from jazz_select.agent.flows.decisive import is_sure, may_begin, only_tells
+from jazz_select.agent.flows.said import is_named
 from jazz_select.agent.flows.slots import HeardFacts, Wanted, bare_answer, is_value, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.flows.turn_flows import TurnFlows
@@ -22,6 +22,7 @@ from jazz_select.chat.sure import Decider
 from jazz_select.errors import JazzSelectError
 from jazz_select.json_values import storable_text
 from jazz_select.routing.names.words import stems
+from jazz_select.selector.prompt import WITHIN
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
@@ -30,7 +31,8 @@ from jazz_select.threads import in_time, spent_budget
 from jazz_select.values import Reason, flow_id
 
 SHIFT_ABOVE = 0.5
-_UNSURE = (Reason.SEMANTIC, Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR, Reason.SINGLE)
+_STANDS = (Reason.LLM, Reason.USER)
+"""Who reads a message as it was meant."""
 
 
 class TurnSelector:
@@ -65,7 +67,8 @@ class TurnSelector:
         active = begun.stack.top
         pending = _of_top(request.conversation.pending, active)
         idle = active is not None and active.status != "active"
-        answer: which.Heard = "" if request.conversation.question is None else which.heard(request)
+        beside = active is not None and not idle
+        answer: which.Heard = "" if request.conversation.question is None else which.heard(request, beside=beside)
         begun, at_once = await self._settled(begun, pending)
         if at_once is None:
             at_once = self._at_once(begun, pending, answer)
@@ -192,14 +195,23 @@ class TurnSelector:
         return replace(begun, way="ask", stack=stack, text="\n\n".join(texts), resumed=resumed)
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
+        """Whether to act on a selection: a chat model or the user chose, a flow was named, or it is sure enough."""
+        if not found.chosen_flows:
+            return False
+        if found.decision.reason in _STANDS or is_named(found.chosen_flows[0], message):
+            return True
         unasked = not self._approval.before_it_destroys and any(
             self._gate.destroys(self._running.flow(name)) for name in found.names
         )
-        return _is_decisive(found, message, above=self._shift_above, writes=self._may_write(found), unasked=unasked)
+        return is_sure(found, message, above=self._shift_above, writes=self._may_write(found), unasked=unasked)
 
     def _why_open(self, found: FlowSelectionResult, message: str) -> str:
         if self._may_write(found) and is_tentative(message):
             return f"the request denies, supposes or only asks about what {found.names[0]} does"
+        if is_courtesy(message) and (self._may_write(found) if found.names else found.candidates):
+            return "it is thanks or a greeting"
+        if self._may_write(found) and found.chosen_flows and only_tells(message, found.chosen_flows[0]):
+            return f"the message tells of what {found.names[0]} does, or would have it stopped"
         if self._may_write(found) and is_value(message) and found.decision.raw_reply is None:
             return f"the message is a value alone, which asks for nothing; {found.names[0]} is the nearest flow"
         return why_open(found)
@@ -304,20 +316,35 @@ class TurnSelector:
         if answer:
             return await self._selector.select(message, context=context, asked=asked)
         if self._selector.has_model:
-            situation = ConversationView.of(request, begun.stack, self._titles.flow).situation()
+            view = ConversationView.of(request, begun.stack, self._titles.flow)
+            situation = replace(view.situation(), begins=self._begins(message))
             return await self._selector.select(
                 message, episode_summaries=episodes, context=context, situation=situation, asked=asked
             )
+        within = WITHIN if self._selector.takes_situation else None
+        own = await self._selector.select(message, context=context, situation=within)
         if not episodes and asked is None:
-            return await self._selector.select(message, episode_summaries=episodes, context=context)
-        own = await self._selector.select(message, context=context)
+            return own
         if (alone and asked is None) or self._is_decisive(own, message):
             return own
-        found = await self._selector.select(message, episode_summaries=episodes, context=context, asked=asked)
+        found = await self._selector.select(
+            message, episode_summaries=episodes, context=context, situation=within, asked=asked
+        )
         if own.decision.question is not None and not self._is_decisive(found, message):
             return own
         over = {*request.conversation.done, *(name for name in _ran_in(episodes) if self._is_manual(name))}
         return own if set(found.names) & over else found
+
+    def _begins(self, message: str) -> Callable[[str, float | None, float | None], bool]:
+        """Which flows may be begun for a message where no chat model has read it."""
+
+        def begins(flow_id: str, confidence: float | None, in_scope: float | None) -> bool:
+            flow, above = self._selector.flow_registry.get(flow_id), self._shift_above
+            return flow is not None and may_begin(
+                flow, message, confidence, in_scope, above=above, writes=self._gate.may_write(flow)
+            )
+
+        return begins
 
     def _is_manual(self, name: str) -> bool:
         flow = self._running.flow(name)
@@ -441,40 +468,3 @@ def why_open(found: FlowSelectionResult) -> str:
     if not found.candidates:
         return "nothing was recalled: has sync_registry run for this agent, with this memory?"
     return "no flow fits"
-
-
-def _is_decisive(result: FlowSelectionResult, message: str, *, above: float, writes: bool, unasked: bool) -> bool:
-    """Whether to act on a selection: a model chose, recall is sure enough, or a flow was named.
-
-    Without a model the nearest flow is taken for whatever is said, "yes" and "thanks" among it. Where a catalogue is
-    too small for recall to know how sure it is, only a flow's name, alias or example, word for word, is sure; and a
-    request for the only flow that there is, where its own words and its similarity speak for it. What a request denies,
-    supposes or only asks about is never sure where something may be changed, nor is a value alone, such as a number:
-    it answers a question, and what it shares with an example is chance.
-
-    Args:
-        result: What was selected.
-        message: What the user said.
-        above: How sure recall has to be, both that some flow is right and that this one is; 0 for the nearest flow.
-        writes: Whether what was selected may change something.
-        unasked: Whether it would destroy something and nobody be asked: then words that speak for it are not enough.
-    """
-    decision = result.decision
-    if not result.chosen_flows:
-        return False
-    if decision.reason not in _UNSURE:
-        return True
-    first = result.chosen_flows[0]
-    if folded_message(message) in {
-        folded_message(text.replace("_", " ")) for text in (first.name, *first.aliases, *first.examples)
-    }:
-        return True
-    if writes and (is_tentative(message) or is_value(message)):
-        return False
-    known = [each for each in (decision.in_scope, decision.confidence) if each is not None]
-    if len(known) < 2:  # noqa: PLR2004 - both of them
-        lone = len(decision.candidates) == 1 and not unasked
-        return above <= 0 or (
-            above <= 1 and lone and speaks_for(first, message, near=decision.candidates[0].scores.get("dense"))
-        )
-    return all(each >= above for each in known)

@@ -1,9 +1,10 @@
-"""The agent under test, at its desk: the example shop, its flows and tools, made anew for each conversation.
+"""The agent under test, at its desk: the example shop, its flows and tools, as new for each conversation.
 
 This is the one place that says how the agent is put together; all else only talks to it.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -37,6 +38,8 @@ class Desk:
     shop: Shop
     names: frozenset[str]
     """What flows and tools are called inside: no customer should read it."""
+    leave: Callable[[], None] | None = None
+    """What becomes of the shop afterwards; it is closed where nothing is said."""
 
     def tables(self) -> Tables:
         """The shop's tables as they are now."""
@@ -44,7 +47,11 @@ class Desk:
 
     def close(self) -> None:
         """Nobody comes any more."""
-        self.shop.close()
+        (self.leave or self.shop.close)()
+
+
+_FREE: Final[defaultdict[date, list[tuple[Shop, list[Tool]]]]] = defaultdict(list)
+"""Shops where nobody is any more, by their day: to make the tools of one takes longer than most conversations."""
 
 
 @cache
@@ -72,15 +79,25 @@ async def desk_of(script: Script, tape: Tape) -> AsyncGenerator[Desk]:
 
 def desk_for(script: Script, tape: Tape, memory: ProceduralMemory, *, narrowing: Narrowing = "fresh") -> Desk:
     """A desk where nobody has been yet, with the facts of this conversation; the tape is the model and listens."""
-    shop = Shop(today=day_of(script.facts))
-    tools = shop_tools(shop)
+    shop, tools, leave = _shop_of(day_of(script.facts))
     flows = registry()
     selector = FlowSelector(tape, flows, memory, AGENT_ID, top_k=TOP_K, prompt_tokens=PROMPT_TOKENS)
     facts = {**script.facts, "today": day_of(script.facts).isoformat()}
     if email := script.context.get("email"):
         facts.setdefault("customer", f"signed in as {email}")
     agent = Agent(selector, tools, tape, system=SYSTEM, facts=facts, hooks=[tape], narrowing=narrowing)
-    return Desk(agent, shop, inside(tools, flows))
+    return Desk(agent, shop, inside(tools, flows), leave)
+
+
+def _shop_of(today: date) -> tuple[Shop, list[Tool], Callable[[], None]]:
+    """A shop as the data has it, its tools, and what gives them back."""
+    if free := _FREE[today]:
+        shop, tools = free.pop()
+        shop.reload()
+    else:
+        shop = Shop(today=today)
+        tools = shop_tools(shop)
+    return shop, tools, lambda: _FREE[today].append((shop, tools))
 
 
 def inside(tools: Iterable[Tool], flows: FlowRegistry) -> frozenset[str]:

@@ -6,10 +6,9 @@ from itertools import pairwise
 from typing import Any, Final, Literal
 from unicodedata import normalize
 
-from jazz_select.agent.flows.said import word_list
-from jazz_select.agent.flows.tentative import DENYING
+from jazz_select.agent.flows.tentative import DENYING, LONGEST_READ
 from jazz_select.routing.names.words import stem, stems
-from jazz_select.text import nfkc
+from jazz_select.text import nfkc, word_list
 
 Consent = Literal["yes", "no", ""]
 """Agreed, called off, or neither: then it is never taken as a yes."""
@@ -22,7 +21,7 @@ _CALLED_OFF: Final = """
     keep them, leave it as it is, leave it alone, 👎, ❌
     nein, nö, nee, ne, nein danke, nein bitte nicht, bitte nicht, lieber nicht, doch nicht, nicht jetzt, abbrechen,
     abbruch, brich ab, stopp, halt, lass es, lassen sie es, lass das, vergiss es, vergessen sie es, auf keinen fall,
-    behalte es, behalten sie es
+    behalte es, behalten sie es, lass, lass mal, lass gut sein, lassen wir das, lassen wir es
     no gracias, cancelar, cancela, cancele, cancélalo, detente, detener, para, alto, olvídalo, olvidalo, déjalo, dejalo,
     mejor no, ahora no, no lo hagas, no lo haga, de ninguna manera
     non, non merci, annuler, annule, annulez, arrête, arrete, arrêtez, laisse tomber, laissez tomber, oublie, oubliez,
@@ -59,6 +58,29 @@ _POLITE: Final = """
     ありがとうございます
 """
 """Words beside a yes or a no that change nothing."""
+_PLAIN: Final = """
+    works, that works, this works, it works, works for me, that works for me, this works for me, sounds good,
+    sounds good to me, looks good, looks good to me, looks right, fine, that's fine, that is fine, it's fine,
+    it is fine, fine by me, fine with me, that's fine by me, that's fine with me, i'm fine with that,
+    i'm fine with it, i'm ok with that, i'm okay with that, i'm happy with that, good, that's good, that is good,
+    perfect, alright, go for it, let's do it, let's do this, let's do that, let's go, let us do it, you can go on,
+    you may go on, you can go ahead, you may go ahead, i'm sure, i am sure, quite sure, i'm certain, i want that,
+    i want it, i'd like that, i would like that, i'd like it, i'd love that, i want you to, i'd like you to,
+    i agree to that, i agree to this, make it so, with pleasure, gladly, thank you very much, thanks a lot, do so,
+    do this
+    gut, das ist gut, das ist in ordnung, klingt gut, das klingt gut, geht klar, machen wir, machen wir so,
+    so machen wir das, von mir aus, ich bin sicher, ich bin mir sicher, ich will das, das will ich, so ist es,
+    richtig, das stimmt
+    bien, está bien, me parece bien, perfecto, suena bien, dale, así es, correcto, es correcto, quiero eso,
+    estoy seguro, estoy segura, me va bien
+    ça me va, c'est bon, parfait, c'est parfait, ça marche, très bien, je suis sûr, je suis sûre, je veux bien,
+    tout à fait, exactement
+    mi va bene, per me va bene, perfetto, benissimo, procedi pure, fai pure, esatto, giusto, sono sicuro,
+    sono sicura
+    подходит, мне подходит, верно, это верно, именно, пойдёт, я уверен, я уверена, я хочу этого
+    それでお願いします, それで大丈夫です, それでいいです
+"""
+"""What people say beside a yes, and mean no more by it. None of it is a yes alone."""
 
 
 def _phrases(listed: str) -> frozenset[str]:
@@ -70,6 +92,7 @@ CALLED_OFF: Final = _phrases(_CALLED_OFF)
 AGREED: Final = _phrases(_AGREED)
 """Messages that let it go on."""
 POLITE: Final = _phrases(_POLITE)
+_BESIDE: Final = _phrases(_PLAIN)
 _REFUSED: Final = """
     no, n, nope, nah, no thanks, no thank you, nein, nein danke, nö, nee, no gracias, non, non merci, no grazie,
     нет, нет спасибо, いいえ, いえ, 👎, ❌
@@ -98,10 +121,18 @@ _POINTING: Final = word_list(
 )
 _BETWEEN: Final = word_list("and then the my our und mein meine meinen y el mi et ma mon e il mio mia и мой мою")
 """Words between a yes and what it is said of that add nothing."""
+_IRONIC: Final = ("да ладно", "ага конечно")
+"""Words that agree each, and together may as well say "as if"."""
+_COMMON_BESIDE: Final = frozenset({"para", "halt", "alto"})
+"""These call off alone, and beside other words mean something else: "para mí", "mach es halt"."""
 _PIECES: Final = re.compile(r"[.,;:!¡…。、()\[\]\"\n]+")
 _ASKING: Final = frozenset("?؟¿")
+_QUOTING: Final = frozenset('"“”„«»')
 _TONES: Final = re.compile("[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
 """How an emoji is drawn."""
+_SPOKEN: Final = re.compile(r"[^\W_]+(?:'[^\W_]+)*|[👎❌]")
+_TAKEN_BACK: Final = frozenset(tuple(_SPOKEN.findall(phrase)) for phrase in CALLED_OFF | REFUSED)
+"""What calls off or refuses, word for word."""
 _GIVEN: Final = "\ue000"
 """Stands for an argument of the call."""
 _LONGEST: Final = 200
@@ -120,8 +151,8 @@ def consent(message: str, tool: str = "", arguments: Mapping[str, Any] | None = 
         tool: The tool that was asked about, or whatever name the question has; a title may stand beside it.
         arguments: What it would get.
     """
-    text = _TONES.sub("", nfkc(message).replace("’", "'").casefold()).strip(" '\t\n")
-    if len(text) > _LONGEST or _ASKING.intersection(text) or _GIVEN in text:
+    text = _folded(message) if len(message) <= LONGEST_READ else _GIVEN
+    if len(text) > _LONGEST or _ASKING.intersection(text) or _GIVEN in text or _is_ironic(text):
         return ""
     if text.strip(".!") in _BY_LETTER:
         return _BY_LETTER[text.strip(".!")]
@@ -135,21 +166,70 @@ def consent(message: str, tool: str = "", arguments: Mapping[str, Any] | None = 
     return _repeated(text, tool, arguments or {}) if tool else ""
 
 
+def is_plain_yes(message: str, tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether a message is a yes in some words, and has none that may mean anything else.
+
+    What a decision model reads as one counts only then: "yep, that works for me" is, and neither "yeah, right" nor
+    "sure, and pigs fly". What it may repeat of the question is as with `consent`.
+    """
+    text = _folded(message) if len(message) <= LONGEST_READ else _GIVEN
+    if len(text) > _LONGEST or (_ASKING | _QUOTING).intersection(text) or _GIVEN in text or _is_ironic(text):
+        return False
+    return _repeated(text, tool, arguments, _BESIDE) == "yes"
+
+
 def is_courtesy(message: str) -> bool:
     """Whether a message is nothing but thanks or a greeting."""
+    if len(message) > LONGEST_READ:
+        return False
     text = nfkc(message).replace("’", "'").casefold()
     pieces = [piece.split() for piece in _PIECES.split(text)]
     found = {kind for piece in pieces for kind, _ in _kinds(piece)} if len(text) <= _LONGEST else {"else"}
     return found == {"polite"}
 
 
-def _repeated(text: str, tool: str, arguments: Mapping[str, Any]) -> Consent:
-    """A yes or a "don't" that repeats what it was asked about, and says nothing more."""
+def calls_off(text: str, tool: str) -> bool:
+    """Whether somewhere in a text that is folded something denies, or calls off and is no word of the tool asked about.
+
+    Whatever agrees beside it, such a text is no yes.
+    """
+    return _takes_back(text, frozenset(stems(tool)) - DENYING, but=_COMMON_BESIDE)
+
+
+def _is_ironic(text: str) -> bool:
+    said = f" {' '.join(_SPOKEN.findall(text))} "
+    return any(f" {phrase} " in said for phrase in _IRONIC)
+
+
+def _takes_back(text: str, own: frozenset[str], *, but: frozenset[str] = frozenset()) -> bool:
+    """Whether a word of a text denies, or a phrase calls off, other than by words of its `own` or those in `but`."""
+    words = _SPOKEN.findall(text)
+    if any(word in DENYING or word.endswith("n't") or word.startswith("n'") for word in words):
+        return True
+    return any(
+        tuple(words[start : start + length]) in _TAKEN_BACK
+        and not (length == 1 and words[start] in but)
+        and any(word not in own and stem(word) not in own for word in words[start : start + length])
+        for start in range(len(words))
+        for length in range(1, _MOST_WORDS + 1)
+    )
+
+
+def _folded(message: str) -> str:
+    return _TONES.sub("", nfkc(message).replace("’", "'").casefold()).strip(" '\t\n")
+
+
+def _repeated(text: str, tool: str, arguments: Mapping[str, Any], beside: frozenset[str] = frozenset()) -> Consent:
+    """A yes or a "don't" that repeats what it was asked about, and says nothing more, but for phrases `beside` it.
+
+    An argument may itself be a "no" or a "stop": then nobody can tell a refusal from its repetition, and it is no yes.
+    """
+    whole = text
     for phrase in sorted(_shown(arguments), key=len, reverse=True):
         text = re.sub(rf"(?<![\w@.+-]){re.escape(phrase)}(?![\w@+-]|\.\w)", f" {_GIVEN} ", text)
     own = frozenset(stems(tool)) - DENYING  # a title may have a "not" in it, and so may what somebody takes back
-    pieces = [_kinds(piece.split(), own) for piece in _PIECES.split(text)]
-    said = [each for piece in pieces for each in piece if each[0] != "polite"]
+    pieces = [_kinds(piece.split(), own, beside) for piece in _PIECES.split(text)]
+    said = [each for piece in pieces for each in piece if each[0] not in {"polite", "beside"}]
     kinds = [kind for kind, _ in said]
     if not said or "else" in kinds or kinds.count("given") > len(arguments):
         return ""
@@ -162,7 +242,7 @@ def _repeated(text: str, tool: str, arguments: Mapping[str, Any]) -> Consent:
         kind == "own" and phrase in CALLED_OFF and (said[0][1] in _WEAK or after not in {"own", "given", "pointing"})
         for (kind, phrase), (after, _) in pairwise([*said, ("", "")])
     )
-    return "" if doubtful else "yes"
+    return "" if doubtful or _takes_back(whole, own) else "yes"
 
 
 def _asks_else(piece: list[tuple[str, str]], tool: Sequence[str]) -> bool:
@@ -188,13 +268,16 @@ def _shown(arguments: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _kinds(words: list[str], own: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
+def _kinds(
+    words: list[str], own: frozenset[str] = frozenset(), beside: frozenset[str] = frozenset()
+) -> list[tuple[str, str]]:
     """What the words of one piece say, each with its phrase, the longest first; "else" for what is in no list."""
     found: list[tuple[str, str]] = []
     while words:
         for length in range(min(_MOST_WORDS, len(words)), 0, -1):
             phrase = " ".join(words[:length])
-            if kind := _kind(phrase, own if length == 1 else frozenset()):
+            kind = "beside" if phrase in beside else _kind(phrase, own if length == 1 else frozenset())
+            if kind:
                 if kind != "between":
                     found.append((kind, phrase))
                 words = words[length:]

@@ -1,11 +1,11 @@
 """What a decision model hears as a yes or a no, where lists of words leave it open: of approvals, and of inputs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from jazz_select.agent.flows.consent import Consent, consent
+from jazz_select.agent.flows.consent import Consent, consent, is_plain_yes
 from jazz_select.agent.flows.slots import HeardFacts, Wanted
-from jazz_select.agent.gate import may_agree
+from jazz_select.agent.gate import is_why_not, may_agree
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.chat.sure import Decided, Decider
 from jazz_select.questions import ChoiceQuestion
@@ -31,13 +31,14 @@ async def approval_heard(
 ) -> tuple[Consent, tuple[str, ...]]:
     """Whether a message approves the call that waits, or refuses it; and what to note of that.
 
-    What the lists of words can tell is theirs to tell. A yes that a model reads counts where the message can be one.
+    What the lists of words can tell is theirs to tell. A yes that a model reads counts where the message can be nothing
+    else: such models are surer than they are right, and cannot tell irony.
     """
     said = consent(message, f"{pending.tool} {pending.title}", pending.arguments)
     if said or decider is None:
         return said, ()
     found = await _heard(decider, pending.question(), message, _APPROVAL, name="consent")
-    if found.label == _NO or (found.label == _YES and may_agree(message, pending)):
+    if found.label == _NO or (found.label == _YES and _can_be_yes(message, pending)):
         return "yes" if found.label == _YES else "no", (_read(decider, "the message", found),)
     if found.label == _YES:
         return "", (f"{_read(decider, 'the message', found)}, and its words are none",)
@@ -56,18 +57,19 @@ async def flags_heard(
         asked: The question.
         message: The answer.
     """
+    flags = {name: _flag(name, wanted[name]) for name in asked_for if name in wanted and _is_flag(wanted[name])}
+    if decider is None or not asked or not flags:
+        return HeardFacts({})
     values: dict[str, Any] = {}
     notes: list[str] = []
-    for name in asked_for:
-        if decider is None or not asked or name not in wanted or not _is_flag(wanted[name]):
-            continue
-        found = await _heard(decider, asked, message, _flag(name, wanted[name]), name="fill")
+    answers = await _each_heard(decider, asked, message, list(flags.values()), name="fill")
+    for name, found in zip(flags, answers, strict=True):
         if found.label in {_YES, _NO}:
             values[name] = found.label == _YES
             notes.append(_read(decider, name, found))
         elif found.note:
             notes.append(found.note)
-    return HeardFacts(values, notes=tuple(notes))
+    return HeardFacts(values, notes=tuple(dict.fromkeys(notes)))
 
 
 def beside(one: HeardFacts, other: HeardFacts) -> HeardFacts:
@@ -78,18 +80,34 @@ def beside(one: HeardFacts, other: HeardFacts) -> HeardFacts:
     return HeardFacts(values, unclear, unsaid, (*one.notes, *other.notes))
 
 
+def _can_be_yes(message: str, pending: PendingCall) -> bool:
+    """Whether the words of a message allow a yes to this call, and leave no room for anything else."""
+    return may_agree(message, pending) and (
+        is_why_not(message) or is_plain_yes(message, f"{pending.tool} {pending.title}", pending.arguments)
+    )
+
+
 def _read(decider: Decider, what: str, found: Decided) -> str:
     return f"the decider {decider.name} read {what} as {found.label}, at {found.probability or 0.0:.2f}"
 
 
 async def _heard(decider: Decider, asked: str, message: str, question: ChoiceQuestion, *, name: str) -> Decided:
+    (found,) = await _each_heard(decider, asked, message, [question], name=name)
+    return found
+
+
+async def _each_heard(
+    decider: Decider, asked: str, message: str, questions: Sequence[ChoiceQuestion], *, name: str
+) -> list[Decided]:
     state = f"The user was asked:\n{in_one_line(cut(asked, _LONGEST))}\n\nThe user says:\n{cut(message, _LONGEST)}"
     with span(name, "decision") as traced:
-        found = await decider.decide(state, question)
+        found = await decider.decide_each(state, questions)
         if traced is not None:
-            traced.note({"chosen": found.label, "probability": found.probability, "tier": "guided"})
-            if found.note:
-                traced.hold({"notes": [found.note]})
+            sure = [each.probability for each in found if each.probability is not None]
+            chosen = ", ".join(each.label for each in found)
+            traced.note({"chosen": chosen, "probability": min(sure, default=None), "tier": "guided"})
+            if notes := list(dict.fromkeys(each.note for each in found if each.note)):
+                traced.hold({"notes": notes})
     return found
 
 

@@ -8,16 +8,13 @@ from functools import cached_property
 from typing import Any, Final, cast
 from unicodedata import category, normalize
 
+from jazz_select.agent.flows.tentative import LONGEST_READ
+from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.schemas.fields import Schema, alternatives
-from jazz_select.text import in_words, nfkc
+from jazz_select.text import in_words, nfkc, word_list
 
 EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
 """What may stand around a value and is no part of it."""
-
-
-def word_list(listed: str) -> frozenset[str]:
-    """The words of a list, in one form of each letter."""
-    return frozenset(normalize("NFKC", listed).split())
 
 
 _MOST_LEAVES: Final = 200
@@ -96,6 +93,15 @@ def folded(text: str) -> str:
 def folded_message(message: str) -> str:
     """A message as it is compared: folded, and without what may stand around it."""
     return folded(message).strip(EDGES + " ")
+
+
+def is_named(flow: BaseFlow, message: str) -> bool:
+    """Whether a message is the name of a flow, an alias or an example of it, word for word."""
+    named = (flow.name, *flow.aliases, *flow.examples)
+    if len(message) > LONGEST_READ:
+        return message in named
+    said = folded_message(message)
+    return any(said == folded_message(text.replace("_", " ")) for text in named)
 
 
 def was_said(value: object, part: object, root: Schema, messages: Iterable[str]) -> bool:

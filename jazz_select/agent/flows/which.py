@@ -7,24 +7,35 @@ from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.consent import consent, is_courtesy
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import SelectedFlows, TurnRequest
-from jazz_select.selector.cascade.asking import named_in
+from jazz_select.selector.cascade.asking import again, ends, named_in
 from jazz_select.stages import UserQuestion
 from jazz_select.values import Decision, Reason
 
-Heard = Literal["", "one", "none", "off"]
-"""What a message says to the question: one of the flows, none of them, nothing at all any more, or something else."""
+Heard = Literal["", "one", "none", "off", "beyond"]
+"""What a message says to the question: one of the flows, none of them, nothing at all any more, what names no one of
+them, such as a number that none has, or something else."""
 LEFT: Final = "All right, none of these is done."
 
 
-def heard(request: TurnRequest) -> Heard:
-    """What the message says to the question of the turn before, if that asked one; no model reads it."""
+def heard(request: TurnRequest, *, beside: bool = False) -> Heard:
+    """What the message says to the question of the turn before, if that asked one; no model reads it.
+
+    Args:
+        request: The turn.
+        beside: Whether a flow goes on beside the question, to which a number may be said as well.
+    """
     asked = request.conversation.question
     if asked is None:
         return ""
-    option = named_in(request.message, asked.as_question().options)
+    question, message = asked.as_question(), request.message
+    if ends(message, question.options):
+        return "off"
+    option = named_in(message, question.options)
     if option:  # a flow may be called "Cancel"
         return "one"
-    return "off" if consent(request.message) == "no" else "" if option is None else "none"
+    if option is None and not beside and again(question, message) is not None:
+        return "beyond"
+    return "off" if consent(message) == "no" else "" if option is None else "none"
 
 
 def left(begun: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
@@ -34,10 +45,14 @@ def left(begun: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
 
 
 def why_not(request: TurnRequest, question: UserQuestion) -> str:
-    """Why a selector's question is not asked: never the same in two turns that follow each other; empty where it is."""
+    """Why a selector's question is not asked; empty where it is.
+
+    It is never the same in two turns that follow each other, but once, where the answer names no one of them.
+    """
     before = request.conversation.question
     names = [each.flow_name for each in question.options]
-    if before is not None and {each.name for each in before.options} == {*names}:
+    repeated = question.again and before is not None and not before.again
+    if before is not None and not repeated and {each.name for each in before.options} == {*names}:
         return f"which of {', '.join(names)} is meant was asked before, and is still not clear"
     return "it is thanks or a greeting" if is_courtesy(request.message) else ""
 
@@ -51,8 +66,11 @@ def asked(begun: SelectedFlows, question: UserQuestion) -> SelectedFlows:
 def is_elsewhere(begun: SelectedFlows, question: UserQuestion, active: OpenFlow, *, above: float) -> bool:
     """Whether it is about something else than the flow under way: else the message is for that one, as ever.
 
-    Recall has to be as sure that some flow is meant as it has to be to begin one.
+    Recall has to be as sure that some flow is meant as it has to be to begin one. A number that no option has is about
+    the question, where the flow waits: what it waits for took no such number.
     """
+    if question.again and active.status != "active":
+        return True
     scope = begun.selection.decision.in_scope if begun.selection is not None else None
     return active.name not in {each.flow_name for each in question.options} and scope is not None and scope >= above
 

@@ -156,9 +156,54 @@ async def test_none_of_them_ends_it(answer: str, status: str, text: str) -> None
     assert later.flows == ["refund_order"]
 
 
-async def test_something_else_is_a_new_request_read_with_what_was_wanted_before() -> None:
+@pytest.mark.parametrize("answer", ["cancel", "Stop.", "cancel, please", "abbruch", "стоп"])
+async def test_a_word_that_calls_off_ends_it_though_an_option_has_that_word(answer: str) -> None:
+    log: list[str] = []
+    made = agent(Found(0.01, 0.45, 0.5), log)
+    asks, ended = await said(made, VAGUE, answer)
+    assert (ended.status, ended.text, log) == ("done", "All right, none of these is done.", [])
+    for names_it in ("cancel order", "the cancel one"):
+        (named,) = await said(made, names_it, kept=asks.conversation)
+        assert named.flows == ["cancel_order"]
+
+
+async def test_a_number_that_no_option_has_is_asked_about_once_more_and_once_alone() -> None:
+    memory = Found(0.5, 0.45)
+    made = agent(memory, [])
+    _, again = await said(made, VAGUE, "7")
+    assert (again.status, again.text) == ("waiting", f"There is no number 7 here: please say 1 or 2.\n{TEXT}")
+    assert len(memory.calls) == 1
+    (third,) = await said(made, "7", kept=again.conversation)
+    assert len(memory.calls) > 1, "only the second time something is looked for"
+    assert third.question is None
+    assert "asked before" in third.reason
+    (named,) = await said(made, "2", kept=again.conversation)
+    assert named.flows == ["exchange_order"]
+
+
+async def test_a_model_that_chooses_is_not_asked_about_a_number_that_no_option_has() -> None:
+    llm = ScriptedModel('["1", "2"]')
+    _, again = await said(agent(Found(0.5, 0.45, 0.3), [], llm=llm), VAGUE, "number 4 please")
+    assert (again.status, names(again.question), len(llm.calls)) == ("waiting", ["refund_order", "exchange_order"], 1)
+
+
+async def test_what_names_no_one_of_them_is_asked_about_once_more_and_then_left_open() -> None:
     log: list[str] = []
     memory = Found(0.5, 0.45)
+    made = agent(memory, log)
+    _, again = await said(made, VAGUE, "refund order? no, the exchange thing")
+    assert (again.status, again.text) == ("waiting", f"Please name one of them: 1 or 2.\n{TEXT}")
+    memory.be(0.999)
+    (third,) = await said(made, "not the first", kept=again.conversation)
+    assert (third.question, third.flows, log) == (None, [], [])
+    assert "asked before" in third.reason
+    (named,) = await said(made, "the second, please, for card L-9", kept=again.conversation)
+    assert named.flows == ["exchange_order"]
+
+
+async def test_something_else_is_a_new_request_read_with_what_was_wanted_before() -> None:
+    log: list[str] = []
+    memory = Found(0.5, 0.45, in_scope=0.99)
     made = agent(memory, log)
     (first,) = await said(made, VAGUE)
     memory.be(0.2, 0.1, 0.995)
@@ -249,6 +294,15 @@ async def test_beside_what_waits_another_wish_is_asked_about_and_both_can_be_ans
     assert (off.text, off.conversation.flows) == ("All right, nothing more is done about: Refund order.", ())
 
 
+async def test_beside_what_waits_a_number_is_asked_about_once_more_too() -> None:
+    memory = Found()
+    made, kept = await waiting_for_an_address(memory, [])
+    memory.be(0.01, 0.45, 0.5)
+    _, again = await said(made, "and what about the other parcel", "7", kept=kept)
+    assert again.text.startswith("There is no number 7 here: please say 1 or 2.\nWhich of these do you mean?")
+    assert again.text.endswith("\n\nTo go on, I need: email.")
+
+
 @pytest.mark.parametrize(
     ("sure", "in_scope"), [((0.5, 0.45), 0.9), ((0.01, 0.45, 0.5), 0.2), ((0.01, 0.45, 0.5), None)]
 )
@@ -265,7 +319,7 @@ async def test_what_may_be_about_the_flow_under_way_is_that_flows(
 
 async def test_a_call_that_waits_for_a_yes_is_asked_about_last_and_only_a_yes_to_it_makes_it() -> None:
     log: list[str] = []
-    memory = Found(0.1, 0.1, 0.995)
+    memory = Found(0.1, 0.1, 0.995, in_scope=0.99)
     selector = FlowSelector(None, shop(), memory, "support", max_error=0.01, ask_user=True)
     tools: list[Tool] = [
         destroyer("do_cancel_order", log),

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from jazz_select import FlowRegistry
-from jazz_select.agent.flows.consent import AGREED, CALLED_OFF, POLITE, consent
+from jazz_select.agent.flows.consent import AGREED, CALLED_OFF, POLITE, consent, is_courtesy, is_plain_yes
 from jazz_select.agent.flows.tentative import is_tentative
+from jazz_select.agent.gate import may_agree
+from jazz_select.agent.pending_call import PendingCall
 from jazz_select.routing import Tool
 from jazz_select.routing.tools.sources import tools_from_mcp
 from tests.unit.agent.turns import Made, agent_of, destroyer, shop_of
@@ -134,6 +136,88 @@ def test_a_yes_may_repeat_what_was_asked_about_and_say_nothing_more(message: str
 )
 def test_what_a_title_denies_is_no_part_of_a_yes(message: str, said: str) -> None:
     assert consent(message, "troubleshoot_product Help with a product that does not work") == said
+
+
+GIVEN_AS_A_NO: list[tuple[str, dict[str, Any]]] = [
+    ("ok, no", {"restock": "no"}),
+    ("Okay no.", {"restock": "No"}),
+    ("yes no", {"restock": "no.", "order": "A1"}),
+    ("ok, n", {"restock": "n"}),
+    ("ok, stop", {"action": "stop"}),
+    ("ok wait", {"mode": "wait"}),
+    ("yes, not now", {"when": "not now"}),
+    ("ok, don't", {"note": "don't"}),
+    ("ok, can't", {"note": "can't"}),
+    ("ok. never mind", {"note": "never mind"}),
+    ("ok, never mind that", {"note": "never mind that"}),
+    ("ok, leave it", {"kind": "leave"}),
+    ("ok, keep it", {"note": "it", "do": "keep"}),
+    ("ok, no 5", {"no": 5}),
+    ("👍👎", {"mark": "👎"}),
+    ("ja, nein", {"zurück": "nein"}),
+    ("はい、いいえ", {"restock": "いいえ"}),
+]
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(("message", "arguments"), GIVEN_AS_A_NO, ids=[message for message, _ in GIVEN_AS_A_NO])
+async def test_a_refusal_that_is_an_argument_as_well_is_no_yes(message: str, arguments: dict[str, Any]) -> None:
+    assert consent(message, "cancel_order Cancel order", arguments) == ""
+    assert not is_plain_yes(message, "cancel_order Cancel order", arguments)
+    log: list[str] = []
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: {} for name in arguments},
+        "required": [*arguments],
+    }
+    run = destroyer("cancel_order", log).function
+    tool = Tool(name="cancel_order", input_schema=schema, function=run, destructive=True)
+    agent = agent_of(shop_of(("cancel_it", ("cancel_order",))), [tool], "cancel_it", approval="destructive")
+    asked = await agent.turn("cancel_it", context=arguments)
+    said = await agent.turn(message, asked.conversation, context=arguments)
+    assert (asked.status, said.status, log) == ("confirming", "confirming", [])
+    done = await agent.turn("yes, cancel my order", said.conversation, context=arguments)
+    assert (done.status, len(log)) == ("done", 1)
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize("message", ["да ладно", "Да ладно!", "да, ладно", "да ладно, спасибо", "ага, конечно"])
+def test_what_may_as_well_say_as_if_is_neither(message: str) -> None:
+    assert consent(message) == consent(message, *CANCEL) == ""
+    assert not is_plain_yes(message, *CANCEL)
+
+
+MAY_AGREE = {
+    "yes, do that": True,
+    "d'accord, go on with it": True,
+    "sí, para mí adelante": True,
+    "yes, cancel it": True,
+    "d'accord, laisse tomber": False,
+    "vale, déjalo": False,
+    "ja, lass": False,
+    "ok lassen wir das": False,
+    "yes, and stop": False,
+    "yes /s": False,
+    "🙄 yes": False,
+    "yes 🙄": False,
+    "yes " + "ﷺ" * 200_000: False,
+}
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(("message", "may"), MAY_AGREE.items(), ids=[each[:30] for each in MAY_AGREE])
+def test_a_yes_that_a_model_reads_has_nothing_that_calls_off(message: str, *, may: bool) -> None:
+    pending = PendingCall(
+        id="1", flow="cancel_it", tool="cancel_order", title="Cancel order", arguments={"order": "A1"}
+    )
+    assert may_agree(message, pending) == may
+
+
+def test_a_message_of_any_length_is_read_at_once() -> None:
+    for message in ("ﷺ" * 200_000, "yes" + " " * 5_000 + "no"):
+        assert consent(message, *CANCEL) == consent(message) == ""
+        assert not is_courtesy(message)
+        assert not is_plain_yes(message, *CANCEL)
 
 
 @pytest.mark.spec("005.2")

@@ -1,18 +1,21 @@
 """A decision model beside an agent: what it hears as a yes or a no, where the lists of words leave it open."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from jazz_select import Agent
+from jazz_select import Agent, ConditionalFlow, FlowSelector
 from jazz_select.agent.turn_result import TurnResult
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.errors import ConfigError, ModelError
-from jazz_select.questions import ChoiceQuestion
+from jazz_select.questions import ChoiceQuestion, Question
 from jazz_select.routing import Tool
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
-from jazz_select.testing import LIES, ScriptedDecider, ScriptedModel
-from tests.unit.agent.turns import agent_of, destroyer, obj, shop_of
+from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
+from jazz_select.testing import likely as likely_option
+from tests.unit.agent.turns import agent_of, destroyer, obj, shop_of, tools_for
+from tests.unit.selector.shop import metadata
 
 pytestmark = pytest.mark.spec("009.1")
 
@@ -89,10 +92,57 @@ async def test_a_yes_that_it_makes_up_calls_nothing(said: str) -> None:
     assert "its words are none" in turn.notes[0]
 
 
+NO_YES = """
+    yeah right | yeah, right. | as if | yeah, as if | sure, as if I would | sure, and pigs fly | oh sure | yeah, no
+    yes but not now | yes, in your dreams | yes, when hell freezes over | yes and no | yes, over my dead body
+    sure, whatever you say | sure, whatever | yeah, whatever | yeah, you'd like that | sure you can | sure I do
+    sure, next you'll sell me a bridge | right, sure, as always | sure, like last time | yeah, that worked out great
+    yeah, good luck with that | ok, very funny | sure 🙄 | yes 😂 | yes /s | yes, "that works" | sure "fine"
+    yes, said nobody | yes, something cheaper | yes, the blue one | ok, I'll think about it | sure, give me a minute
+    yes, hold on | ok, wait | yes, stop | please explain | yes, tomorrow | sure, if it's free | yes, for my brother
+    fine, be that way | sure, knock yourself out | yes, I heard you | yes, I see | ok, I understand | ok, got it
+    yes, I know | yes, that is my name | sure, sounds like a scam | yes, that works if you pay | okay dear
+    ja klar, träum weiter | na klar, und morgen schneit es | ja, sicher doch, genau wie letztes Mal | ja, alles klar
+    sí, claro, y yo soy el rey | sí, cómo no | sí, pero luego | oui, c'est ça, cause toujours | oui, c'est ça
+    bien sûr, et puis quoi encore | sì, certo, come no | certo, contaci | да, конечно, щас | ага, разбежался
+    はい、今は無理 | はい、でも明日
+"""
+A_YES = """
+    yes please | go ahead | ok do it | yes | Yes, please do. | sure, go ahead | of course | why not? | 👍 | yes!!
+    yep that works for me | yes, that works | sure, fine by me | ok, sounds good | yes, looks good to me
+    sure, let's do it | ok, let's do that | yes, you can go ahead | yes, please go ahead | yes, I'm sure
+    yes, go for it | yes, drop it | yes, drop A-1 | yes, drop A-1, that's fine | yes, I want that
+    alright, yes | yes, i'd like that, thanks | absolutely, go for it | yes, perfect | ok, good | that works, yes
+    ok then, do it | yes, make it so | yes, thank you very much | okay, gladly | ja, klingt gut | ja, das klingt gut
+    na klar, geht klar | sí, está bien | sí, me parece bien | oui, ça me va | d'accord, c'est bon
+    sì, mi va bene | va bene, procedi pure | да, подходит | да, верно, спасибо | はい それでお願いします
+"""
+
+
+def phrases(listed: str) -> list[str]:
+    return [phrase.strip() for line in listed.strip().splitlines() for phrase in line.split("|")]
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize("said", phrases(NO_YES))
+async def test_what_only_begins_like_a_yes_calls_nothing_however_sure_it_is(said: str) -> None:
+    turn, log = await approving(ScriptedDecider("yes", sure=1.0, repeat=True), said)
+    assert log == []
+    assert turn.conversation.pending is not None
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize("said", phrases(A_YES))
+async def test_a_plain_yes_is_one(said: str) -> None:
+    turn, log = await approving(ScriptedDecider("yes", sure=1.0, repeat=True), said)
+    assert (turn.status, log) == ("done", ["drop A-1"])
+
+
 @pytest.mark.parametrize(
     ("answer", "note"),
     [
         pytest.param(DOWN, "the decider was passed over: ModelError", id="down"),
+        pytest.param(GeneratorExit(), "it raised GeneratorExit, which is no Exception", id="no exception"),
         pytest.param({"question": {"yes": 0.9, "no": 0.1, "neither": 0.0}}, "is not sure: yes at 0.90", id="not sure"),
         *(pytest.param(LIES[lie], "the decider was passed over: DecisionReplyError", id=lie) for lie in sorted(LIES)),
     ],
@@ -143,6 +193,39 @@ async def test_an_answer_to_a_yes_no_question_in_other_words(said: str, *, wante
     assert "gift wrap" in state
     assert state.endswith(said)
     assert "'gift wrap'" in next(iter(questions.values())).asked
+
+
+FLAGS = {f"flag_{number}": "boolean" for number in range(1, 6)}
+
+
+class Few(ScriptedDecider):
+    """Takes two questions a call."""
+
+    most_questions = 2
+
+
+@pytest.mark.parametrize(("kind", "asked"), [(ScriptedDecider, [5]), (Few, [2, 2, 1])], ids=["all", "two a call"])
+async def test_several_inputs_are_asked_about_in_as_few_calls_as_there_can_be(
+    kind: type[ScriptedDecider], asked: list[int]
+) -> None:
+    log: list[str] = []
+    decider = kind("yes", repeat=True)
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, **FLAGS)], decider=decider)
+    first = await agent.turn("both")
+    assert (first.status, first.runs[0].asks) == ("waiting", tuple(FLAGS))
+    second = await agent.turn("well, all of these, I guess", first.conversation)
+    assert [len(questions) for _, questions in decider.calls] == asked
+    assert (second.status, log) == ("done", ["drop True True True True True"])
+    assert [note.partition(" as ")[0].rpartition(" ")[2] for note in second.notes] == [*FLAGS]
+
+
+async def test_a_call_that_fails_is_told_once_however_much_it_asked() -> None:
+    log: list[str] = []
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, **FLAGS)], decider=ScriptedDecider(DOWN))
+    first = await agent.turn("both")
+    second = await agent.turn("well, all of these, I guess", first.conversation)
+    assert (second.status, log) == ("waiting", [])
+    assert sum("passed over" in note for note in second.notes) == 1
 
 
 @pytest.mark.parametrize("answer", ["neither", DOWN, {"question": {"yes": 0.9, "no": 0.1, "neither": 0}}], ids=str)
@@ -217,3 +300,44 @@ async def test_one_client_may_be_shared() -> None:
     client = DecisionClient(ScriptedDecider("yes", repeat=True))
     _, log = await approving(client, YES_OF_A_KIND)
     assert log == ["drop A-1"]
+
+
+# --- the branch of a conditional flow ------------------------------------------
+
+
+def chooses(name: str) -> ScriptedDecider:
+    """Sure of the flow of this name, or that none fits."""
+
+    def said(_: str, questions: Mapping[str, Question]) -> dict[str, dict[str, float]]:
+        ((asked, question),) = questions.items()
+        assert isinstance(question, ChoiceQuestion)
+        options = question.options.items()
+        label = next((label for label, meaning in options if meaning.startswith(name)), "none")
+        return {asked: likely_option(question, label, 0.999)}
+
+    return ScriptedDecider(said, repeat=True)
+
+
+@pytest.mark.parametrize("model", [None, ScriptedModel("[]", repeat=True)], ids=["no chat model", "a chat model"])
+@pytest.mark.parametrize(
+    ("name", "ran"), [("by_card", "do_card"), ("by_bank", "do_bank"), ("none", "do_other")], ids=str
+)
+async def test_the_branch_that_a_decider_is_sure_of_runs(name: str, ran: str, model: ScriptedModel | None) -> None:
+    log: list[str] = []
+    registry = shop_of(("by_card", ("do_card",)), ("by_bank", ("do_bank",)), ("other", ("do_other",)))
+    ConditionalFlow(
+        name="both",
+        description="d",
+        condition="c",
+        branches=[("it is a card", "by_card"), ("it is a bank", "by_bank")],
+        otherwise="other",
+        examples=[],
+        registry=registry,
+    )
+    found = zip(metadata("both", "by_card", "by_bank"), (0.99, 0.5, 0.2), strict=True)
+    memory = ListMemory({**each, "confidence": chance} for each, chance in found)
+    decider = chooses(name)
+    selector = FlowSelector(model, registry, memory, "support", decider=decider, max_error=0.3)
+    result = await Agent(selector, tools_for("do_card", "do_bank", "do_other", log=log)).turn("both")
+    assert (result.flows, log) == (["both"], [ran])
+    assert model is None or bool(model.calls) is (name == "none"), "only the chat model may say that none fits"

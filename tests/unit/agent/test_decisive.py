@@ -1,0 +1,248 @@
+"""What an agent begins without a chat model's word: whoever is sure, a message that asks for nothing begins nothing."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from jazz_select import Agent, FlowRegistry, FlowSelector
+from jazz_select.agent import TurnResult
+from jazz_select.agent.flows.decisive import only_tells
+from jazz_select.errors import ModelError
+from jazz_select.questions import ChoiceQuestion, Question
+from jazz_select.routing import Tool
+from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
+from jazz_select.values import Reason, RecallResult
+from tests.unit.agent.turns import shop_of
+from tests.unit.selector.shop import metadata
+
+pytestmark = pytest.mark.spec("009.2")
+
+NAMES = ("refund_order", "exchange_order")
+CLEAR = "I want my money back"
+ASKS_FOR_NOTHING = {
+    "thanks": ("thank you!", 0.99),
+    "a number": ("12345", 0.99),
+    "an address": ("ada@example.org", 0.99),
+    "small talk": ("what a lovely morning", 0.1),
+    "out of scope": ("tell me a joke", 0.1),
+    "a denial": ("I do not want my money back", 0.99),
+    "a wish withdrawn": ("please never refund anything", 0.99),
+    "a supposition": ("would you pay back if it broke?", 0.99),
+    "a question": ("how do I get my money back?", 0.99),
+}
+
+
+class Sure(ListMemory):
+    """Recalls the refund for whatever is said, and is sure which it is."""
+
+    def __init__(self, in_scope: float | None, first: float | None = 0.99) -> None:
+        known = (first, None if first is None else (1 - first) / 2)
+        super().__init__(
+            [
+                each | ({} if chance is None else {"confidence": chance})
+                for each, chance in zip(metadata(*NAMES), known, strict=True)
+            ]
+        )
+        self.in_scope = in_scope
+
+    async def recall(self, *args: Any, **options: Any) -> RecallResult:
+        return RecallResult(await super().recall(*args, **options), in_scope=self.in_scope)
+
+
+def refund(sure: float) -> ScriptedDecider:
+    """A decision model that says so for the refund."""
+
+    def said(_: str, questions: Mapping[str, Question]) -> Mapping[str, Mapping[str, float]]:
+        found: dict[str, dict[str, float]] = {}
+        for name, question in questions.items():
+            assert isinstance(question, ChoiceQuestion)
+            rest = (1 - sure) / (len(question.options) - 1)
+            found[name] = {
+                label: sure if meaning.startswith("refund") else rest for label, meaning in question.options.items()
+            }
+        return found
+
+    return ScriptedDecider(said, repeat=True)
+
+
+def none_fits() -> ScriptedModel:
+    return ScriptedModel("[]", repeat=True)
+
+
+def down() -> ScriptedModel:
+    return ScriptedModel(ModelError("m", "it is down", retryable=False), repeat=True)
+
+
+BY: dict[str, Callable[[], dict[str, Any]]] = {
+    "nothing": dict,
+    "a budget": lambda: {"max_error": 0.05},
+    "a sure decider": lambda: {"decider": refund(0.999)},
+    "an unsure decider": lambda: {"decider": refund(0.4)},
+    "a budget and a sure decider": lambda: {"max_error": 0.01, "decider": refund(0.9999)},
+    "a budget and an unsure decider": lambda: {"max_error": 0.01, "decider": refund(0.4)},
+    "a chat model": lambda: {"llm": none_fits()},
+    "a chat model and a threshold": lambda: {"llm": none_fits(), "skip_llm_above": 0.9},
+    "a chat model and a budget": lambda: {"llm": none_fits(), "max_error": 0.05},
+    "a chat model, a budget and a decider": lambda: {
+        "llm": none_fits(),
+        "max_error": 0.01,
+        "decider": refund(0.9999),
+    },
+    "a chat model that is down and a budget": lambda: {"llm": down(), "max_error": 0.05},
+    "a chat model that is down and a decider": lambda: {"llm": down(), "decider": refund(0.999)},
+}
+
+
+def paying(log: list[str], *, destructive: bool) -> tuple[FlowRegistry, list[Tool]]:
+    def pay_back() -> str:
+        log.append("paid")
+        return "paid"
+
+    tool = Tool(name="pay_back", input_schema={"type": "object"}, function=pay_back, destructive=destructive)
+    return shop_of((NAMES[0], ("pay_back",)), (NAMES[1], ())), [tool]
+
+
+async def turn(
+    by: Mapping[str, Any],
+    message: str,
+    in_scope: float | None,
+    log: list[str],
+    *,
+    destructive: bool = False,
+    first: float | None = 0.99,
+    **options: Any,
+) -> TurnResult:
+    registry, tools = paying(log, destructive=destructive)
+    given = dict(by)
+    selector = FlowSelector(given.pop("llm", None), registry, Sure(in_scope, first), "support", **given)
+    return await Agent(selector, tools, **options).turn(message)
+
+
+@pytest.mark.parametrize("approval", ["destructive", "never"])
+@pytest.mark.parametrize("destructive", [True, False], ids=["destroys", "writes"])
+@pytest.mark.parametrize("by", BY)
+async def test_a_message_that_asks_for_nothing_begins_nothing(by: str, approval: Any, *, destructive: bool) -> None:
+    for message, in_scope in ASKS_FOR_NOTHING.values():
+        log: list[str] = []
+        result = await turn(BY[by](), message, in_scope, log, destructive=destructive, approval=approval)
+        assert (result.status, result.flows, result.conversation.active, log) == ("open", [], None, []), message
+
+
+@pytest.mark.parametrize("destructive", [True, False], ids=["destroys", "writes"])
+@pytest.mark.parametrize("by", [each for each in BY if each != "a chat model"])
+async def test_a_plain_request_still_runs(by: str, *, destructive: bool) -> None:
+    log: list[str] = []
+    result = await turn(BY[by](), CLEAR, 0.99, log, destructive=destructive, approval="never")
+    if by.startswith("a chat model, a budget"):
+        assert (result.selection and result.selection.decision.reason) == Reason.DECIDER
+    assert (result.status, log) == ("done", ["paid"])
+
+
+@pytest.mark.parametrize("options", [{"max_error": 0.05}, {"skip_llm_above": 0.9}])
+async def test_a_chat_model_is_spared_where_the_words_ask_for_it_and_reads_the_others(options: dict[str, Any]) -> None:
+    for message, in_scope, calls in ((CLEAR, 0.99, 0), (*ASKS_FOR_NOTHING["a denial"], 1), ("a joke", 0.3, 1)):
+        model = none_fits()
+        await turn({"llm": model, **options}, message, in_scope, [])
+        assert len(model.calls) == calls, message
+
+
+TOLD = [
+    "thank you for refunding my order",
+    "Thanks for the refund!",
+    "thanks so much for the quick refund, great service",
+    "danke für die Erstattung",
+    "merci pour le remboursement",
+    "gracias por el reembolso",
+    "I already got my money back",
+    "I've already refunded it. Thanks!",
+    "Hi, we have already refunded the order",
+    "my order was refunded",
+    "you refunded the wrong order!",
+    "My friend has refunded her order.",
+    "please stop the refund of my order",
+    "stop refunding my orders",
+    "Avoid refunding my order",
+    "undo the refund",
+    "ignore refund my order",
+    "I refuse to refund the order",
+    "refunding my order is the last thing I want",
+    "I'd hate for you to refund my order",
+    "it would be terrible to refund my order",
+    "nobody refund my order",
+]
+STILL_MEANT = [
+    "thanks, now refund my order",
+    "Thanks! Please refund my order.",
+    "thanks for the help, now refund my order",
+    "Thank you for the shoes. Refund them.",
+    "I've already returned the shoes",
+    "I already told you to refund my order",
+    "I already sent it back, so refund it",
+    "My box was opened. Refund my order",
+    "stop charging me",
+    "stop and refund my order",
+    "stop, refund my order",
+    "you refunded half and I want the rest",
+    "undo the purchase",
+    "the last thing I bought has to be refunded",
+    "I hate my new shoes, refund them",
+]
+
+
+@pytest.mark.parametrize("by", ["nothing", "a budget", "a sure decider"])
+@pytest.mark.parametrize("destructive", [True, False], ids=["destroys", "writes"])
+@pytest.mark.parametrize("message", TOLD)
+async def test_what_is_told_of_or_to_be_stopped_begins_nothing(message: str, by: str, *, destructive: bool) -> None:
+    log: list[str] = []
+    result = await turn(BY[by](), message, 0.99, log, destructive=destructive, approval="never")
+    assert (result.status, result.flows, result.conversation.active, log) == ("open", [], None, [])
+    assert result.reason == "the message tells of what refund_order does, or would have it stopped"
+
+
+@pytest.mark.parametrize("message", STILL_MEANT)
+async def test_a_request_beside_what_is_told_still_runs(message: str) -> None:
+    log: list[str] = []
+    result = await turn({}, message, 0.99, log, approval="never")
+    assert (result.status, log) == ("done", ["paid"])
+
+
+def test_no_example_of_the_catalogue_is_taken_for_told(pack: FlowRegistry) -> None:
+    flows = list(pack.values())
+    examples = [each for flow in flows for each in flow.examples]
+    caught = [each for each in examples if any(only_tells(each, flow) for flow in flows)]
+    assert (len(examples) > 200, caught) == (True, [])
+
+
+async def test_a_chat_model_that_has_read_it_decides() -> None:
+    log: list[str] = []
+    by = {"llm": ScriptedModel('["1"]'), "max_error": 0.05}
+    result = await turn(by, "could it be that I never got my money back?", 0.99, log)
+    assert (result.status, log) == ("done", ["paid"])
+
+
+async def test_no_decision_model_is_asked_what_only_the_chat_model_may_read() -> None:
+    decider = refund(0.9999)
+    by = {"llm": none_fits(), "max_error": 0.01, "decider": decider}
+    result = await turn(by, "tell me a joke", 0.1, [])
+    assert decider.calls == []
+    assert result.selection is not None
+    assert [str(each).partition(":")[0] for each in result.selection.decision.stages] == [
+        "recall passed",
+        "decider passed",
+        "chat none",
+    ]
+
+
+@pytest.mark.parametrize(("sure", "runs"), [(0.999, True), (0.4, False)], ids=["sure", "unsure"])
+async def test_where_recall_knows_no_confidence_a_decider_begins_what_it_is_sure_of(sure: float, *, runs: bool) -> None:
+    log: list[str] = []
+    result = await turn({"max_error": 0.3, "decider": refund(sure)}, CLEAR, None, log, first=None)
+    assert (result.status, log) == (("done", ["paid"]) if runs else ("open", []))
+
+
+async def test_the_name_of_a_flow_word_for_word_begins_it_whatever_is_sure() -> None:
+    for by in ("nothing", "a budget", "a chat model and a budget", "a sure decider"):
+        log: list[str] = []
+        result = await turn(BY[by](), "refund order", 0.99, log)
+        assert (result.status, log) == ("done", ["paid"]), by
