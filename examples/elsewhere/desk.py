@@ -97,15 +97,15 @@ def desk_tools() -> list[Tool]:
 
 
 @asynccontextmanager
-async def open_selector() -> AsyncGenerator[FlowSelector]:
-    """Finds the flows of the desk: the nearest, as there is no model to choose."""
+async def open_selector(*, ask_user: bool = False) -> AsyncGenerator[FlowSelector]:
+    """Finds the flows of the desk: the nearest, as there is no model to choose; or whichever the user says."""
     async with await ProceduralMemory.open(":memory:", embedder="static") as memory:
         await sync_registry(memory, agent_id="desk", registry=DESK)
-        yield FlowSelector(None, DESK, memory, "desk")
+        yield FlowSelector(None, DESK, memory, "desk", max_error=0.01 if ask_user else None, ask_user=ask_user)
 
 
 @asynccontextmanager
-async def open_door() -> AsyncGenerator[FlowDoor]:
+async def open_door(*, ask_user: bool = False) -> AsyncGenerator[FlowDoor]:
     """The flows and tools of the desk, for the loop of a framework."""
-    async with open_selector() as selector:
+    async with open_selector(ask_user=ask_user) as selector:
         yield FlowDoor(selector, desk_tools())

@@ -9,7 +9,7 @@ from typing import Any
 
 from examples.elsewhere.desk import ASKED, ORDERS, open_door
 from jazz_select.integrations.door import told
-from jazz_select.routing.tools.showing import tool_schemas
+from jazz_select.routing import tool_schemas
 
 SCRIPT: list[dict[str, Any]] = [
     {"call": "look_up_order", "arguments": {"order_id": "A1"}},

@@ -43,7 +43,7 @@ def desk_graph(nodes: FlowNodes, model: Scripted) -> Any:
 
     def after(state: FlowState) -> str:
         last = state["messages"][-1]
-        return "call" if isinstance(last, AIMessage) and last.tool_calls else END
+        return "call" if isinstance(last, AIMessage) and (last.tool_calls or last.invalid_tool_calls) else END
 
     graph: Any = StateGraph(FlowState)  # its types are partly unknown
     graph.add_node("select", nodes.select)

@@ -39,10 +39,10 @@ SCRIPT = [
 
 
 class Scripted(Model):
-    """Replies with the script."""
+    """Replies with a script."""
 
-    def __init__(self) -> None:
-        self._replies = iter(SCRIPT)
+    def __init__(self, script: Sequence[Any] = SCRIPT) -> None:
+        self._replies = iter(script)
 
     async def get_response(self, *_: Any, tools: Sequence[Tool], **__: Any) -> ModelResponse:
         """The next reply."""

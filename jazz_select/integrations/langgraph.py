@@ -3,22 +3,25 @@
 What needs a yes interrupts the graph: compile it with a checkpointer, and resume with what was answered.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from jazz_select.integrations.door import FlowDoor, check_door, told
+from jazz_select.integrations.door import OPEN, FlowDoor, check_door, kept_in, told
 from jazz_select.integrations.fitting import framework
 from jazz_select.routing.approval import Ask
 from jazz_select.routing.tools.showing import tool_schemas
 from jazz_select.routing.tools.tool import Tool
 
 with framework("langgraph"):
-    from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
+    from langchain_core.messages import AIMessage, HumanMessage, InvalidToolCall, ToolCall, ToolMessage
     from langchain_core.runnables import RunnableConfig
+    from langgraph.func import task
     from langgraph.graph import MessagesState
     from langgraph.types import interrupt
 
 _NO_TOOL: Final = "not run: there is no such tool here, or the call has no id of its own"
+_UNREAD: Final = "not run: the call could not be read: make it again, with arguments that are one JSON object"
+_NAMELESS: Final = "True says not which of {} calls is meant, and none was made: resume with a list of their ids"
 _REFUSED: Final = "not run: it was asked about, and not agreed to"
 
 
@@ -29,11 +32,13 @@ class FlowState(MessagesState):
         flows: The names of the selected flows.
         prompt: Those flows, for the model's instructions.
         tools: The names of the tools that go with them, as models are shown them.
+        flow_question: The question that is open, where the selector asks the user.
     """
 
     flows: list[str]
     prompt: str
     tools: list[str]
+    flow_question: Mapping[str, Any] | None
 
 
 class FlowNodes:
@@ -51,8 +56,10 @@ class FlowNodes:
     async def select(self, state: FlowState) -> dict[str, Any]:
         """The node that finds the flows for what the user said last."""
         said = [str(message.text) for message in state["messages"] if isinstance(message, HumanMessage)]
-        shown = await self._door.select(said, self._context(state) if self._context else None)
-        return {"flows": shown.result.names, "prompt": shown.prompt, "tools": list(shown.tools)}
+        context = self._context(state) if self._context else None
+        shown = await self._door.select(said, context, asked=kept_in(state))
+        names = shown.result.names
+        return {"flows": names, "prompt": shown.prompt, "tools": list(shown.tools), OPEN: shown.kept}
 
     def schemas(self, state: FlowState) -> list[dict[str, Any]]:
         """The tools of a state, as `bind_tools` takes them for any provider."""
@@ -62,26 +69,32 @@ class FlowNodes:
         """The node that makes the calls of the last reply, one after the other.
 
         Where some need a yes, it interrupts once, before any is made, with `calls`: for each its id, tool, title,
-        arguments and the reason. It is resumed with the ids of those that may be made, or True for all of them.
+        arguments and the reason. It is resumed with the ids of those that may be made; True will do where it is one. To
+        True for several it answers with the same calls once more, and the `problem`. The answer is about those calls,
+        whatever `approve` has come to say: what it asks about only then is not made. A call that LangChain could not
+        read (`invalid_tool_calls`) is told so.
         """
         shown, last = self._shown(state), state["messages"][-1]
-        calls = last.tool_calls if isinstance(last, AIMessage) else []
-        ids = [call["id"] for call in calls]
+        calls, unread = (last.tool_calls, last.invalid_tool_calls) if isinstance(last, AIMessage) else ([], [])
+        ids = [call["id"] for call in (*calls, *unread)]
         sound = [call for call in calls if call["name"] in shown and call["id"] and ids.count(call["id"]) == 1]
-        asked = {str(call["id"]): asks for call in sound if (asks := await self._asks(call, shown[call["name"]]))}
-        agreed = _agreed(interrupt({"calls": [*asked.values()]}), asked) if asked else set[str]()
-        thread = str(config.get("configurable", {}).get("thread_id", ""))
+        asks = [about for call in sound if (about := await self._asks(call, shown[call["name"]]))]
+        # Also where nothing is asked about any more: what was answered to before is heard.
+        if any(shown[call["name"]].destructive or self._door.may_ask(shown[call["name"]]) for call in sound):
+            asks = await asked_about(asks)
+        yes = _agreed(asks) if asks else dict[str, bool]()
+        place = f"{config.get('configurable', {}).get('thread_id', '')}:{last.id}"
         made: list[ToolMessage] = []
         for call in calls:
             own, said, status = str(call["id"] or ""), _NO_TOOL, "error"
-            if call in sound and (own not in asked or own in agreed):
-                tool, known_as = shown[call["name"]], f"{thread}:{own}"
-                outcome = await self._door.call(tool, call["args"], call_id=known_as, agreed=own in agreed)
+            if call in sound and yes.get(own, True):
+                known_as = f"{place}:{own}"
+                outcome = await self._door.call(shown[call["name"]], call["args"], call_id=known_as, agreed=own in yes)
                 said, status = told(outcome), "error" if outcome.error else "success"
-            elif own in asked:
+            elif own in yes:
                 said = _REFUSED
             made.append(ToolMessage(said, tool_call_id=own, name=call["name"], status=status))
-        return {"messages": made}
+        return {"messages": [*made, *map(_unread, unread)]}
 
     def _shown(self, state: FlowState) -> dict[str, Tool]:
         return {name: self._door.tools[name] for name in state.get("tools", ()) if name in self._door.tools}
@@ -95,7 +108,20 @@ class FlowNodes:
         return {**known, "arguments": call["args"], "reason": verdict.reason}
 
 
-def _agreed(answer: object, asked: Collection[str]) -> set[str]:
-    """The ids that an answer agrees to: all for True, else those in a list of them. Anything else is no yes."""
+def _unread(call: InvalidToolCall) -> ToolMessage:
+    return ToolMessage(_UNREAD, tool_call_id=call["id"] or "", name=call["name"], status="error")
+
+
+@task
+async def asked_about(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is asked about, as it was first: LangGraph keeps what a task gave, and a node that is resumed runs again."""
+    return calls
+
+
+def _agreed(calls: list[dict[str, Any]]) -> dict[str, bool]:
+    """Whether each call was agreed to: by its id in a list, or by True for the only one. Anything else is no yes."""
+    answer: object = interrupt({"calls": calls})
+    while answer is True and len(calls) > 1:
+        answer = interrupt({"calls": calls, "problem": _NAMELESS.format(len(calls))})
     listed = cast("list[object]", answer) if isinstance(answer, list) else []
-    return set(asked) if answer is True else {each for each in asked if each in listed}
+    return {each["id"]: answer is True or each["id"] in listed for each in calls}

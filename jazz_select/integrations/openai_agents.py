@@ -3,12 +3,12 @@
 What needs a yes interrupts the run: `result.interruptions`, then `state.approve(…)` or `state.reject(…)`.
 """
 
-from asyncio import Future, ensure_future
+from asyncio import Future, ensure_future, wait
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from jazz_select.integrations.door import FlowDoor, Shown, check_door, told
+from jazz_select.integrations.door import FlowDoor, Shown, check_door, keep_in, kept_in, mark_of, run_in, text_in, told
 from jazz_select.integrations.fitting import framework
 from jazz_select.routing.approval import Ask
 from jazz_select.routing.tools.showing import input_schema
@@ -37,7 +37,7 @@ class FlowAgentParts:
         """
         check_door(door)
         self._door, self._context = door, context
-        self._runs: WeakKeyDictionary[RunContextWrapper[Any], Future[Shown]] = WeakKeyDictionary()
+        self._runs: WeakKeyDictionary[RunContextWrapper[Any], tuple[Future[Shown], list[None]]] = WeakKeyDictionary()
         self._taken_up: WeakSet[RunContextWrapper[Any]] = WeakSet()
         self.tools: list[FunctionTool] = [self._function(name, tool) for name, tool in door.tools.items()]
 
@@ -45,37 +45,58 @@ class FlowAgentParts:
         """The agent's own instructions, and after them the selected flows."""
 
         async def both(ctx: RunContextWrapper[Any], _agent: Agent[Any]) -> str:
-            shown = self._shown(ctx)
-            return "\n\n".join(text for text in (base, (await shown).prompt if shown else "") if text)
+            shown = await self._shown(ctx)
+            return "\n\n".join(text for text in (base, shown.prompt if shown else "") if text)
 
         return both
 
-    def _shown(self, ctx: RunContextWrapper[Any]) -> Future[Shown] | None:
-        """What is shown in a run, selected once; None where nobody knows yet what was said, as a run is taken up."""
-        if ctx in self._runs:
-            return self._runs[ctx]
-        if not ctx.turn_input:
-            self._taken_up.add(ctx)
-            return None
-        said = [_text(each.get("content")) for each in ctx.turn_input if each.get("role") == "user"]
-        self._runs[ctx] = ensure_future(self._door.select(said, self._context(ctx) if self._context else None))
-        return self._runs[ctx]
+    async def _shown(self, ctx: RunContextWrapper[Any]) -> Shown | None:
+        """What is shown in a run, selected once; None where nobody knows yet what was said, as a run is taken up.
+
+        It is selected while anybody waits: the end of one is no other's. What came to nothing is forgotten.
+        """
+        if ctx not in self._runs:
+            if not ctx.turn_input:
+                self._taken_up.add(ctx)
+                return None
+            self._runs[ctx] = ensure_future(self._select(ctx)), []
+            # Where nobody waits any longer, asyncio would warn of an error that is not looked at.
+            self._runs[ctx][0].add_done_callback(lambda done: done.cancelled() or done.exception())
+        selecting, waiting = self._runs[ctx]
+        waiting.append(None)
+        try:
+            if not selecting.done():  # one that is done may be of a loop that has ended
+                await wait({selecting})
+            return selecting.result()
+        finally:
+            waiting.pop()
+            if not waiting and (selecting.cancel() or selecting.cancelled() or selecting.exception()):
+                del self._runs[ctx]
+
+    async def _select(self, ctx: RunContextWrapper[Any]) -> Shown:
+        context = self._context(ctx) if self._context else None
+        shown = await self._door.select(_said(ctx), context, asked=kept_in(ctx.context))
+        keep_in(ctx.context, shown.kept)
+        return shown
 
     def _function(self, name: str, tool: Tool) -> FunctionTool:
         async def enabled(ctx: RunContextWrapper[Any], _agent: AgentBase) -> bool:
-            shown = self._shown(ctx)
+            shown = await self._shown(ctx)
             # A run that is taken up elsewhere begins with what somebody was asked about: that has to be there.
             waits = ctx in self._taken_up and self._door.may_ask(tool)
-            return waits or (shown is not None and name in (await shown).tools)
+            return waits or (shown is not None and name in shown.tools)
 
         async def asks(ctx: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
-            if ctx in self._taken_up and not (ctx in self._runs and name in (await self._runs[ctx]).tools):
+            run_in(ctx.context, begins=tool.destructive and ctx not in self._taken_up)  # before a state can be kept
+            if ctx in self._taken_up and not ((shown := await self._shown(ctx)) and name in shown.tools):
                 return True  # it is there for what was asked about before, and goes with no flow of this run
             return isinstance(await self._door.verdict(tool, arguments, call_id), Ask)
 
         async def call(ctx: ToolContext[Any], arguments: str) -> str:
             agreed = ctx.is_tool_approved(name, ctx.tool_call_id) is True
-            return told(await self._door.call(tool, arguments, call_id=ctx.tool_call_id, agreed=agreed))
+            run = run_in(ctx.context)
+            place = f"{mark_of(run, *_said(ctx))}:{ctx.tool_call_id}"  # not all ids that models give are unique
+            return told(await self._door.call(tool, arguments, call_id=place, agreed=agreed), own=bool(run))
 
         return FunctionTool(
             name=name,
@@ -88,8 +109,5 @@ class FlowAgentParts:
         )
 
 
-def _text(content: object) -> str:
-    """What a message says: a text, or the texts among its parts."""
-    parts = cast("list[object]", content) if isinstance(content, list) else [{"text": content}]
-    texts = (cast("Mapping[str, object]", each).get("text") for each in parts if isinstance(each, Mapping))
-    return "\n".join(text for text in texts if isinstance(text, str))
+def _said(ctx: RunContextWrapper[Any]) -> list[str]:
+    return [text_in(each.get("content")) for each in ctx.turn_input if each.get("role") == "user"]

@@ -3,19 +3,20 @@
 What needs a yes is deferred: have `DeferredToolRequests` among the agent's output types.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from pydantic_core import SchemaValidator, core_schema
 
-from jazz_select.integrations.door import FlowDoor, Shown, check_door, told
+from jazz_select.integrations.door import OPEN, FlowDoor, Shown, check_door, kept_in, mark_of, text_in, told
 from jazz_select.integrations.fitting import framework
+from jazz_select.routing.tool_call import CallOutcome
 from jazz_select.routing.tools.showing import input_schema
 
 with framework("pydantic-ai"):
     from pydantic_ai import ApprovalRequired, ModelRetry, RunContext, ToolDefinition, ToolFailed
-    from pydantic_ai.messages import ModelResponse, TextContent, UserContent, UserPromptPart
+    from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
     from pydantic_ai.tools import AgentDepsT
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 
@@ -26,25 +27,43 @@ Context: TypeAlias = Callable[[RunContext[AgentDepsT]], Mapping[str, Any]]
 
 async def shown_in(ctx: RunContext[AgentDepsT], door: FlowDoor, context: Context[AgentDepsT] | None = None) -> Shown:
     """What is shown in a run; in one that goes on after somebody was asked, also what was asked about."""
-    parts = [part for message in ctx.messages for part in message.parts]
-    said = [_text(part.content) for part in parts if isinstance(part, UserPromptPart)]
-    said += [] if ctx.prompt is None else [_text(ctx.prompt)]
+    before = [each for each in ctx.messages if any(isinstance(part, UserPromptPart) for part in each.parts)]
+    said = _said(before) + ([] if ctx.prompt is None else [text_in(ctx.prompt)])
     last = ctx.messages[-1] if ctx.messages and ctx.prompt is None else None
     calls = last.tool_calls if isinstance(last, ModelResponse) else []
     waiting = await door.waiting((call.tool_name, call.args_as_dict()) for call in calls)
-    shown = await door.select(said, context(ctx) if context else None)
+    # A run that goes on was selected for with what its own request keeps; a new request may answer the one before it.
+    asked = kept_in(*(each.metadata for each in before[-2 if ctx.prompt is None else -1 :]))
+    shown = await door.select(said, context(ctx) if context else None, asked=asked)
     return replace(shown, tools={**shown.tools, **waiting})
 
 
+def keep(ctx: RunContext[Any], kept: Mapping[str, Any] | None) -> None:
+    """Have the message that led to the question that is open keep it: it goes where the history goes."""
+    for now in ctx.messages[-1:]:
+        if kept and any(isinstance(part, UserPromptPart) for part in now.parts):
+            now.metadata = {**(now.metadata or {}), OPEN: kept}
+
+
+def returned(made: CallOutcome) -> Any:
+    """What a call returned, or else raised, so that pydantic-ai hears what became of it."""
+    if made.status == "asked":
+        raise ApprovalRequired({"title": made.call.title, "reason": made.reason})
+    if made.error is None:
+        return made.output
+    raise ModelRetry(told(made)) if made.error.fault == "arguments" else ToolFailed(told(made))
+
+
 def call_id(ctx: RunContext[Any]) -> str:
-    """What a call is known by, in this run and in one that goes on with it."""
-    return f"{ctx.conversation_id}:{ctx.tool_call_id}"
+    """What a call is known by, in this run and in one that goes on with it; also by its place: ids may come again."""
+    replies = [each for each in ctx.messages if isinstance(each, ModelResponse)]
+    before = mark_of(str(len(replies)), *_said(ctx.messages))
+    return f"{ctx.conversation_id}:{before}:{ctx.tool_call_id}"
 
 
-def _text(content: str | Sequence[UserContent]) -> str:
-    each = [content] if isinstance(content, str) else content
-    texts = (part.content if isinstance(part, TextContent) else part for part in each)
-    return "\n".join(text for text in texts if isinstance(text, str))
+def _said(messages: Iterable[ModelMessage]) -> list[str]:
+    parts = (part for each in messages for part in each.parts if isinstance(part, UserPromptPart))
+    return [text_in(part.content) for part in parts]
 
 
 @dataclass(eq=False)
@@ -80,6 +99,11 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
         """Select, once in a run."""
         return replace(self, now=await shown_in(ctx, self.door, self.context))
 
+    async def for_run_step(self, ctx: RunContext[AgentDepsT]) -> "FlowToolset[AgentDepsT]":
+        """Keep what the user was asked."""
+        keep(ctx, self.now and self.now.kept)
+        return self
+
     async def get_instructions(self, ctx: RunContext[AgentDepsT]) -> str | None:  # noqa: ARG002 - pydantic-ai's signature
         """The selected flows."""
         return self.now.prompt or None if self.now else None
@@ -88,11 +112,9 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
         """What goes with them; what destroys something runs alone."""
         found: dict[str, ToolsetTool[AgentDepsT]] = {}
         for name, own in (self.now.tools if self.now else self.door.tools).items():
+            schema = input_schema(own)
             told_of = ToolDefinition(
-                name=name,
-                description=own.description,
-                parameters_json_schema=input_schema(own),
-                sequential=own.destructive,
+                name=name, description=own.description, parameters_json_schema=schema, sequential=own.destructive
             )
             found[name] = ToolsetTool(
                 toolset=self, tool_def=told_of, max_retries=ctx.max_retries, args_validator=_ARGUMENTS
@@ -100,17 +122,9 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
         return found
 
     async def call_tool(
-        self,
-        name: str,
-        tool_args: dict[str, Any],
-        ctx: RunContext[AgentDepsT],
-        tool: ToolsetTool[AgentDepsT],  # noqa: ARG002 - pydantic-ai's signature
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> Any:
         """Call it by the rules of the house."""
+        del tool  # pydantic-ai's signature
         own = self.door.tools[name]
-        made = await self.door.call(own, tool_args, call_id=call_id(ctx), agreed=ctx.tool_call_approved)
-        if made.status == "asked":
-            raise ApprovalRequired({"title": own.display_name, "reason": made.reason})
-        if made.error is None:
-            return made.output
-        raise ModelRetry(told(made)) if made.error.fault == "arguments" else ToolFailed(told(made))
+        return returned(await self.door.call(own, tool_args, call_id=call_id(ctx), agreed=ctx.tool_call_approved))

@@ -4,16 +4,18 @@ pydantic-ai calls the tools; what needs a yes is deferred: have `DeferredToolReq
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from jazz_select.integrations.door import FlowDoor, Shown, check_door
 from jazz_select.integrations.fitting import framework
-from jazz_select.integrations.pydantic_ai import Context, call_id, shown_in
+from jazz_select.integrations.pydantic_ai import Context, call_id, keep, returned, shown_in
 from jazz_select.routing.approval import Ask, Deny
 
 with framework("pydantic-ai"):
     from pydantic_ai import ApprovalRequired, RunContext, ToolFailed
     from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.tools import AgentDepsT
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 
@@ -47,6 +49,13 @@ class FlowCapability(AbstractCapability[AgentDepsT]):
         """Select, once in a run."""
         return replace(self, now=await shown_in(ctx, self.door, self.context))
 
+    async def before_model_request(
+        self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Keep what the user was asked."""
+        keep(ctx, self.now and self.now.kept)
+        return request_context
+
     def get_instructions(self) -> str | None:
         """The selected flows."""
         return self.now.prompt or None if self.now else None
@@ -68,6 +77,7 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> Any:
+        make = partial(super().call_tool, name, tool_args, ctx, tool)
         if own := self.door.tools.get(name):
             verdict = await self.door.verdict(own, tool_args, call_id(ctx))
             if isinstance(verdict, Deny):
@@ -75,4 +85,6 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
                 raise ToolFailed(problem)
             if isinstance(verdict, Ask) and not ctx.tool_call_approved:
                 raise ApprovalRequired({"title": own.display_name, "reason": verdict.reason})
-        return await super().call_tool(name, tool_args, ctx, tool)
+            if ctx.tool_call_approved:  # an answer may come twice
+                return returned(await self.door.once(own, tool_args, call_id(ctx), make))
+        return await make()

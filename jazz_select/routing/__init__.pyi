@@ -26,6 +26,11 @@ from jazz_select.routing.tools.retrieval import RecalledTools as RecalledTools
 from jazz_select.routing.tools.retrieval import ToolRecall as ToolRecall
 from jazz_select.routing.tools.retrieval import sync_tools as sync_tools
 from jazz_select.routing.tools.retrieval import tool_card as tool_card
+from jazz_select.routing.tools.showing import OpenTools as OpenTools
+from jazz_select.routing.tools.showing import SchemaForm as SchemaForm
+from jazz_select.routing.tools.showing import selected_tools as selected_tools
+from jazz_select.routing.tools.showing import shown_names as shown_names
+from jazz_select.routing.tools.showing import tool_schemas as tool_schemas
 from jazz_select.routing.tools.sources import tools_from_mcp as tools_from_mcp
 from jazz_select.routing.tools.sources import tools_from_openai as tools_from_openai
 from jazz_select.routing.tools.sources import tools_from_session as tools_from_session

@@ -1,10 +1,12 @@
-"""Claims of calls in an SQLite file: of all processes that would make one call, one does."""
+"""Claims of calls: of all that would make one call, one does. In an SQLite file, or within one object."""
 
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 from time import time
 from typing import Any, Final, cast
 
@@ -14,6 +16,7 @@ from jazz_select.threads import in_thread
 from jazz_select.values import Claim
 
 _BUSY_S: Final = 10.0
+_TIMES_UNSETTLED: Final = 10
 _TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS claims (call_id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL,"
     " claimed_at REAL NOT NULL, outcome TEXT) WITHOUT ROWID"
@@ -100,3 +103,47 @@ class SqliteClaims:
             database.execute("COMMIT")
         finally:
             database.close()
+
+
+class RecentClaims:
+    """A `ClaimStore` of one object, for who gave none: it knows the last calls, and goes with its process.
+
+    A call that is still under way, or whose end nobody knows, is kept beyond that: it may have been made.
+    """
+
+    def __init__(self, most: int = 1_000, *, most_letters: int = 20_000_000) -> None:
+        """Begin without claims, and keep so many at most, and so much of what tools returned: the oldest goes first.
+
+        Those without an outcome stay until there are ten times as many.
+        """
+        self._most, self._most_letters = most, most_letters
+        self._known: dict[str, Claim] = {}
+        self._letters = 0
+        self._lock = Lock()  # an object may be used on several loops
+
+    async def claim(self, call_id: str, fingerprint: str) -> Claim | None:
+        """None for the first who asks."""
+        with self._lock:
+            known = self._known.get(call_id)
+            if known is None:
+                self._known[call_id] = Claim(fingerprint=fingerprint)
+                self._drop()
+        return known
+
+    async def settle(self, call_id: str, outcome: str) -> None:
+        """The first outcome stays."""
+        with self._lock:
+            known = self._known.get(call_id)
+            if known is not None and known.outcome is None:
+                self._known[call_id] = replace(known, outcome=outcome)
+                self._letters += len(outcome)
+                self._drop()
+
+    def _drop(self) -> None:
+        while len(self._known) > self._most or self._letters > self._most_letters:
+            oldest = next((known for known, claim in self._known.items() if claim.outcome is not None), None)
+            if oldest is None:
+                if len(self._known) <= _TIMES_UNSETTLED * self._most:
+                    return
+                oldest = next(iter(self._known))
+            self._letters -= len(self._known.pop(oldest).outcome or "")

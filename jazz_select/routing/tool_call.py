@@ -9,7 +9,7 @@ import inspect
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -132,6 +132,21 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     refused = _unbegun(call) or await _unprepared(tool, call) or await _unapproved(approve, call) or _unbegun(call)
     refused = refused or await _claimed(claims, tool, call)
     return refused or await _made(tool, call, arguments, timeout_s, claims)
+
+
+async def made_once(
+    tool: RunnableTool, call: ToolCall, make: Callable[[], Awaitable[Any]], claims: ClaimStore
+) -> CallOutcome:
+    """Let somebody else make a call, or tell what became of it before; what is raised is raised, and kept."""
+    if refused := await _claimed(claims, tool, call):
+        return refused
+    try:
+        output = await make()
+    except Exception as error:
+        await _settled(claims, _raised(call, error))
+        raise
+    await _settled(claims, _returned(call, output))
+    return CallOutcome(call=call, status="ok", output=output, called=True)
 
 
 def may_repeat(tool: RunnableTool, earlier: CallOutcome, *, vouched: bool = False) -> bool:

@@ -9,14 +9,57 @@ import pytest
 from jazz_select.errors import ConfigError
 from jazz_select.ports import ClaimStore
 from jazz_select.routing import SqliteClaims
+from jazz_select.routing.claims import RecentClaims
 from jazz_select.testing import MemoryClaims, check_claim_store
 from jazz_select.values import Claim
 
 
 @pytest.mark.spec("005.4")
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("kind", ["memory", "recent", "sqlite"])
 async def test_contract(kind: str, tmp_path: Path) -> None:
-    await check_claim_store(MemoryClaims() if kind == "memory" else SqliteClaims(tmp_path / "claims"))
+    stores: dict[str, Callable[[], ClaimStore]] = {"memory": MemoryClaims, "recent": RecentClaims}
+    await check_claim_store(stores[kind]() if kind in stores else SqliteClaims(tmp_path / "claims"))
+
+
+@pytest.mark.spec("009.4")
+async def test_of_recent_claims_the_oldest_goes() -> None:
+    store = RecentClaims(most=2)
+    for call_id in "abc":
+        assert await store.claim(call_id, "x") is None
+        await store.settle(call_id, "{}")
+    assert await store.claim("b", "x") == await store.claim("c", "x") == Claim(fingerprint="x", outcome="{}")
+    assert await store.claim("a", "x") is None
+
+
+@pytest.mark.spec("009.4")
+async def test_of_recent_claims_one_that_is_under_way_stays() -> None:
+    store = RecentClaims(most=2)
+    await store.claim("slow", "x")
+    for number in range(30):
+        await store.claim(str(number), "x")
+        await store.settle(str(number), "{}")
+    assert await store.claim("slow", "x") == Claim(fingerprint="x")
+    await store.settle("slow", "done")
+    assert await store.claim("slow", "x") == Claim(fingerprint="x", outcome="done")
+
+
+@pytest.mark.spec("009.4")
+async def test_of_recent_claims_without_an_outcome_there_are_ten_times_as_many_at_most() -> None:
+    store = RecentClaims(most=2)
+    for number in range(21):
+        await store.claim(str(number), "x")
+    assert await store.claim("1", "x") == Claim(fingerprint="x")
+    assert await store.claim("0", "x") is None
+
+
+@pytest.mark.spec("009.4")
+async def test_of_recent_claims_the_oldest_goes_where_tools_returned_much() -> None:
+    store = RecentClaims(most_letters=10)
+    for call_id in "abc":
+        await store.claim(call_id, "x")
+        await store.settle(call_id, "12345")
+    assert await store.claim("c", "x") == await store.claim("b", "x") == Claim(fingerprint="x", outcome="12345")
+    assert await store.claim("a", "x") is None
 
 
 class Forgetful(MemoryClaims):

@@ -31,7 +31,11 @@ _LONGEST_CAUSE: Final = 200
 _MOST_PROBLEMS: Final = 5
 _RETURNED: Final = "what it returns"
 _ANYTHING: Final = TypeAdapter[Any](Any)
+_BIND: Final = "annotate it with what JSON can hold, or give it beforehand: functools.partial(function, name=value)"
+_RETURN: Final = "return what JSON can hold, such as a model or a dict, or leave the annotation out"
 _MISSING: Final = inspect.Parameter.empty
+_SCALARS: Final = {each: TypeAdapter[Any](each) for each in (str, int, float, bool)}
+"""What most parameters are annotated with, which JSON can hold whatever the tool."""
 
 
 def tool_from_function(  # noqa: PLR0913 - what a tool is made of
@@ -332,9 +336,11 @@ def _parameter(tool: str, given: inspect.Parameter, hints: Mapping[str, Any]) ->
     annotation = annotation if annotated else Any
     if default is None and annotated and annotation not in _AS_THEY_ARE[:2]:
         annotation = Optional[annotation]  # noqa: UP045 - the annotation may be a text, which knows no |
-    adapter = _adapter(tool, f"parameter {given.name!r}", annotation)
-    _schema_of(tool, f"parameter {given.name!r}", adapter, "validation")
-    _check_from_json(tool, given.name, adapter.core_schema)
+    adapter = next((adapter for scalar, adapter in _SCALARS.items() if annotation is scalar), None)
+    if adapter is None:
+        adapter = _adapter(tool, f"parameter {given.name!r}", annotation)
+        _schema_of(tool, f"parameter {given.name!r}", adapter, "validation")
+        _check_from_json(tool, given.name, adapter.core_schema)
     if default is not _MISSING:
         shown = _shown(adapter, default)
         if shown is not _MISSING:
@@ -345,9 +351,6 @@ def _parameter(tool: str, given: inspect.Parameter, hints: Mapping[str, Any]) ->
     return _Parameter(
         name=given.name, annotation=annotation, adapter=adapter, required=required, said=said, filled=filled
     )
-
-
-_BIND: Final = "annotate it with what JSON can hold, or give it beforehand: functools.partial(function, name=value)"
 
 
 def _refused(tool: str, parameter: str, problem: str) -> ToolError:
@@ -362,9 +365,6 @@ def _adapter(tool: str, what: str, annotation: Any) -> "TypeAdapter[Any]":
         return TypeAdapter(annotation)
     except Exception as error:
         raise ToolError(tool, f"{what}: {_cause(error)}; {_RETURN if what == _RETURNED else _BIND}") from error
-
-
-_RETURN: Final = "return what JSON can hold, such as a model or a dict, or leave the annotation out"
 
 
 def _shown(adapter: "TypeAdapter[Any]", default: object) -> Any:

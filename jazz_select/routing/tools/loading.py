@@ -32,6 +32,8 @@ NAME: Final = "TOOLS"
 
 LARGEST: Final = 16 << 20
 """Bytes of a listing that is read."""
+_USUAL: Final = ("tools.py", "tools.yaml", "tools.yml", "tools.json")
+"""What people call the file of their tools."""
 POLICY: Final = "POLICY"
 """What a module calls the `DecisionCallback` that chooses where no model is configured."""
 
@@ -71,6 +73,22 @@ def _remedy(source: Path) -> str:
     data = sorted(each.name for each in source.glob("*") if each.suffix.lower() in SUFFIXES) if source.is_dir() else []
     named = f"of a folder only .py files are read, so name {data[0]} itself if it has tools, or " if data else ""
     return f"{named}give a module a list named {NAME}"
+
+
+def no_tools(source: str, *, named_by: str) -> str:
+    """What there is to say where flows were read, and no tools with them: also which file was perhaps meant.
+
+    A file beside those that are named is never run unasked, so it is only told of.
+
+    Args:
+        source: Where the flows were read from.
+        named_by: What names tools there, such as `--tools`.
+    """
+    path = Path(source)
+    place, where = (path, "in it") if path.is_dir() else (path.parent, "beside it")
+    found = next((name for name in _USUAL if path.exists() and (place / name).is_file()), "")
+    hint = found and f"; {found} {where} is read only if it is named"
+    return f"there are no tools in {source}, so it has none{hint}; {named_by} names them"
 
 
 def load_policy(source: str | Path) -> DecisionCallback | None:

@@ -40,11 +40,25 @@ def selected_tools(flows: Iterable[BaseFlow], tools: ToolsLike, *, open_tools: O
     """
     check_open_tools(open_tools)
     connected = Toolbox(tools_of(tools))
-    chosen = list(flows)
+    chosen = _checked_flows(flows)
     if chosen:
         names = dict.fromkeys(name for flow in chosen for name in _given_to_models(flow))
         return [connected[name] for name in names if name in connected]
     return [tool for tool in connected.values() if open_tools == "all" or (open_tools == "read" and tool.reads)]
+
+
+def _checked_flows(given: object) -> list[BaseFlow]:
+    """What was given as flows.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else None
+    flows = [each for each in listed or () if isinstance(each, BaseFlow)]
+    if listed is None or isinstance(given, str | Mapping) or len(flows) < len(listed):
+        msg = f"flows are those that were selected, as result.chosen_flows has them, not {given!r:.80}"
+        raise ConfigError(msg)
+    return flows
 
 
 def check_open_tools(given: object) -> None:
@@ -93,11 +107,15 @@ def tool_schemas(tools: Sequence[Tool] | Mapping[str, Tool], form: SchemaForm = 
         form: Whose form.
 
     Raises:
-        ConfigError: There is no such form.
+        ConfigError: There is no such form, or one of the tools is none.
         ToolError: The schema of a tool cannot be written down.
     """
     if form not in get_args(SchemaForm):
         msg = f"the form is one of {', '.join(map(repr, get_args(SchemaForm)))}, not {form!r:.80}"
+        raise ConfigError(msg)
+    listed = cast("object", tools.values() if isinstance(tools, Mapping) else tools)
+    if not isinstance(listed, Iterable) or not all(isinstance(each, Tool) for each in cast("Iterable[object]", listed)):
+        msg = f"tools are a list of Tools, or what shown_names or FlowDoor.select gave, not {tools!r:.80}"
         raise ConfigError(msg)
     named = tools if isinstance(tools, Mapping) else shown_names(tools)
     return [_in_form(name, tool, form) for name, tool in named.items()]

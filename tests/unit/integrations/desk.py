@@ -1,6 +1,6 @@
 """What the tests of the frameworks share: a desk with three flows, tools that write down what they did, and a door."""
 
-from typing import Any
+from typing import Any, Self
 
 from jazz_select import Flow, FlowRegistry, FlowSelector, Tool
 from jazz_select.integrations.door import FlowDoor
@@ -24,6 +24,8 @@ VERDICTS: dict[str, tuple[Verdict, list[str]]] = {
 }
 """What a hook says of paying back A1, and what is done then."""
 ASKS = Ask("really?")
+UNCLEAR, QUESTION = "something with A1", "Which of these do you mean?"
+"""A request of which `Desk.asking` asks what is meant, and how it asks."""
 
 
 def saying(verdicts: list[Verdict]) -> Approve:
@@ -40,6 +42,7 @@ class Desk:
 
     def __init__(self, *found: str) -> None:
         self.done: list[str] = []
+        self._how: dict[str, Any] = {}
         self.memory = ListMemory(
             [{"flow_id": flow_id(name), "flow_name": name, "score": 1.0} for name in found or (REFUND,)]
         )
@@ -98,4 +101,13 @@ class Desk:
         return seen
 
     def door(self, **options: Any) -> FlowDoor:
-        return FlowDoor(FlowSelector(None, self.registry, self.memory, "desk"), self.tools(), **options)
+        return FlowDoor(FlowSelector(None, self.registry, self.memory, "desk", **self._how), self.tools(), **options)
+
+    def asking(self) -> Self:
+        """From now on the user is asked whether a refund is meant, or a parcel that is looked for."""
+        self.memory.candidates = [
+            {"flow_id": flow_id(name), "flow_name": name, "score": 1.0, "confidence": sure}
+            for name, sure in ((REFUND, 0.5), (TRACK, 0.45))
+        ]
+        self._how = {"max_error": 0.01, "ask_user": True}
+        return self

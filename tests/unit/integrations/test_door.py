@@ -1,6 +1,8 @@
 """What all adapters stand on: what is shown, who is asked, and what becomes of calls."""
 
 import asyncio
+import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from jazz_select.routing import Allow, Ask, Deny, ToolCall
 from jazz_select.routing.approval import Verdict
 from jazz_select.telemetry import Trace
 from jazz_select.values import flow_id
-from tests.unit.integrations.desk import MOVE, ORDER, REFUND, TRACK, Desk, saying
+from tests.unit.integrations.desk import MOVE, ORDER, REFUND, TRACK, UNCLEAR, Desk, saying
 
 pytestmark = pytest.mark.spec("009.4")
 GIVEN = {"order_id": "A1"}
@@ -83,19 +85,171 @@ def strange(_: ToolCall) -> Any:
 
 
 async def test_where_only_the_user_can_decide_the_model_is_told_to_ask() -> None:
-    desk = Desk()
-    desk.memory.candidates = [
-        {"flow_id": flow_id(name), "flow_name": name, "score": 1.0, "confidence": sure}
-        for name, sure in ((REFUND, 0.5), (TRACK, 0.45))
-    ]
-    selector = FlowSelector(None, desk.registry, desk.memory, "desk", max_error=0.01, ask_user=True)
-    door = FlowDoor(selector, desk.tools())
+    door = Desk().asking().door()
     shown = await door.select(["something with A1"])
     assert (shown.result.names, list(shown.tools)) == ([], ["look_up"])
     assert "Ask this, and do nothing before the answer:" in shown.prompt
     assert "1. Refund order" in shown.prompt
     answered = await door.select(["something with A1", "the first"], asked=shown.result.decision)
     assert (answered.result.names, list(answered.tools)) == ([REFUND], ["look_up", "shop_pay_back"])
+
+
+async def kept_after(door: FlowDoor, *said: str) -> tuple[list[str], Any]:
+    """What was selected last, and what is kept, where each was said in a process of its own."""
+    kept: Any = None
+    names: list[str] = []
+    for number in range(len(said)):
+        shown = await door.select(said[: number + 1], asked=kept)
+        names, kept = shown.result.names, json.loads(json.dumps(shown.kept))
+    return names, kept
+
+
+ANSWERS = {
+    "the first": [REFUND],
+    "2": [TRACK],
+    "track order": [TRACK],
+    "neither": [],
+    UNCLEAR: [],  # the same once more is no answer
+    "": [],
+}
+
+
+@pytest.mark.parametrize(("answer", "names"), ANSWERS.items(), ids=[each or "nothing" for each in ANSWERS])
+async def test_what_is_said_next_answers_what_was_kept(answer: str, names: list[str]) -> None:
+    assert (await kept_after(Desk().asking().door(), UNCLEAR, answer))[0] == names
+
+
+async def test_a_question_waits_for_one_answer_alone() -> None:
+    desk = Desk().asking()
+    door = desk.door()
+    names, kept = await kept_after(door, UNCLEAR, "1")
+    assert names == [REFUND]
+    desk.memory.candidates = Desk(MOVE).memory.candidates
+    later = await door.select([UNCLEAR, "1", "2"], asked=kept)
+    assert (later.result.names, later.kept) == ([MOVE], None), "what is said after the answer is a request of its own"
+
+
+@pytest.mark.parametrize(
+    "said", ["2", "A1", "card L-9", "ada@example.org", "thanks!", "Yes, please.", "vielen Dank", " "]
+)
+async def test_a_value_alone_and_thanks_leave_it_at_what_was_picked(said: str) -> None:
+    desk = Desk().asking()
+    names, kept = await kept_after(desk.door(), UNCLEAR, "1", said, said, "thank you very much")
+    assert (names, kept["picked"]) == ([REFUND], flow_id(REFUND))
+    desk.memory.candidates = []
+    assert (await desk.door().select([UNCLEAR, "1", said], asked=kept)).result.names == [REFUND]
+    names, _ = await kept_after(Desk().asking().door(), UNCLEAR, "neither", said)
+    assert names == [], "nothing was picked"
+
+
+async def test_what_was_picked_is_read_with_what_is_said_until_another_flow_is_found() -> None:
+    desk = Desk().asking()
+    door = desk.door()
+    _, kept = await kept_after(door, UNCLEAR, "1")
+    later = await door.select([UNCLEAR, "1", "it is the blue one"], asked=kept)
+    assert "Refund order" in desk.memory.calls[-1].query
+    assert later.result.decision.question, "what is no value alone may be about anything"
+    desk.memory.candidates = Desk(MOVE).memory.candidates
+    other = await door.select([UNCLEAR, "1", "to my office please"], asked=kept)
+    assert (other.result.names, other.kept) == ([MOVE], None)
+    await door.select([UNCLEAR, "1", "to my office please", "thanks"], asked=other.kept)
+    assert "Refund order" not in desk.memory.calls[-1].query
+
+
+async def test_a_run_that_goes_on_with_thanks_finds_what_it_found() -> None:
+    door = Desk().asking().door()
+    names, kept = await kept_after(door, UNCLEAR, "1", "thanks")
+    again = await door.select([UNCLEAR, "1", "thanks"], asked=kept)
+    assert (again.result.names, again.kept) == (names, kept)
+
+
+FORGED: dict[str, Any] = {
+    "a flow that is not offered": flow_id(MOVE),
+    "none": "x",
+    "a list": [flow_id(REFUND)],
+    "a number": 1,
+}
+
+
+@pytest.mark.parametrize("picked", FORGED.values(), ids=FORGED)
+async def test_what_was_picked_may_be_forged_and_opens_nothing(picked: Any) -> None:
+    door = Desk().asking().door()
+    _, kept = await kept_after(door, UNCLEAR, "1")
+    shown = await door.select([UNCLEAR, "1", "thanks"], asked={**kept, "picked": picked})
+    assert (shown.result.names, list(shown.tools)) == ([], ["look_up"])
+
+
+async def test_the_guard_of_what_was_picked_is_asked_each_time() -> None:
+    desk = Desk().asking()
+    seen = desk.guarded(REFUND)
+    door = desk.door()
+    _, kept = await kept_after(door, UNCLEAR, "1")
+    await door.select([UNCLEAR, "1", "thanks"], {"who": "ada"}, asked=kept)
+    assert seen[-1] == {"who": "ada"}
+
+    def closed(_: dict[str, Any]) -> bool:
+        return False
+
+    vars(desk.registry.by_name(REFUND))["available"] = closed
+    assert (await door.select([UNCLEAR, "1", "thanks"], asked=kept)).result.names != [REFUND]
+
+
+async def test_a_run_that_goes_on_finds_what_it_found() -> None:
+    door = Desk().asking().door()
+    _, kept = await kept_after(door, UNCLEAR)
+    assert (await door.select([UNCLEAR], asked=kept)).result.decision.question, "a request is no answer to itself"
+    _, kept = await kept_after(door, UNCLEAR, "1")
+    again = await door.select([UNCLEAR, "1"], asked=kept)
+    assert (again.result.names, again.kept) == ([REFUND], kept)
+
+
+async def test_nothing_said_leaves_a_question_open() -> None:
+    door = Desk().asking().door()
+    names, _ = await kept_after(door, UNCLEAR, " ", "1")
+    assert names == [REFUND]
+
+
+HOSTILE: dict[str, Any] = {
+    "nothing": {},
+    "no question": {"question": "which?", "after": "x"},
+    "options of another kind": {"question": {"text": "?", "options": [1, None], "request": ""}},
+    "deep": {"question": {"text": "?", "options": [[[]]] * 99}},
+    "a flow that is none": {
+        "question": {"text": "?", "options": [{"flow_id": "rm", "flow_name": "rm", "title": "1", "says": ""}] * 2}
+    },
+    "more options than anybody asks about": {
+        "question": {"text": "?", "options": [{"flow_id": "x", "flow_name": "x", "title": "1", "says": ""}] * 101}
+    },
+    "marks of another kind": {"question": None, "after": [], "by": {}},
+}
+
+
+@pytest.mark.parametrize("kept", HOSTILE.values(), ids=HOSTILE)
+async def test_what_was_kept_where_anyone_may_write_opens_nothing(kept: Any) -> None:
+    shown = await Desk().asking().door().select([UNCLEAR, "1"], asked=kept)
+    assert (shown.result.names, list(shown.tools)) == ([], ["look_up"])
+
+
+async def test_a_call_that_comes_again_is_told_what_became_of_it() -> None:
+    """Without a store, in one object; by its id, and nothing else."""
+    desk = Desk(REFUND)
+    door = desk.door(approval="never")
+    tool = door.tools["shop_pay_back"]
+    made = [await door.call(tool, GIVEN, call_id=each) for each in ("c1", "c1", "c2", "")]
+    assert [each.replayed for each in made] == [False, True, False, False]
+    assert {told(each) for each in made} == {'{"refunded":20}'}
+    other = await door.call(tool, {"order_id": "B2"}, call_id="c1")
+    assert other.error is not None
+    assert other.error.fault == "claim"
+    assert desk.done == ["pay_back A1"] * 3
+
+
+async def test_what_only_reads_is_called_again() -> None:
+    desk = Desk(REFUND)
+    door = desk.door()
+    for _ in range(2):
+        await door.call(door.tools["look_up"], GIVEN, call_id="c1")
+    assert desk.done == ["look_up A1"] * 2
 
 
 POLICIES: dict[str, tuple[dict[str, Any], Verdict | None, Verdict | None]] = {
@@ -215,3 +369,50 @@ async def test_arguments_as_a_model_writes_them(arguments: str, status: str) -> 
 def test_each_part_says_what_it_stands_on(part: Any) -> None:
     with pytest.raises(ConfigError, match=r"door is a FlowDoor\(selector, tools\)"):
         part(Desk(REFUND).tools())
+
+
+async def _waiting(door: FlowDoor, call: Any) -> object:
+    return await door.waiting([call])
+
+
+MISTAKEN: dict[str, tuple[Callable[[FlowDoor], Awaitable[object]], str]] = {
+    "nothing said": (lambda door: door.select(None), "said is the request, or a list"),  # pyright: ignore[reportArgumentType]
+    "bytes said": (lambda door: door.select(b"money back"), "said is the request, or a list"),  # pyright: ignore[reportArgumentType]
+    "a number said": (lambda door: door.select(7), "said is the request, or a list"),  # pyright: ignore[reportArgumentType]
+    "a question in words": (lambda door: door.select("2", asked="which?"), "asked is the decision"),  # pyright: ignore[reportArgumentType]
+    "a context in words": (lambda door: door.select("x", "me"), "context is a mapping"),  # pyright: ignore[reportArgumentType]
+    "a tool's name": (lambda door: door.call("look_up", GIVEN), r"pass door.tools\['look_up'\]"),  # pyright: ignore[reportArgumentType]
+    "a name of none": (lambda door: door.call("x", GIVEN), "pass one of shown.tools, not 'x'"),  # pyright: ignore[reportArgumentType]
+    "no tool": (lambda door: door.call(None, GIVEN), "tool is a Tool"),  # pyright: ignore[reportArgumentType]
+    "a no in words": (
+        lambda door: door.call(door.tools["shop_pay_back"], GIVEN, agreed="no"),  # pyright: ignore[reportArgumentType]
+        "agreed is True where somebody said yes",
+    ),
+    "an id that is a number": (
+        lambda door: door.call(door.tools["look_up"], GIVEN, call_id=7),  # pyright: ignore[reportArgumentType]
+        "call_id is a string",
+    ),
+    "a verdict of no tool": (lambda door: door.verdict("look_up", GIVEN), "tool is a Tool"),  # pyright: ignore[reportArgumentType]
+    "a verdict of a list": (lambda door: door.verdict(door.tools["look_up"], []), "arguments are a mapping"),  # pyright: ignore[reportArgumentType]
+    "no pair": (lambda door: _waiting(door, "look_up"), "calls are pairs"),
+    "a pair of others": (lambda door: _waiting(door, (7, GIVEN)), "calls are pairs"),
+}
+
+
+@pytest.mark.parametrize(("mistake", "told_of"), MISTAKEN.values(), ids=MISTAKEN)
+async def test_what_is_of_the_wrong_kind_is_refused_with_what_to_pass(
+    mistake: Callable[[FlowDoor], Awaitable[object]], told_of: str
+) -> None:
+    desk = Desk(REFUND)
+    with pytest.raises(ConfigError, match=told_of):
+        await mistake(desk.door())
+    with pytest.raises(ConfigError, match="tool is a Tool"):
+        desk.door().may_ask("look_up")  # pyright: ignore[reportArgumentType]
+    assert desk.done == []
+
+
+@pytest.mark.parametrize("arguments", [None, 7, [], ["A1"], b"{}"], ids=repr)
+async def test_arguments_of_no_kind_are_a_call_that_failed(arguments: Any) -> None:
+    desk = Desk(REFUND)
+    made = await desk.door().call(desk.door().tools["look_up"], arguments)
+    assert (made.status, desk.done) == ("failed", [])

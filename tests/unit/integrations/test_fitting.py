@@ -16,7 +16,8 @@ pytestmark = pytest.mark.spec("009.4")
 ROOT = Path(__file__).parents[3]
 PARTS = ROOT / "jazz_select" / "integrations"
 MODULES = {"pydantic-ai": "pydantic_ai", "langgraph": "langgraph", "openai-agents": "agents"}
-MOST_LINES = 60
+MOST_LINES = 64
+"""Of a part, code: what tells one call from another is of its framework, and takes some lines in each."""
 
 
 def installed(folder: Path, package: str, number: str) -> None:

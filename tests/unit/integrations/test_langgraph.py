@@ -8,14 +8,16 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import EmptyInputError
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
+from jazz_select.integrations.door import FlowDoor
 from jazz_select.integrations.langgraph import FlowNodes, FlowState
-from jazz_select.routing import Deny
+from jazz_select.routing import Allow, Deny, ToolCall
 from jazz_select.routing.approval import Verdict
 from jazz_select.testing import MemoryClaims
-from tests.unit.integrations.desk import ASKS, MOVE, REFUND, TRACK, VERDICTS, Desk, saying
+from tests.unit.integrations.desk import ASKS, MOVE, QUESTION, REFUND, TRACK, UNCLEAR, VERDICTS, Desk, saying
 
 pytestmark = pytest.mark.spec("009.4")
 ASKED = "I want my money back for A1"
@@ -54,7 +56,7 @@ def graph(desk: Desk, model: Fake, *, context: Any = None, saver: InMemorySaver 
 
     def more(state: FlowState) -> str:
         last = state["messages"][-1]
-        return "call" if isinstance(last, AIMessage) and last.tool_calls else END
+        return "call" if isinstance(last, AIMessage) and (last.tool_calls or last.invalid_tool_calls) else END
 
     made: Any = StateGraph(FlowState)
     made.add_node("select", nodes.select)
@@ -143,12 +145,56 @@ async def test_anything_but_a_yes_is_a_no(answer: Any) -> None:
     assert answers(state) == [("not run: it was asked about, and not agreed to", "error")]
 
 
-async def test_a_yes_to_all() -> None:
+TWO = [("shop_pay_back", {"order_id": each}) for each in ("A1", "B2")]
+NAMED: dict[str, tuple[list[str], list[str]]] = {
+    "both": (["c1", "c2"], ["pay_back A1", "pay_back B2"]),
+    "one": (["c2"], ["pay_back B2"]),
+    "none": ([], []),
+}
+
+
+@pytest.mark.parametrize(("ids", "done"), NAMED.values(), ids=NAMED)
+async def test_a_yes_to_one_of_several_names_it(ids: list[str], done: list[str]) -> None:
     desk = Desk(REFUND)
-    made = graph(desk, fake(calls(*[("shop_pay_back", {"order_id": each}) for each in ("A1", "B2")])))
+    made = graph(desk, fake(calls(*TWO)))
+    await asked(made)
+    await made.ainvoke(Command(resume=ids), THREAD)
+    assert desk.done == done
+
+
+@pytest.mark.parametrize(("ids", "done"), NAMED.values(), ids=NAMED)
+async def test_a_yes_that_names_none_of_several_is_asked_about(ids: list[str], done: list[str]) -> None:
+    desk = Desk(REFUND)
+    made = graph(desk, fake(calls(*TWO)))
+    first = (await asked(made))["__interrupt__"][0].value
+    for _ in range(2):
+        (again,) = (await made.ainvoke(Command(resume=True), THREAD))["__interrupt__"]
+        assert again.value["calls"] == first["calls"]
+        assert again.value["problem"].startswith("True says not which of 2 calls is meant")
+    assert desk.done == []
+    await made.ainvoke(Command(resume=ids), THREAD)
+    assert desk.done == done
+
+
+async def test_a_yes_to_the_only_one_needs_no_name() -> None:
+    desk = Desk(REFUND)
+    made = graph(desk, fake(calls(("look_up", {"order_id": "A1"}), TWO[0])))
     await asked(made)
     await made.ainvoke(Command(resume=True), THREAD)
-    assert desk.done == ["pay_back A1", "pay_back B2"]
+    assert desk.done == ["look_up A1", "pay_back A1"]
+
+
+async def test_no_answer_at_all_does_nothing_and_can_be_given_later() -> None:
+    """LangGraph takes `None` for no answer before a node hears of it, and says so in its own way."""
+    desk = Desk(REFUND)
+    made = graph(desk, fake(calls(*TWO)))
+    await asked(made)
+    with pytest.raises((UnboundLocalError, EmptyInputError)):
+        await made.ainvoke(Command(resume=None), THREAD)
+    assert "__interrupt__" in await made.ainvoke(Command(resume={}), THREAD)
+    assert desk.done == []
+    await made.ainvoke(Command(resume=["c1"]), THREAD)
+    assert desk.done == ["pay_back A1"]
 
 
 async def test_a_yes_to_one_of_two_with_the_same_id_is_a_yes_to_neither() -> None:
@@ -189,6 +235,78 @@ async def test_a_yes_does_not_overrule_a_hook_that_has_come_to_say_no() -> None:
     assert desk.done == []
 
 
+@pytest.mark.spec("005.3")
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("then", [{"approve": saying([Allow()])}, {"approval": "never"}], ids=["allows", "never asks"])
+async def test_a_no_is_heard_though_nothing_is_asked_about_any_more(durability: str, then: dict[str, Any]) -> None:
+    desk, saver = Desk(REFUND), InMemorySaver()
+    asks = graph(desk, fake(calls(*TWO)), approve=saying([ASKS]), saver=saver)
+    await asks.ainvoke({"messages": [HumanMessage(ASKED)]}, THREAD, durability=durability)
+    state = await graph(desk, fake(), saver=saver, **then).ainvoke(
+        Command(resume=["c2"]), THREAD, durability=durability
+    )
+    assert desk.done == ["pay_back B2"]
+    assert answers(state)[0] == ("not run: it was asked about, and not agreed to", "error")
+
+
+async def test_a_reply_that_needs_no_yes_is_not_kept_as_asked_about() -> None:
+    made = graph(Desk(REFUND), fake(calls(("look_up", {"order_id": "A1"}))))
+    given = {"messages": [HumanMessage(ASKED)]}
+    seen = [name async for each in made.astream(given, THREAD, stream_mode="updates") for name in each]
+    assert seen == ["select", "reply", "call", "reply"]
+
+
+class Minds:
+    """A hook that asks about the calls of these orders, and allows the others."""
+
+    def __init__(self, *orders: str) -> None:
+        self.orders = orders
+
+    def __call__(self, call: ToolCall) -> Verdict:
+        return ASKS if call.arguments["order_id"] in self.orders else Allow()
+
+
+@pytest.mark.spec("005.3")
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("left", ["A1", "B2"])
+async def test_a_yes_that_was_given_while_several_asked_is_none_for_the_one_that_is_left(
+    left: str, durability: str
+) -> None:
+    """In whatever process it is resumed: what was asked about is in the checkpoint."""
+    desk, saver = Desk(REFUND), InMemorySaver()
+    first = graph(desk, fake(calls(*TWO)), approve=Minds("A1", "B2"), saver=saver)
+    await first.ainvoke({"messages": [HumanMessage(ASKED)]}, THREAD, durability=durability)
+    then = graph(desk, fake(), approve=Minds(left), saver=saver)
+    state = await then.ainvoke(Command(resume=True), THREAD, durability=durability)
+    (again,) = state["__interrupt__"]
+    assert [each["id"] for each in again.value["calls"]] == ["c1", "c2"]
+    assert again.value["problem"].startswith("True says not which of 2 calls is meant")
+    assert desk.done == []
+    await then.ainvoke(Command(resume=["c2"]), THREAD, durability=durability)
+    assert desk.done == ["pay_back B2"]
+
+
+@pytest.mark.parametrize("answer", [True, ["c1"], ["c1", "c2"]], ids=["true", "its id", "both ids"])
+async def test_a_yes_is_none_for_what_a_hook_has_come_to_ask_about(answer: Any) -> None:
+    desk, hook = Desk(REFUND), Minds("A1")
+    made = graph(desk, fake(calls(*TWO)), approve=hook)
+    await asked(made)
+    hook.orders = ("A1", "B2")
+    state = await made.ainvoke(Command(resume=answer), THREAD)
+    assert desk.done == ["pay_back A1"]
+    assert answers(state) == [('{"refunded":20}', "success"), ("not run: really?", "error")]
+
+
+async def test_two_replies_that_ask_are_asked_about_each_by_itself() -> None:
+    desk = Desk(REFUND)
+    made = graph(desk, fake(calls(TWO[0]), calls(TWO[1])))
+    await asked(made)
+    state = await made.ainvoke(Command(resume=True), THREAD)
+    assert state["__interrupt__"][0].value["calls"][0]["arguments"] == {"order_id": "B2"}
+    await made.ainvoke(Command(resume=True), THREAD)
+    assert desk.done == ["pay_back A1", "pay_back B2"]
+
+
 STRANGE: dict[str, tuple[str, dict[str, Any], str]] = {
     "a tool of another flow": ("redirect", {"order_id": "A1"}, "not run: there is no such tool here"),
     "a tool that is none": ("rm", {"path": "/"}, "not run: there is no such tool here"),
@@ -206,6 +324,46 @@ async def test_what_a_model_makes_up_is_told_to_it(tool: str, given: dict[str, A
     assert [(text.startswith(told), status) for text, status in answers(state)] == [(True, "error")]
 
 
+def as_openai_sends(*named: tuple[str, str]) -> AIMessage:
+    """A reply whose calls have these ids and arguments; LangChain reads them, or says that it could not."""
+    sent = [
+        {"id": own, "type": "function", "function": {"name": "shop_pay_back", "arguments": given}}
+        for own, given in named
+    ]
+    return AIMessage("", additional_kwargs={"tool_calls": sent})
+
+
+GOOD = '{"order_id": "A1"}'
+UNREAD = ("not run: the call could not be read: make it again, with arguments that are one JSON object", "error")
+
+
+@pytest.mark.parametrize("given", ["", "{order", GOOD[:-1], f"{GOOD} {GOOD}"], ids=["none", "no JSON", "cut", "two"])
+async def test_a_call_that_langchain_cannot_read_is_told_so_and_can_be_made_again(given: str) -> None:
+    desk = Desk(REFUND)
+    model = fake(as_openai_sends(("c1", given)), as_openai_sends(("c2", GOOD)))
+    state = await asked(graph(desk, model, approval="never"))
+    assert answers(state) == [UNREAD, ('{"refunded":20}', "success")]
+    assert [each.tool_call_id for each in state["messages"] if isinstance(each, ToolMessage)] == ["c1", "c2"]
+    assert desk.done == ["pay_back A1"]
+
+
+async def test_each_call_is_answered_where_only_some_can_be_read() -> None:
+    desk = Desk(REFUND)
+    made = graph(desk, fake(as_openai_sends(("c1", "{order"), ("c2", GOOD))))
+    state = await asked(made)
+    assert [each["id"] for each in state["__interrupt__"][0].value["calls"]] == ["c2"]
+    state = await made.ainvoke(Command(resume=True), THREAD)
+    assert answers(state) == [('{"refunded":20}', "success"), UNREAD]
+    assert desk.done == ["pay_back A1"]
+
+
+async def test_a_call_that_has_the_id_of_one_that_cannot_be_read_is_not_made() -> None:
+    desk = Desk(REFUND)
+    state = await asked(graph(desk, fake(as_openai_sends(("c1", "{order"), ("c1", GOOD))), approval="never"))
+    assert desk.done == []
+    assert {status for _, status in answers(state)} == {"error"}
+
+
 async def test_what_goes_wrong_in_a_tool_is_told_to_the_model() -> None:
     desk = Desk(MOVE)
     state = await asked(graph(desk, fake(calls(("redirect", {"order_id": "A1"})))))
@@ -221,6 +379,44 @@ async def test_a_call_that_was_made_is_not_made_again_where_the_graph_is_resumed
     again = await made.ainvoke(Command(resume=True), before)
     assert desk.done == ["pay_back A1"]
     assert answers(first) == answers(again) == [('{"refunded":20}', "success")]
+
+
+async def test_without_a_store_a_graph_that_is_resumed_twice_makes_its_call_once() -> None:
+    desk = Desk(REFUND)
+    made = graph(desk, fake(calls(TWO[0])))
+    await asked(made)
+    before = (await made.aget_state(THREAD)).config
+    first, again = [await made.ainvoke(Command(resume=True), before) for _ in range(2)]
+    assert desk.done == ["pay_back A1"]
+    assert answers(first) == answers(again) == [('{"refunded":20}', "success")]
+
+
+async def test_two_replies_that_number_their_calls_alike_are_two() -> None:
+    desk = Desk(REFUND)
+    made = graph(desk, fake(calls(TWO[0]), calls(TWO[1])), approval="never")
+    await asked(made)
+    assert desk.done == ["pay_back A1", "pay_back B2"]
+
+
+def with_door(door: FlowDoor, saver: Any) -> Any:
+    """A graph that selects and replies."""
+    nodes = FlowNodes(door)
+    made: Any = StateGraph(FlowState)
+    made.add_node("select", nodes.select)
+    made.add_edge(START, "select")
+    return made.compile(checkpointer=saver)
+
+
+async def test_the_answer_in_the_next_turn_decides_in_whatever_process() -> None:
+    """The question is in the checkpoint, which is read as it was written: as bytes."""
+    saver = InMemorySaver()
+    first = await with_door(Desk().asking().door(), saver).ainvoke({"messages": [HumanMessage(UNCLEAR)]}, THREAD)
+    assert (first["flows"], first["tools"]) == ([], ["look_up"])
+    assert QUESTION in first["prompt"]
+    second = await with_door(Desk().asking().door(), saver).ainvoke({"messages": [HumanMessage("the first")]}, THREAD)
+    assert (second["flows"], second["tools"]) == ([REFUND], ["look_up", "shop_pay_back"])
+    third = await with_door(Desk().asking().door(), saver).ainvoke({"messages": [HumanMessage("the last")]}, THREAD)
+    assert third["flows"] == [], "the question was answered"
 
 
 async def test_guards_see_what_the_caller_makes_of_a_state() -> None:

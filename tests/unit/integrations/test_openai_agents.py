@@ -1,11 +1,14 @@
 """The parts for the OpenAI Agents SDK, with its own runner and a model of its own interface."""
 
+import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pytest
-from agents import Agent, RunConfig, RunContextWrapper, Runner
+from agents import Agent, RunConfig, RunContextWrapper, Runner, SQLiteSession
 from agents.exceptions import ModelBehaviorError
 from agents.items import ModelResponse
 from agents.models.interface import Model
@@ -16,8 +19,8 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessa
 from jazz_select.integrations.openai_agents import FlowAgentParts
 from jazz_select.routing import Allow, Deny, ToolCall
 from jazz_select.routing.approval import Verdict
-from jazz_select.testing import MemoryClaims
-from tests.unit.integrations.desk import ASKS, MOVE, REFUND, TRACK, VERDICTS, Desk, saying
+from jazz_select.testing import ListMemory, MemoryClaims
+from tests.unit.integrations.desk import ASKS, MOVE, QUESTION, REFUND, TRACK, UNCLEAR, VERDICTS, Desk, saying
 
 pytestmark = pytest.mark.spec("009.4")
 ASKED = "I want my money back for A1"
@@ -238,13 +241,102 @@ async def test_two_that_go_on_with_one_call_make_it_once() -> None:
     desk, claims = Desk(REFUND), MemoryClaims()
     script = Script([call("shop_pay_back", {"order_id": "A1"})])
     agent = agent_of(desk, script, claims=claims)
-    kept = (await run(agent)).to_state().to_string()
+    kept = (await run(agent, context={})).to_state().to_string()
     for _ in range(2):
         state = await RunState.from_string(agent, kept)
         state.approve(state.get_interruptions()[0])
         await run(agent, state)
     assert desk.done == ["pay_back A1"]
     assert script.answers() == ['{"refunded":20}']
+
+
+async def test_without_a_store_a_state_that_is_taken_up_twice_makes_its_call_once() -> None:
+    desk, script = Desk(REFUND), Script([call("shop_pay_back", {"order_id": "A1"})])
+    agent = agent_of(desk, script)
+    kept = (await run(agent, context={})).to_state().to_string()
+    for _ in range(2):
+        state = await RunState.from_string(agent, kept)
+        state.approve(state.get_interruptions()[0])
+        await run(agent, state)
+        assert script.answers() == ['{"refunded":20}']
+    assert desk.done == ["pay_back A1"]
+
+
+async def test_two_conversations_that_number_their_calls_alike_are_two() -> None:
+    desk = Desk(REFUND)
+    script = Script(*([call("shop_pay_back", {"order_id": each})] for each in ("A1", "B2")))
+    agent = agent_of(desk, script, approval="never")
+    script.replies.insert(1, [said("Done.")])
+    await run(agent, "money back for A1")
+    await run(agent, "money back for B2")
+    assert desk.done == ["pay_back A1", "pay_back B2"]
+
+
+@dataclass
+class Own:
+    """A context with a place for the question."""
+
+    who: str
+    flow_question: dict[str, Any] | None = None
+
+
+def of_dict(kept: str) -> Any:
+    return json.loads(kept)
+
+
+def of_own(kept: str) -> Any:
+    return Own(**json.loads(kept))
+
+
+@pytest.mark.parametrize(("context", "read"), [({"who": "ada"}, of_dict), (Own("ada"), of_own)], ids=["dict", "object"])
+async def test_the_answer_in_the_next_run_decides_in_whatever_process(context: Any, read: Any) -> None:
+    script = Script()
+    asked = await run(agent_of(Desk().asking(), script), UNCLEAR, context=context)
+    assert QUESTION in script.seen[-1][0]
+    assert script.seen[-1][1] == ["look_up"]
+    for answer, flow, tools in (
+        ("the first", 'name="refund_order"', ["look_up", "shop_pay_back"]),
+        ("the last", None, ["look_up"]),
+    ):
+        context = read(json.dumps(context if isinstance(context, dict) else asdict(context)))
+        given = [*asked.to_input_list(), {"role": "user", "content": answer}]
+        asked = await run(agent_of(Desk().asking(), script), given, context=context)
+        instructions, shown, _ = script.seen[-1]
+        assert (flow or QUESTION) in instructions, "once it is answered, what is unclear is asked about anew"
+        assert shown == tools
+
+
+async def test_a_session_has_what_was_said_and_a_context_what_was_asked() -> None:
+    script, context, session = Script(), dict[str, Any](), SQLiteSession("ada")
+    for request in (UNCLEAR, "the second"):
+        await run(agent_of(Desk().asking(), script), request, context=context, session=session)
+    assert 'name="track_order"' in script.seen[-1][0]
+
+
+async def test_a_state_that_is_taken_up_keeps_to_what_was_answered() -> None:
+    desk = Desk().asking()
+    script = Script([said("Which?")], [call("shop_pay_back", {"order_id": "A1"})])
+    first = await run(agent_of(desk, script), UNCLEAR, context=(context := dict[str, Any]()))
+    given = [*first.to_input_list(), {"role": "user", "content": "1"}]
+    kept = (await run(agent_of(desk, script), given, context=context)).to_state().to_string()
+    other = agent_of(desk, script)
+    state = await RunState.from_string(other, kept)
+    state.approve(state.get_interruptions()[0])
+    await run(other, state)
+    assert desk.done == ["pay_back A1"]
+    assert 'name="refund_order"' in script.seen[-1][0]
+
+
+async def test_a_context_stays_as_it_is_where_nothing_is_asked() -> None:
+    context = {"who": "ada"}
+    await run(agent_of(Desk(TRACK), Script()), "Where is A1?", context=context)
+    assert context == {"who": "ada"}
+
+
+@pytest.mark.parametrize("context", [None, (), "ada"], ids=["none", "a tuple", "a text"])
+async def test_where_no_question_can_be_kept_it_is_said(context: Any, caplog: pytest.LogCaptureFixture) -> None:
+    await run(agent_of(Desk().asking(), Script()), UNCLEAR, context=context)
+    assert "no question is kept there: give a dict" in caplog.text
 
 
 async def test_guards_see_what_the_caller_makes_of_a_run() -> None:
@@ -257,3 +349,107 @@ async def test_guards_see_what_the_caller_makes_of_a_run() -> None:
     agent = agent_of(desk, Script(), context=context)
     await run(agent, "Where is A1?", context="ada")
     assert seen[0] == {"who": "ada"}
+
+
+class Held(ListMemory):
+    """Its recalls begin, and end when they may."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.begun, self.may_end, self.cancelled = asyncio.Event(), asyncio.Event(), 0
+        self.ends_with: BaseException = asyncio.CancelledError()
+
+    async def recall(self, *given: Any, **named: Any) -> Any:
+        found = await super().recall(*given, **named)
+        self.begun.set()
+        try:
+            await self.may_end.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise self.ends_with from None
+        if not found:
+            msg = "the store is gone"
+            raise OSError(msg)
+        return found
+
+
+def held(desk: Desk) -> Held:
+    desk.memory = Held(desk.memory.candidates)
+    return desk.memory
+
+
+def asking_context() -> RunContextWrapper[Any]:
+    ctx = RunContextWrapper[Any](None)
+    ctx.turn_input = [{"role": "user", "content": ASKED}]
+    return ctx
+
+
+async def waiting(agent: Agent[Any], ctx: RunContextWrapper[Any], memory: Held) -> list[asyncio.Task[Any]]:
+    """Two who wait for one selection: the SDK asks for the prompt, and for the tools."""
+    tasks = [asyncio.ensure_future(agent.get_system_prompt(ctx)), asyncio.ensure_future(agent.get_all_tools(ctx))]
+    await memory.begun.wait()
+    return tasks
+
+
+@pytest.mark.parametrize("gone", [0, 1], ids=["who waits for the prompt", "who waits for the tools"])
+async def test_the_end_of_one_who_waits_is_no_others(gone: int) -> None:
+    memory = held(desk := Desk(REFUND))
+    agent, ctx = agent_of(desk, Script()), asking_context()
+    tasks = await waiting(agent, ctx, memory)
+    tasks[gone].cancel()
+    await asyncio.wait({tasks[gone]})
+    memory.may_end.set()
+    await tasks[1 - gone]
+    assert tasks[gone].cancelled()
+    assert [tool.name for tool in await agent.get_all_tools(ctx)] == ["look_up", "shop_pay_back"]
+    assert (len(memory.calls), memory.cancelled) == (1, 0)
+
+
+@pytest.fixture
+async def unheard() -> AsyncIterator[None]:
+    """Whatever asyncio finds to complain of by itself fails the test, as an exception that nobody looked at."""
+    told = list[dict[str, Any]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    yield
+    gc.collect()
+    assert told == []
+
+
+@pytest.mark.usefixtures("unheard")
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), OSError("gone")], ids=["at once", "with an error"])
+async def test_when_all_who_wait_have_gone_the_selection_ends_and_another_can_be_made(error: BaseException) -> None:
+    memory = held(desk := Desk(REFUND))
+    memory.ends_with, before = error, asyncio.all_tasks()
+    agent, ctx = agent_of(desk, Script()), asking_context()
+    tasks = await waiting(agent, ctx, memory)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    left = asyncio.all_tasks() - before
+    await asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), 5)
+    assert memory.cancelled == 1
+    memory.may_end.set()
+    assert 'name="refund_order"' in str(await agent.get_system_prompt(ctx))
+    assert len(memory.calls) == 2
+
+
+@pytest.mark.usefixtures("unheard")
+async def test_a_selection_that_failed_is_told_to_all_and_made_anew() -> None:
+    memory = held(desk := Desk(REFUND))
+    found, memory.candidates = memory.candidates, []
+    agent, ctx = agent_of(desk, Script()), asking_context()
+    tasks = await waiting(agent, ctx, memory)
+    memory.may_end.set()
+    failed = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all("the store is gone" in str(each) for each in failed)
+    memory.candidates = found
+    assert 'name="refund_order"' in str(await agent.get_system_prompt(ctx))
+
+
+def test_what_was_selected_is_known_in_another_loop() -> None:
+    """A run in one loop can be taken up in the next one, with the same context."""
+    desk = Desk(REFUND)
+    agent, ctx = agent_of(desk, Script()), asking_context()
+    prompts = [asyncio.run(agent.get_system_prompt(ctx)) for _ in range(2)]
+    assert prompts[0] == prompts[1] != "You work at a desk."
+    assert len(desk.memory.calls) == 1

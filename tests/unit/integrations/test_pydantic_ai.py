@@ -6,10 +6,11 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, RunContext, ToolDenied
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, RunContext, ToolDenied, ToolFailed
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UserError
 from pydantic_ai.messages import (
     ModelMessage,
+    ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
     TextPart,
@@ -24,7 +25,7 @@ from jazz_select.integrations.pydantic_ai_capability import FlowCapability
 from jazz_select.routing import Deny
 from jazz_select.routing.approval import Verdict
 from jazz_select.testing import MemoryClaims
-from tests.unit.integrations.desk import ASKS, MOVE, REFUND, TRACK, VERDICTS, Desk, saying
+from tests.unit.integrations.desk import ASKS, MOVE, QUESTION, REFUND, TRACK, UNCLEAR, VERDICTS, Desk, saying
 
 pytestmark = pytest.mark.spec("009.4")
 OUTPUT = [str, DeferredToolRequests]
@@ -263,6 +264,103 @@ async def test_two_processes_that_go_on_with_one_call_make_it_once() -> None:
         await agent.run(message_history=asked.all_messages(), deferred_tool_results=yes)
     assert desk.done == ["pay_back A1"]
     assert [each.content for each in script.answers()] == [{"refunded": 20}]
+
+
+@BOTH
+async def test_an_answer_that_is_given_twice_makes_its_call_once(made: Made) -> None:
+    """Without a store, by one agent: the second is told what the first was."""
+    desk, script = Desk(REFUND), Script([call("shop_pay_back", order_id="A1")])
+    agent = made(desk, script)
+    asked = await agent.run(ASKED)
+    yes = DeferredToolResults(approvals={"c1": True})
+    for _ in range(2):
+        await agent.run(message_history=asked.all_messages(), deferred_tool_results=yes)
+        assert [each.content for each in script.answers()] == [{"refunded": 20}]
+    assert desk.done == ["pay_back A1"]
+
+
+@BOTH
+@pytest.mark.parametrize("texts", [(ASKED, "now once more"), (ASKED, ASKED)], ids=["other words", "the same words"])
+async def test_a_call_that_is_agreed_to_in_a_later_turn_is_another_though_its_id_comes_again(
+    made: Made, texts: tuple[str, str]
+) -> None:
+    desk, refund = Desk(REFUND), [call("shop_pay_back", "call_0", order_id="last")]
+    agent = made(desk, Script(*([*refund], [TextPart("ok")], [TextPart("ok")]) * 2))
+    yes, history = DeferredToolResults(approvals={"call_0": True}), list[ModelMessage]()
+    for text in texts:
+        asked = (await agent.run(text, message_history=history)).all_messages()
+        kept = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(asked))
+        history = (await agent.run(message_history=asked, deferred_tool_results=yes)).all_messages()
+        await agent.run(message_history=kept, deferred_tool_results=yes)
+    assert desk.done == ["pay_back last", "pay_back last"], "each once, however often its answer comes"
+
+
+async def test_an_answer_that_is_given_twice_is_told_what_went_wrong_with_tools_of_an_agent() -> None:
+    desk, done = Desk(REFUND), list[str]()
+    script = Script([call("shop_pay_back", order_id="A1")])
+    agent = Agent(script.model, output_type=OUTPUT, capabilities=[FlowCapability(desk.door())], deps_type=type(None))
+
+    @agent.tool_plain
+    def shop_pay_back(order_id: str) -> str:
+        done.append(order_id)
+        problem = "the bank is closed"
+        raise ToolFailed(problem)
+
+    asked = await agent.run(ASKED)
+    yes = DeferredToolResults(approvals={"c1": True})
+    for _ in range(2):
+        await agent.run(message_history=asked.all_messages(), deferred_tool_results=yes)
+        assert [("the bank is closed" in each.content, each.outcome) for each in script.answers()] == [(True, "failed")]
+    assert done == ["A1"]
+
+
+@BOTH
+async def test_the_answer_in_the_next_run_decides_in_whatever_process(made: Made) -> None:
+    first, second, third = Script(), Script(), Script([call("look_up", order_id="A1")])
+    asked = await made(Desk().asking(), first).run(UNCLEAR)
+    assert QUESTION in first.instructions
+    assert "shop_pay_back" not in first.tools
+    history = ModelMessagesTypeAdapter.validate_json(asked.all_messages_json())
+    answered = await made(Desk().asking(), second).run("the first", message_history=history)
+    assert '<flow name="refund_order"' in second.instructions
+    assert [name for name in second.tools if name != "weather"] == ["look_up", "shop_pay_back"]
+    history = ModelMessagesTypeAdapter.validate_json(answered.all_messages_json())
+    await made(Desk().asking(), third).run("the last", message_history=history)
+    assert "<flow" not in third.instructions, "the question was answered"
+
+
+@BOTH
+async def test_a_run_that_goes_on_keeps_to_what_was_answered(made: Made) -> None:
+    desk, script = Desk().asking(), Script([TextPart("Which?")], [call("shop_pay_back", order_id="A1")])
+    agent = made(desk, script)
+    asked = await agent.run(UNCLEAR)
+    answered = await agent.run("1", message_history=asked.all_messages())
+    history = ModelMessagesTypeAdapter.validate_json(answered.all_messages_json())
+    yes = DeferredToolResults(approvals={"c1": True})
+    script.seen.clear()
+    await agent.run(message_history=history, deferred_tool_results=yes)
+    assert '<flow name="refund_order"' in script.instructions
+    assert desk.done == ["pay_back A1"]
+
+
+@BOTH
+async def test_an_answer_that_comes_with_the_history_is_one(made: Made) -> None:
+    """As the protocols of user interfaces give it: no prompt, and the request as the last message."""
+    script = Script([TextPart("Which?")])
+    agent = made(Desk().asking(), script)
+    asked = await agent.run(UNCLEAR)
+    script.seen.clear()
+    await agent.run(message_history=[*asked.all_messages(), ModelRequest.user_text_prompt("the second")])
+    assert '<flow name="track_order"' in script.instructions
+
+
+@BOTH
+async def test_what_is_kept_is_not_sent(made: Made) -> None:
+    agent = made(Desk().asking(), Script())
+    asked = await agent.run(UNCLEAR)
+    kept = [each.metadata for each in asked.all_messages() if each.metadata]
+    assert [list(each) for each in kept] == [["flow_question"]]
+    assert QUESTION not in str([part for each in asked.all_messages() for part in each.parts])
 
 
 async def test_where_nothing_fits_there_are_the_tools_that_change_nothing() -> None:

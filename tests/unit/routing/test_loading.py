@@ -11,7 +11,7 @@ import pytest
 
 from jazz_select.errors import DuplicateToolError, FlowLoadError, ToolError
 from jazz_select.flow.loading import load_flows
-from jazz_select.routing.tools.loading import load_policy, load_tools
+from jazz_select.routing.tools.loading import load_policy, load_tools, no_tools
 
 TOOLS = '''
 from jazz_select import BaseFlow
@@ -101,6 +101,15 @@ def test_where_flows_are_read_from_there_need_not_be_tools(tmp_path: Path) -> No
         load_tools(tmp_path, may_be_none=True)
     with pytest.raises(ToolError, match="no such package"):
         load_tools(tmp_path / "gone", may_be_none=True)
+
+
+def test_where_flows_have_no_tools_a_file_of_tools_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text("flows: []")
+    assert no_tools(f"{tmp_path}/shop.yaml", named_by="--tools").endswith("so it has none; --tools names them")
+    (tmp_path / "tools.yaml").write_text("tools: []")
+    for source, where in ((f"{tmp_path}/shop.yaml", "beside it"), (str(tmp_path), "in it")):
+        assert f"tools.yaml {where} is read only if it is named; --tools" in no_tools(source, named_by="--tools")
+    assert "tools.yaml" not in no_tools("a.package", named_by="--tools")
 
 
 @pytest.mark.parametrize("source", ["tools_of_nobody.yaml", "tools_of_nobody.py", "tools_of_nobody", "json.nobody"])

@@ -56,6 +56,19 @@ def test_what_is_a_persons_to_do_gives_a_model_no_tools(registry: FlowRegistry) 
     assert names([manual]) == []
 
 
+@pytest.mark.parametrize("given", [None, 7, "refund", ["refund"], [None], {"a": 1}, ...], ids=repr)
+def test_what_is_no_flow_and_no_tool_is_refused_with_what_to_pass(given: Any) -> None:
+    with pytest.raises(ConfigError, match=r"flows are those that were selected, as result\.chosen_flows has them"):
+        selected_tools(given, TOOLS)
+    with pytest.raises(ConfigError, match="tools are a list of Tools, or what shown_names"):
+        tool_schemas(given)
+
+
+def test_a_tool_alone_is_no_list_of_tools() -> None:
+    with pytest.raises(ConfigError, match="tools are a list of Tools"):
+        tool_schemas(TOOLS[0])  # pyright: ignore[reportArgumentType]
+
+
 def test_a_part_that_is_not_there_is_an_error(registry: FlowRegistry) -> None:
     with pytest.raises(FlowValidationError, match="'gone' is not in the same registry"):
         names([SequentialFlow(name="whole", flows=["gone"], registry=registry)])
