@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.memory.sync import SyncReport
     from jazz_select.routing.tools.sources import ToolsLike
+    from jazz_select.selector.options import SelectorOptions
     from jazz_select.selector.select import FlowSelector
     from jazz_select.settings import Settings
 
@@ -27,7 +28,7 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
     dry_run: bool = False,  # noqa: FBT001, FBT002
     progress: Callable[[int, int], None] | None = None,
     *,
-    cases: Sequence[tuple[str, str]] = (),
+    cases: Sequence[tuple[str, str | None]] = (),
     tools: "ToolsLike | None" = None,
     learned: "Overlay | str | Path | None" = None,
     allow_empty: bool = False,
@@ -44,7 +45,9 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
         registry: The flows; the default scope, `BaseFlow.registry`, where None.
         dry_run: Only say what would happen.
         progress: Called with (flows written, flows to write) after each batch.
-        cases: Labelled requests, (text, flow name); they make confidence better, and it does without.
+        cases: Labelled requests, (text, flow name); they make confidence better, and it does without. One that no flow
+            answers, (text, None), is left out with a note. Give them to each sync: what was learned from them is
+            dropped by one without, and the report notes it.
         tools: The tools that there are, as an agent takes them: a flow that names another is an error, as it is where
             an agent is made. Where they are not given, the report notes that nobody looked.
         learned: What was learned from corrections, or its file: the examples of the live version are indexed beside
@@ -75,12 +78,13 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
             "import the flow modules first, pass registry=…, or say allow_empty=True"
         )
         raise ConfigError(msg)
-    labelled = [(text, flow_id(name)) for text, name in cases]
-    unknown = sorted(name for _, name in cases if flow_id(name) not in flows)
+    answered = [(text, name) for text, name in cases if name is not None]
+    labelled = [(text, flow_id(name)) for text, name in answered]
+    unknown = sorted(name for _, name in answered if flow_id(name) not in flows)
     if unknown:
         msg = f"cases name flows that the registry does not have: {', '.join(unknown[:5])}"
         raise ConfigError(msg)
-    notes = check_tools(flows.values(), tools)
+    notes = (*check_tools(flows.values(), tools), *_left_out(len(cases) - len(answered)))
     if learned is not None:
         flows, untaught = with_learned(flows, learned)
         notes = (*notes, *untaught)
@@ -89,6 +93,14 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
         agent_id, flows.values(), dry_run=dry_run, progress=progress, cases=labelled, allow_delete=may_delete
     )
     return replace(report, notes=(*report.notes, *notes))
+
+
+def _left_out(unanswered: int) -> tuple[str, ...]:
+    """That a sync learns nothing from requests that no flow answers, where some were given."""
+    if not unanswered:
+        return ()
+    were = "1 case that no flow answers was" if unanswered == 1 else f"{unanswered} cases that no flow answers were"
+    return (f"{were} left out: a sync learns from requests whose flow is known, FlowSelector.calibrate from both",)
 
 
 def with_learned(
@@ -163,6 +175,21 @@ def load_registry(source: str | Path) -> FlowRegistry:
     return registry
 
 
+def selector_options(settings: "Settings") -> "SelectorOptions":
+    """How the settings have a selector select. Whom it asks, and what it keeps, is for whoever makes it to say."""
+    return {
+        "top_k": settings.top_k,
+        "rrf_k": settings.rrf_k,
+        "coverage": settings.coverage,
+        "on_empty": settings.on_empty,
+        "timeout_s": settings.timeout_s,
+        "skip_llm_above": settings.skip_llm_above,
+        "abstain_below": settings.abstain_below,
+        "max_error": settings.max_error,
+        "ask_user": settings.ask_user,
+    }
+
+
 @asynccontextmanager
 async def open_selector(
     settings: "Settings", memory: "ProceduralMemory", registry: Mapping[str, BaseFlow]
@@ -175,7 +202,7 @@ async def open_selector(
     from jazz_select.chat.models import as_chat_model, as_decision_model
     from jazz_select.selector.select import FlowSelector
 
-    decider = as_decision_model(settings.decider) if settings.max_error is not None else None
+    decider = as_decision_model(settings.decider)
     model = as_chat_model(settings.llm)
     try:
         yield FlowSelector(
@@ -183,16 +210,8 @@ async def open_selector(
             registry,
             memory,
             settings.agent_id,
-            settings.top_k,
-            settings.rrf_k,
-            coverage=settings.coverage,
-            on_empty=settings.on_empty,
-            timeout_s=settings.timeout_s,
-            skip_llm_above=settings.skip_llm_above,
-            abstain_below=settings.abstain_below,
-            max_error=settings.max_error,
-            ask_user=settings.ask_user,
             decider=decider,
+            **selector_options(settings),
         )
     finally:
         for each in (model, decider):

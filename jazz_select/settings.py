@@ -2,8 +2,9 @@
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -12,6 +13,19 @@ from jazz_select.errors import ConfigError
 from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+_TO_WRITE: Final[Mapping[str, str]] = {
+    "grpc_port": "a port from 1 to 65535, or 0 for REST alone",
+    "top_k": "a whole number from 1 to 100, or auto",
+    "coverage": f"a share from {LEAST_COVERAGE:g} to {MOST_COVERAGE:g}, such as {COVERAGE:g}",
+    "rrf_k": "a whole number from 1 on, such as 10",
+    "timeout_s": "seconds, more than 0, such as 20",
+    "skip_llm_above": "a probability from 0 to 1, such as 0.95",
+    "abstain_below": "a probability from 0 to 1, such as 0.2",
+    "max_error": "a share from 0 to 1, such as 0.01 for one in a hundred",
+    "ask_user": "true or false",
+    "on_empty": "top1 or none",
+}
 
 
 class Settings(BaseSettings):
@@ -41,8 +55,8 @@ class Settings(BaseSettings):
     llm: str | None = None
     """A model string such as `openai:gpt-5-mini`; none means semantic choice only."""
     decider: str | None = None
-    """A decision model such as `system-one:clm-latest`, which an agent that is served asks before its model; and
-    where `max_error` is set a selector, which of the candidates fits."""
+    """A decision model such as `system-one:clm-latest`: which of the candidates fits, it is asked before the model, and
+    decides from .98 on where `max_error` says nothing else; an agent that is served asks it in conversations too."""
     top_k: Annotated[int, Field(ge=1, le=100)] | Literal["auto"] = "auto"
     """How many candidates; `auto`: as few, up to 10, as hold the right one with probability `coverage`."""
     coverage: float = Field(default=COVERAGE, ge=LEAST_COVERAGE, le=MOST_COVERAGE)
@@ -71,6 +85,19 @@ class Settings(BaseSettings):
     def learned_by_now(self) -> Path | None:
         """The file of what was learned, where one is named and is there: `learn` makes it with the first example."""
         return self.learned if self.learned is not None and self.learned.exists() else None
+
+
+def setting_problem(name: str, where: str, wrong: Sequence[str], given: object) -> str:
+    """Why a setting cannot work, as whoever wrote it reads it: where it stands, what came, and what to write.
+
+    Args:
+        name: The field of `Settings`.
+        where: What whoever wrote it calls it.
+        wrong: What is wrong, in a validator's words.
+        given: What came; told where it is a number, a choice or a flag, for else it may be a secret.
+    """
+    told = f"{where}: {', or '.join(wrong)}"
+    return f"{told}, not {given!r:.60}; write {_TO_WRITE[name]}" if name in _TO_WRITE else told
 
 
 def expanded(text: str) -> str:

@@ -23,7 +23,7 @@ from jazz_select.evaluation.index import AGENT, CACHE, indexed
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.talks.conversations import ConversationCase, load_conversations
 from jazz_select.evaluation.talks.playing import play_all
-from jazz_select.routing.tools.loading import load_policy, load_tools
+from jazz_select.routing.tools.loading import load_policy, load_tools, no_tools
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error
@@ -94,7 +94,7 @@ def _tools_of(flows: str, named: str | None, *, quiet: bool) -> Callable[[], Too
     if named is not None:
         return partial(load_tools, named)
     if not load_tools(flows, may_be_none=True) and not quiet:
-        hint(f"there are no tools in {flows}, so the agent has none; --tools names them")
+        hint(no_tools(flows, named_by="--tools"))
     return partial(load_tools, flows, may_be_none=True)
 
 

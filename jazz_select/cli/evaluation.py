@@ -139,7 +139,8 @@ async def _evaluate(
     settings: "Settings", registry: "FlowRegistry", cases: Cases, depths: tuple[int, ...], wishes: Wishes
 ) -> Evaluation:
     policy = Policy.of(settings)
-    title = f"asking {settings.llm}" if settings.llm else "recalling"
+    who = " and ".join(each for each in (settings.decider, settings.llm) if each)
+    title = f"asking {who}" if who else "recalling"
     if wishes.deployed:
         async with opened_for_reading(settings) as memory:
             await require_flows(memory, settings)
@@ -149,7 +150,7 @@ async def _evaluate(
                     registry,
                     policy=policy,
                     model=settings.llm,
-                    decider=settings.decider if settings.max_error is not None else None,
+                    decider=settings.decider,
                     memory=memory,
                     agent_id=settings.agent_id,
                     at=wishes.at,
@@ -163,7 +164,7 @@ async def _evaluate(
             registry,
             policy=policy,
             model=settings.llm,
-            decider=settings.decider if settings.max_error is not None else None,
+            decider=settings.decider,
             embedder=settings.embedder,
             language=settings.language,
             cache=CACHE,

@@ -17,6 +17,7 @@ from jazz_select.cli.options import (
     RrfKOption,
     TopKOption,
     UrlOption,
+    also_read,
     cases_option,
     settings_with,
     tools_option,
@@ -34,6 +35,8 @@ _LogOption = Annotated[
 _SHOWN = 30
 """Changes that a diff shows unless told otherwise."""
 _GOOD, _REPORT, _CHOICE = "What is good enough", "What is told", "How a flow is chosen"
+_POLICY = ("max_error", "skip_llm_above", "abstain_below", "on_empty", "language")
+"""What is read without an option where routes are judged."""
 
 
 def _print_schema(asked: bool) -> None:  # noqa: FBT001 - the signature of an option's callback
@@ -45,7 +48,7 @@ def _print_schema(asked: bool) -> None:  # noqa: FBT001 - the signature of an op
         raise typer.Exit
 
 
-@judging.command()
+@judging.command(epilog=also_read("learned", "language"))
 def check(  # noqa: PLR0913 - one per option
     source: Annotated[
         str | None, typer.Argument(metavar="PATH|PACKAGE", help="The flows, as for --flows.", show_default=False)
@@ -99,7 +102,7 @@ def check(  # noqa: PLR0913 - one per option
     raise typer.Exit(code)
 
 
-@judging.command(name="eval")
+@judging.command(name="eval", epilog=also_read("decider", "max_error", "timeout_s", "language"))
 def eval_(  # noqa: PLR0913 - one per option
     file: Annotated[
         Path, typer.Argument(help="Labelled requests, as YAML, JSON, JSON Lines or CSV; examples/eval.yaml is one.")
@@ -232,7 +235,7 @@ def eval_(  # noqa: PLR0913 - one per option
     run(settings, file, wishes)
 
 
-@judging.command()
+@judging.command(epilog=also_read("learned", "timeout_s", "rrf_k", *_POLICY))
 def converse(  # noqa: PLR0913 - one per option
     source: Annotated[
         Path,
@@ -279,7 +282,7 @@ def converse(  # noqa: PLR0913 - one per option
     run(settings, wanted, as_json=json)
 
 
-@judging.command()
+@judging.command(epilog=also_read(*_POLICY))
 def diff(  # noqa: PLR0913 - one per option
     base: Annotated[
         str, typer.Argument(help="Before: a commit, COMMIT:FLOWS, A...B (what both share), a folder, index:FOLDER.")
@@ -345,7 +348,7 @@ def diff(  # noqa: PLR0913 - one per option
         run(settings, wishes, runner)
 
 
-@judging.command()
+@judging.command(epilog=also_read("learned", "language"))
 def suggest(  # noqa: PLR0913 - one per option
     *,
     flows: FlowsOption = None,
@@ -389,7 +392,7 @@ def suggest(  # noqa: PLR0913 - one per option
     )
 
 
-@judging.command()
+@judging.command(epilog=also_read(*_POLICY))
 def learn(  # noqa: PLR0913 - one per option
     log: Annotated[
         Path | None,
@@ -442,7 +445,7 @@ def learn(  # noqa: PLR0913 - one per option
     run(settings, log, step=step, cases=cases, most=most, dry_run=dry_run, as_json=json)
 
 
-@judging.command()
+@judging.command(epilog=also_read("learned"))
 def drift(  # noqa: PLR0913 - one per option
     log: Annotated[Path, typer.Argument(help="A log of outcomes, as FlowSelector(…, log=PATH) writes it.")],
     *,

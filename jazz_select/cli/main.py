@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 from jazz_select import __version__
 from jazz_select.cli.judging import judging
 from jazz_select.cli.options import (
+    SELECTING,
     AgentOption,
     ContextOption,
     EmbedderOption,
@@ -21,6 +22,7 @@ from jazz_select.cli.options import (
     RrfKOption,
     TopKOption,
     UrlOption,
+    also_read,
     context_of,
     settings_with,
     tools_option,
@@ -79,7 +81,7 @@ def main(
     """
 
 
-@app.command()
+@app.command(epilog=also_read("language"))
 def sync(  # noqa: PLR0913 - one per option
     *,
     flows: FlowsOption = None,
@@ -117,7 +119,7 @@ def sync(  # noqa: PLR0913 - one per option
     run(settings, tools=tools, dry_run=dry_run, yes=yes, as_json=json)
 
 
-@app.command()
+@app.command(epilog=also_read(*SELECTING))
 def select(  # noqa: PLR0913 - one per option
     request: Annotated[str, typer.Argument(help='What the user wants; "-" reads it from stdin.')],
     *,
@@ -163,7 +165,7 @@ def select(  # noqa: PLR0913 - one per option
     run(settings, request, episodes=episode or [], context=facts, output=output, traced=trace)
 
 
-@app.command(name="list")
+@app.command(name="list", epilog=also_read("language"))
 def list_(
     *,
     agent: AgentOption = None,
@@ -179,7 +181,7 @@ def list_(
     run(settings, as_json=json)
 
 
-@app.command()
+@app.command(epilog=also_read(*SELECTING))
 def demo(  # noqa: PLR0913 - one per option
     *,
     requests: Annotated[

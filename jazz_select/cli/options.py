@@ -13,6 +13,23 @@ _INDEX = "Where the flows are indexed"
 _CHOICE = "How a flow is chosen"
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
+_ALSO = {
+    "language": "stop words and stems of the flows (JAZZ_LANGUAGE, default: english)",
+    "learned": "what was learned from corrections, once the file is there (JAZZ_LEARNED, default: none)",
+    "decider": "a decision model, asked before the model (JAZZ_DECIDER, default: none)",
+    "max_error": "the share of answers without the model that may be wrong (JAZZ_MAX_ERROR, default: none)",
+    "ask_user": "true asks which flow is meant where two or three are left (JAZZ_ASK_USER, default: False)",
+    "timeout_s": "seconds that the model may take (JAZZ_TIMEOUT_S, default: 20.0)",
+    "skip_llm_above": "do without the model where recall is so sure (JAZZ_SKIP_LLM_ABOVE, default: none)",
+    "abstain_below": "choose nothing where P(some flow is right) is below (JAZZ_ABSTAIN_BELOW, default: none)",
+    "on_empty": "what comes of no answer of the model (JAZZ_ON_EMPTY, default: none)",
+    "rrf_k": "how much the top ranks weigh (JAZZ_RRF_K, default: 10)",
+    "serve_secret": "what conversations are signed with, for several processes (JAZZ_SERVE_SECRET, default: none)",
+    "serve_state": "the folder of what is kept beside the index (JAZZ_SERVE_STATE, default: none)",
+}
+SELECTING = ("decider", "max_error", "ask_user", "timeout_s", "skip_llm_above", "abstain_below", "language")
+"""The settings without an option that a selector reads."""
+
 FlowsOption = Annotated[
     str | None,
     typer.Option(
@@ -119,6 +136,11 @@ def cases_option(told: str) -> Any:
     return typer.Option("--cases", metavar="FILE", help=told)
 
 
+def also_read(*names: str) -> str:
+    """The end of a command's help: the settings that it reads and has no option for, by their variables."""
+    return f"Also from the environment: {'; '.join(_ALSO[name] for name in names)}."
+
+
 def encodable(text: str) -> str:
     """`text` with what UTF-8 cannot hold (bytes of the command line that no encoding explains) replaced."""
     return text.encode("utf-8", "replace").decode("utf-8")
@@ -133,7 +155,7 @@ def settings_with(options: Mapping[str, Any]) -> "Settings":
     from pydantic import ValidationError
 
     from jazz_select.errors import ConfigError
-    from jazz_select.settings import Settings
+    from jazz_select.settings import Settings, setting_problem
 
     given = {name: value for name, value in options.items() if value is not None}
     if "agent_id" in given:
@@ -146,11 +168,16 @@ def settings_with(options: Mapping[str, Any]) -> "Settings":
     try:
         settings = Settings(**given)
     except ValidationError as error:
-        problems: dict[str, list[str]] = {}  # by source: a value that may be of two types is wrong twice
+        wrong: dict[str, list[str]] = {}  # by field: a value that may be of two types is wrong twice
+        came: dict[str, object] = {}
         for each in error.errors():
-            problems.setdefault(_source(str(each["loc"][0]), given), []).append(each["msg"])
-        raise ConfigError("; ".join(f"{where}: {', or '.join(wrong)}" for where, wrong in problems.items())) from error
-    return settings.model_copy(update={"llm": None}) if settings.llm in {"", "none"} else settings
+            name = str(each["loc"][0])
+            wrong.setdefault(name, []).append(each["msg"])
+            came[name] = each["input"]
+        problems = (setting_problem(name, _source(name, given), why, came[name]) for name, why in wrong.items())
+        raise ConfigError("; ".join(problems)) from error
+    off = [name for name in ("llm", "decider") if getattr(settings, name) in {"", "none"}]
+    return settings.model_copy(update=dict.fromkeys(off)) if off else settings
 
 
 def context_of(pairs: list[str]) -> dict[str, Any]:

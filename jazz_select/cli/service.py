@@ -151,7 +151,7 @@ async def _settling(served: "ServedAgents") -> "AsyncGenerator[None]":
         settled: list[int] | None = None
         while True:
             await asyncio.sleep(_SETTLED_S)
-            numbers = [each.live.number if each.is_ready else 0 for each in served.values()]
+            numbers = [each.number for each in served.values()]
             if numbers != settled:
                 settled = numbers
                 gc.unfreeze()

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from jazz_select.cli.options import (
+    SELECTING,
     AgentOption,
     EmbedderOption,
     FlowsOption,
@@ -16,6 +17,7 @@ from jazz_select.cli.options import (
     RrfKOption,
     TopKOption,
     UrlOption,
+    also_read,
     cases_option,
     settings_with,
     tools_option,
@@ -28,12 +30,12 @@ _WHERE, _WHO, _LIMITS, _PARTS, _MCP = "Where it listens", "Who is served", "Limi
 _USUAL: Final = ServeOptions()
 
 
-@serving.command()
+@serving.command(epilog=also_read(*SELECTING, "serve_secret", "serve_state"))
 def serve(  # noqa: PLR0913 - one per option
     *,
     flows: FlowsOption = None,
     tools: Annotated[
-        str | None, tools_option("Its tools; without it those beside the flows, if there are any.")
+        str | None, tools_option("Its tools; without it those in the folder, package or .py file of the flows.")
     ] = None,
     agent: AgentOption = None,
     learned: LearnedOption = None,

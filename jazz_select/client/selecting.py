@@ -1,13 +1,14 @@
 """`RemoteSelector`: what a `FlowSelector` does, asked of a service."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from jazz_select.client.connection import Connection
 from jazz_select.client.sent import sent_json, sent_objects
 from jazz_select.errors import ConfigError, ServiceReplyError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.selector.cascade.asking import question_in
+from jazz_select.selector.cascade.asking import NO_QUESTION, question_in
 from jazz_select.selector.options import TopK, check_request
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import FlowSelectionResult
@@ -34,6 +35,8 @@ class RemoteSelector(FlowSelector):
 
     One may be used by many tasks at once, in several event loops, each of which has connections of its own.
     """
+
+    takes_situation = False
 
     def __init__(  # noqa: PLR0913 - options with a name
         self,
@@ -92,13 +95,9 @@ class RemoteSelector(FlowSelector):
         if situation is not None:
             msg = "a situation does not travel: a RemoteAgent has the service's own agent select within a conversation"
             raise ConfigError(msg)
-        body = {
-            **_one(SelectRequest(enhanced_query, candidates, episode_summaries)),
-            "context": sent_json(context, "context"),
-            "only": None if only is None else [*only],
-            "asked": as_data(question_in(asked)),
-        }
-        return self._read(await self._service.ask("POST", "/v1/select", body))
+        one = SelectRequest(enhanced_query, candidates, episode_summaries, only, asked)
+        body = {**_one(one), "context": sent_json(context, "context")}
+        return self._read(await self._service.ask("POST", "/v1/select", body), one)
 
     async def select_many(
         self,
@@ -120,7 +119,7 @@ class RemoteSelector(FlowSelector):
         results = (await self._service.ask("POST", "/v1/select_many", body)).get("results")
         if not isinstance(results, list) or len(cast("list[Any]", results)) != len(asked):
             raise ServiceReplyError(self._service.url, f"it was asked {len(asked)} requests, and answered others")
-        return [self._read(each) for each in cast("list[Any]", results)]
+        return [self._read(*each) for each in zip(cast("list[Any]", results), asked, strict=True)]
 
     async def recall(
         self,
@@ -183,14 +182,22 @@ class RemoteSelector(FlowSelector):
             raise ServiceReplyError(self._service.url, "it listed no flows")
         return cast("list[dict[str, Any]]", listed)
 
-    def _read(self, data: Any) -> FlowSelectionResult:
+    def _read(self, data: Any, asked: SelectRequest) -> FlowSelectionResult:
         with self._service.reading():
-            return FlowSelectionResult.from_dict(data, registry=self._live)
+            result = FlowSelectionResult.from_dict(data, registry=self._live)
+        if asked.asked is None or question_in(asked.asked) is not None:
+            return result
+        decision = result.decision
+        return replace(result, decision=replace(decision, notes=(NO_QUESTION, *decision.notes)))
 
 
 def _one(asked: SelectRequest) -> dict[str, Any]:
+    """What is not said is left out: a service of an earlier version need not know of it."""
     said = _said(asked.enhanced_query, asked.episode_summaries)
-    return {**said, "candidates": sent_objects(asked.candidates, "candidates")}
+    question = as_data(question_in(asked.asked))
+    only = {} if asked.only is None else {"only": [*asked.only]}
+    more = {**only, **({} if question is None else {"asked": question})}
+    return {**said, "candidates": sent_objects(asked.candidates, "candidates"), **more}
 
 
 def _said(request: str, summaries: Sequence[str] | None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
-from jazz_select.routing.tools.loading import load_policy, load_tools
+from jazz_select.routing.tools.loading import load_policy, load_tools, no_tools
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.reload.reading import ReadAnew
 from jazz_select.service.running import Generation, RunningCatalogue, Sources
@@ -47,6 +47,7 @@ class AgentSource:
         keys: SHA-256 of each key that opens it, in hexadecimal.
         mcp_servers: The file of the MCP servers whose tools its clients can call over MCP, if any.
         cases: Files of labelled requests that its panel judges by.
+        told_in: The file of agents that it is an entry of, if any.
     """
 
     settings: Settings
@@ -55,6 +56,7 @@ class AgentSource:
     keys: tuple[str, ...] = ()
     mcp_servers: Path | None = None
     cases: tuple[Path, ...] = ()
+    told_in: Path | None = None
 
     @property
     def places(self) -> tuple[str | Path, ...]:
@@ -108,9 +110,13 @@ async def opened(
                 running = await _running(stack, each, memory, claims, master)
             except JazzSelectError as error:
                 if len(agents) == 1:
-                    raise
+                    if each.told_in is None:
+                        raise
+                    msg = f"{each.told_in}: agent {each.settings.agent_id}: {error}"
+                    raise ConfigError(msg) from error
                 running = RunningCatalogue(each.settings, memory, _unusable(error))
             made[each.settings.agent_id] = running
+        told_in = {each.settings.agent_id: each.told_in for each in agents}
         served = ServedAgents(made, keys, is_open=not keys)
         for catalogue in served.values():
             try:
@@ -120,7 +126,7 @@ async def opened(
                     raise
                 said(f"agent {catalogue.agent_id} is not served until this is mended: {error}")
                 continue
-            for note in _notes(catalogue.settings, live):
+            for note in _notes(catalogue.settings, live, told_in[catalogue.agent_id]):
                 said(f"agent {catalogue.agent_id}: {note}")
         if not any(each.is_ready for each in served.values()):
             msg = "none of the agents can be served: mend what is said of each"
@@ -128,10 +134,11 @@ async def opened(
         yield served
 
 
-def _notes(settings: Settings, live: Generation) -> Iterator[str]:
+def _notes(settings: Settings, live: Generation, told_in: Path | None) -> Iterator[str]:
     """What is to be said of a catalogue that was loaded: also what may be missing from it by mistake."""
     if not live.tools:
-        yield f"there are no tools in {settings.flows}, so it has none; --tools names them"
+        where = "--tools" if told_in is None else f"`tools:` of its entry in {told_in.name}"
+        yield no_tools(settings.flows, named_by=where)
     if settings.learned is not None and settings.learned_by_now is None:
         yield f"{settings.learned} is not there yet: nothing was learned so far"
     if settings.llm is None:

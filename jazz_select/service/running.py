@@ -9,7 +9,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Final
 
 from jazz_select.agent import Agent
-from jazz_select.build import sync_registry
+from jazz_select.build import selector_options, sync_registry
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.errors import FlowLoadError, JazzSelectError, NotLoadedError
 from jazz_select.flow.base import FlowRegistry
@@ -108,7 +108,7 @@ class RunningCatalogue:
             memory: The index.
             read: Reads flows and tools from where they are written; blocking, and called in a thread.
             model: Chooses, and goes on in conversations; closed by whoever made it.
-            decider: Asked before the model in conversations; closed by whoever made it.
+            decider: Asked before the model, which flow fits and in conversations; closed by whoever made it.
             log: Where outcomes are kept.
             claims: Where calls that destroy something are claimed before they are made.
             secret: What conversations that leave are signed with; one of this process where there is none.
@@ -143,6 +143,11 @@ class RunningCatalogue:
     def is_ready(self) -> bool:
         """Whether anything can be answered."""
         return self._live is not None
+
+    @property
+    def number(self) -> int:
+        """Of the generation that answers; 0 as long as nothing was loaded."""
+        return 0 if self._live is None else self._live.number
 
     async def reload(self, *, allow_delete: bool = False) -> Generation:
         """Read, check and sync what is written now, and put it in place of what answers; requests go on meanwhile.
@@ -217,7 +222,7 @@ class RunningCatalogue:
             allow_delete=allow_delete,
         )
         return Generation(
-            number=1 if self._live is None else self._live.number + 1,
+            number=self.number + 1,
             registry=found.registry,
             tools=found.tools,
             selector=selector,
@@ -231,17 +236,9 @@ class RunningCatalogue:
         """A selector over flows, those that answer now by default, as the settings say, with some options otherwise."""
         settings = self.settings
         given: Mapping[str, object] = {
-            "coverage": settings.coverage,
-            "on_empty": settings.on_empty,
-            "timeout_s": settings.timeout_s,
-            "skip_llm_above": settings.skip_llm_above,
-            "abstain_below": settings.abstain_below,
-            "max_error": settings.max_error,
-            "ask_user": settings.ask_user,
-            "decider": self._decider if settings.max_error is not None else None,
+            **selector_options(settings),
+            "decider": self._decider,
             "log": self.log,
-            "top_k": settings.top_k,
-            "rrf_k": settings.rrf_k,
             **options,
         }
         flows = self.live.registry if registry is None else registry

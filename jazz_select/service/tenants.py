@@ -1,6 +1,7 @@
 """`agents.yaml`: several agents behind one door, each with flows, tools and keys of its own."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -10,12 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from jazz_select.errors import ConfigError
 from jazz_select.service.agents import digest_of
 from jazz_select.service.opened import AgentSource
-from jazz_select.settings import Settings
+from jazz_select.settings import Settings, setting_problem
 from jazz_select.text import describe_error
 
 LEAST_KEY: Final = 16
 """Characters of a key."""
 _LARGEST: Final = 1 << 20
+_AS_SET: Final = ("llm", "skip_llm_above", "abstain_below", "decider", "max_error", "ask_user")
+"""What an entry may say otherwise than the settings."""
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -35,6 +38,9 @@ class _Agent(BaseModel):
     cases: Path | list[Path] = []
     skip_llm_above: float | None = Field(default=None, ge=0, le=1)
     abstain_below: float | None = Field(default=None, ge=0, le=1)
+    decider: str | None = None
+    max_error: float | None = Field(default=None, ge=0, le=1)
+    ask_user: bool | None = None
 
 
 class _File(BaseModel):
@@ -51,7 +57,7 @@ def load_agents(file: Path, base: Settings) -> list[AgentSource]:
     """
     told = _read(file)
     here = file.absolute().parent
-    return [_source(agent_id, each, base, here) for agent_id, each in told.agents.items()]
+    return [replace(_source(agent_id, each, base, here), told_in=file) for agent_id, each in told.agents.items()]
 
 
 def key_digest(key: str, where: str) -> str:
@@ -103,14 +109,20 @@ def _read(file: Path) -> _File:
     try:
         return _File.model_validate(value)
     except ValidationError as error:
-        first, *more = error.errors(include_url=False, include_context=False, include_input=False)
+        first, *more = error.errors(include_url=False, include_context=False)
         where = ".".join(map(str, first["loc"])) or "the file"
         rest = f" (and {len(more)} more)" if more else ""
         known = _Agent if len(first["loc"]) > 1 else _File
         known_keys = f"; there are {', '.join(known.model_fields)}" if first["type"] == "extra_forbidden" else ""
-        what = f"{where}: {first['msg']}{known_keys}{rest}"
+        problem = setting_problem(_of_an_entry(first["loc"]), where, [first["msg"]], first["input"])
+        what = f"{problem}{known_keys}{rest}"
         msg = f"{file}: {what}; an entry is `agents: {{NAME: {{flows: …, key_file: …}}}}`"
         raise ConfigError(msg) from error
+
+
+def _of_an_entry(loc: tuple[int | str, ...]) -> str:
+    """The setting that a fault is in; empty where it is in none of an entry's."""
+    return str(loc[2]) if len(loc) > 2 else ""  # noqa: PLR2004 - agents, NAME, setting
 
 
 def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSource:
@@ -119,11 +131,12 @@ def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSou
         "flows": _seen_from(here, told.flows),
         "learned": None if told.learned is None else here / told.learned,
     }
-    for name in ("llm", "skip_llm_above", "abstain_below"):
+    for name in _AS_SET:
         if getattr(told, name) is not None:
             given[name] = getattr(told, name)
-    if given.get("llm") in {"", "none"}:
-        given["llm"] = None
+    for name in ("llm", "decider"):
+        if given.get(name) in {"", "none"}:
+            given[name] = None
     files = told.key_file if isinstance(told.key_file, list) else [told.key_file]
     digests = told.key_sha256 if isinstance(told.key_sha256, list) else [told.key_sha256]
     for each in digests:

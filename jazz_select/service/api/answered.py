@@ -113,6 +113,8 @@ SCHEMAS: Final[Mapping[str, _Schema]] = {
                 {
                     "text": TEXT,
                     "options": list_of(keys({"flow_id": TEXT, "flow_name": TEXT, "title": TEXT, "says": TEXT})),
+                    "request": TEXT,
+                    "again": FLAG,
                 }
             )
         ),

@@ -1,9 +1,9 @@
 """What may be asked: the bodies of requests, as the OpenAPI page shows them and as they are checked."""
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.requests import Request
 
 from jazz_select.service.problems import refused
@@ -40,11 +40,24 @@ class UserQuestionBody(Asked):
     text: _Text
     options: Annotated[list[Option], Field(max_length=100)]
     request: _Text = ""
+    again: bool = False
 
     def as_question(self) -> UserQuestion:
         """The value that `FlowSelector.select` takes."""
         options = tuple(UserOption(**each.model_dump()) for each in self.options)
-        return UserQuestion(text=self.text, options=options, request=self.request)
+        return UserQuestion(text=self.text, options=options, request=self.request, again=self.again)
+
+
+def _question_of(given: object) -> object:
+    """The question of a decision, which is known by having one or None; anything else as it is."""
+    if not isinstance(given, dict):
+        return given
+    known = cast("dict[str, object]", given)
+    return known["question"] if "question" in known and "options" not in known else known
+
+
+_Question = Annotated[UserQuestionBody | None, BeforeValidator(_question_of)]
+_ANSWERS = "The question that the request answers: `decision.question` of an earlier answer, or that `decision` itself."
 
 
 class SelectBody(Asked):
@@ -59,9 +72,7 @@ class SelectBody(Asked):
     only: Annotated[list[_Name], Field(max_length=10_000)] | None = Field(
         default=None, description="Recall among the flows of these ids alone."
     )
-    asked: UserQuestionBody | None = Field(
-        default=None, description="The question that the request answers: `decision.question` of an earlier answer."
-    )
+    asked: _Question = Field(default=None, description=_ANSWERS)
 
 
 class OneOfMany(Asked):
@@ -70,6 +81,10 @@ class OneOfMany(Asked):
     request: _Text = Field(description="What the user wants.")
     episode_summaries: _Texts | None = Field(default=None, description="What was said before.")
     candidates: _Candidates | None = Field(default=None, description="Metadata to choose from, instead of recall.")
+    only: Annotated[list[_Name], Field(max_length=10_000)] | None = Field(
+        default=None, description="Recall among the flows of these ids alone."
+    )
+    asked: _Question = Field(default=None, description=_ANSWERS)
 
 
 class SelectManyBody(Asked):

@@ -80,4 +80,5 @@ async def feedback(request: Request) -> Response:
 def _one(given: str | OneOfMany) -> SelectRequest:
     if isinstance(given, str):
         return SelectRequest(given)
-    return SelectRequest(given.request, given.candidates, given.episode_summaries)
+    question = None if given.asked is None else given.asked.as_question()
+    return SelectRequest(given.request, given.candidates, given.episode_summaries, given.only, question)

@@ -105,6 +105,8 @@ class ConnectedTools:
             await self._stirred.wait()
             await asyncio.sleep(_SETTLED_S)
             self._stirred.clear()
+            if not self._running.is_ready:  # stirred again once there is anything to index
+                continue
             try:
                 await self._index()
             except JazzSelectError as error:  # the next search tries it again, and says so

@@ -9,7 +9,9 @@ from mcp import types
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.service.mcp.foreign import description_of, plain_schema, plain_text
 from jazz_select.service.running import RunningCatalogue
+from jazz_select.stages import UserQuestion
 from jazz_select.text import beginning
+from jazz_select.travel import as_data, value_of
 
 if TYPE_CHECKING:
     from jazz_select.selector.result import FlowSelectionResult
@@ -39,11 +41,34 @@ def _tool(
 
 
 _REQUEST: Final = {"type": "string", "minLength": 1, "maxLength": LONGEST_REQUEST}
+_SAID: Final = {"type": "string", "maxLength": LONGEST_REQUEST}
+_QUESTION: Final = {
+    "type": "object",
+    "properties": {
+        "text": _SAID,
+        "options": {
+            "type": "array",
+            "maxItems": 10,
+            "items": {
+                "type": "object",
+                "properties": dict.fromkeys(("flow_id", "flow_name", "title", "says"), _SAID),
+                "required": ["flow_id", "flow_name", "title"],
+                "additionalProperties": False,
+            },
+        },
+        "request": _SAID,
+        "again": {"type": "boolean"},
+    },
+    "required": ["text", "options"],
+    "additionalProperties": False,
+    "description": "`question` of the answer before, as it was, where `request` is what the user said to it.",
+}
 FOUR: Final = (
     _tool(
         SELECT_FLOW,
         "Find the flow for a user's request: the steps to follow, what they need and what they lead to. "
-        "Returns the prompt of each flow that was chosen, and why. None where nothing fits.",
+        "Returns the prompt of each flow that was chosen, and why. None where nothing fits. "
+        "Where it returns a question, put its text to the user, and call again with what the user says and `asked`.",
         {
             "request": {**_REQUEST, "description": "What the user wants, in their words."},
             "episode_summaries": {
@@ -52,6 +77,7 @@ FOUR: Final = (
                 "maxItems": 50,
                 "description": "What was said before, in a few sentences each, where the request hangs on it.",
             },
+            "asked": _QUESTION,
         },
         ["request"],
         _READS,
@@ -102,6 +128,7 @@ def selected(result: "FlowSelectionResult") -> dict[str, Any]:
         "tier": decision.tier.value,
         "reason": decision.reason.value,
         "why": result.explain().partition("\n")[0],
+        "question": as_data(decision.question),
         "confidence": decision.confidence,
         "candidates": [
             {"name": each.flow_name, "score": round(each.score, 4), "confidence": each.confidence}
@@ -109,6 +136,16 @@ def selected(result: "FlowSelectionResult") -> dict[str, Any]:
         ],
         "notes": bounded_notes(decision.notes),
     }
+
+
+def question_of(arguments: Mapping[str, Any]) -> UserQuestion | None:
+    """The question that a request answers, as a client gives it back.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    asked = arguments.get("asked")
+    return None if asked is None else value_of(UserQuestion, asked)
 
 
 def flows_after(running: RunningCatalogue, after: str) -> dict[str, Any]:

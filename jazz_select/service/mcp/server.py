@@ -124,12 +124,12 @@ class AgentServer:
 
     async def _keep_told(self) -> None:
         """Tell clients, whenever another generation of the catalogue answers, that there may be other flows."""
-        known = self._running.live.number
+        known = self._running.number
         while True:
             await asyncio.sleep(_LOOKED_S)
-            if self._running.live.number == known:
+            if self._running.number == known:
                 continue
-            known = self._running.live.number
+            known = self._running.number
             self.connected.stir()
             await self._bus.publish(PromptsListChanged())
             for session in list(self._sessions.values()):
@@ -168,7 +168,8 @@ class AgentServer:
         """What one of the four answers."""
         if params.name == four.SELECT_FLOW:
             given = arguments.get("episode_summaries")
-            result = await self._running.live.selector.select(arguments["request"], episode_summaries=given)
+            selector, asked = self._running.live.selector, four.question_of(arguments)
+            result = await selector.select(arguments["request"], episode_summaries=given, asked=asked)
             if (metrics := _metrics(context)) is not None:
                 metrics.selected(self._running.agent_id, (result,))
             return answer(four.selected(result))

@@ -31,6 +31,15 @@ CASES = [
     pytest.param(
         ["select", "hi", "--top-k", "some"], {}, "as an integer, or Input should be 'auto'", id="top-k in words"
     ),
+    pytest.param(
+        ["select", "hi"],
+        {"JAZZ_MAX_ERROR": "1%"},
+        "not '1%'; write a share from 0 to 1, such as 0.01",
+        id="a share in percent",
+    ),
+    pytest.param(
+        ["select", "hi"], {"JAZZ_ASK_USER": "maybe"}, "not 'maybe'; write true or false", id="neither true nor false"
+    ),
     pytest.param(["select", "hi", "--llm", "nobody:nothing"], {}, "nobody:nothing", id="unknown provider"),
     pytest.param(["select", "hi"], {"JAZZ_TOP_K": "many"}, "JAZZ_TOP_K: ", id="environment"),
     pytest.param(["select", "hi", "--agent", "nobody"], {}, "run jazz-select sync --flows", id="agent without flows"),

@@ -11,6 +11,7 @@ import yaml
 
 from jazz_select.cli import wire
 from jazz_select.evaluation.index import CACHE
+from tests.unit.chat.decision_protocols import SYSTEM_ONE
 from tests.unit.chat.loopback import Provider
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
 from tests.unit.cli.shop import REFUND, TRACK, write_flows
@@ -106,6 +107,19 @@ def test_eval_counts_the_choices_of_a_model(shared: Jazz, labelled: str, provide
     provider.fails(500)
     words = " ".join(shared("eval", labelled, "--llm", MODEL_STRING).stdout.split())
     assert "chose exactly the expected flows for 2 of 4, 4 calls failed" in words
+
+
+@pytest.mark.spec("009.2")
+@pytest.mark.parametrize("deployed", [False, True], ids=["as written", "deployed"])
+def test_eval_asks_a_decision_model_without_a_budget_too(
+    shared: Jazz, labelled: str, provider: Provider, *, deployed: bool
+) -> None:
+    index = ("--index", str(shared.index)) if deployed else ()
+    provider.gives = lambda labels: {label: float(label == "none") for label in labels}
+    found = asked(shared, labelled, *index, JAZZ_DECIDER=SYSTEM_ONE.model)
+    assert set(provider.paths) == {SYSTEM_ONE.path}
+    assert "decider" in [each["name"] for each in found["stages"]]
+    assert found["choices"]["model"] == SYSTEM_ONE.model
 
 
 @pytest.mark.spec("007.2")

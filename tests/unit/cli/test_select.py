@@ -7,6 +7,7 @@ import pytest
 
 from jazz_select.cli import wire
 from jazz_select.cli.options import context_of
+from tests.unit.chat.decision_protocols import SYSTEM_ONE
 from tests.unit.chat.loopback import Provider
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
 from tests.unit.cli.shop import INVOICE, TRACK, write_flows
@@ -218,6 +219,25 @@ def test_a_model_that_fails_is_no_error_of_the_command(shared: Jazz, provider: P
 
 def test_no_model_is_asked_where_the_option_says_none(shared: Jazz, provider: Provider) -> None:
     shared("select", "money back", "--llm", "none", JAZZ_LLM=MODEL_STRING)
+    assert provider.requests == []
+
+
+@pytest.mark.spec("009.2")
+@pytest.mark.parametrize(
+    "env", [{}, {"JAZZ_MAX_ERROR": "0.01"}, {"JAZZ_LLM": MODEL_STRING, "JAZZ_MAX_ERROR": "0.3"}], ids=str
+)
+def test_a_decision_model_is_asked_with_a_budget_and_without(
+    shared: Jazz, provider: Provider, env: dict[str, str]
+) -> None:
+    provider.gives = lambda labels: {label: float(label == "none") for label in labels}
+    provider.says("[]")
+    selection = shared.json(wire.Selection, "select", "is this the right shop", JAZZ_DECIDER=SYSTEM_ONE.model, **env)
+    assert provider.paths[0] == SYSTEM_ONE.path
+    assert "decider" in [each["name"] for each in selection["decision"]["stages"]]
+
+
+def test_no_decision_model_is_asked_where_the_setting_says_none(shared: Jazz, provider: Provider) -> None:
+    shared("select", "money back", JAZZ_DECIDER="none")
     assert provider.requests == []
 
 

@@ -95,6 +95,7 @@ BODIES: dict[str, bytes] = {
     "deep": b'{"request": "x", "context": {"n": ' + b"[" * 5_000 + b"]" * 5_000 + b"}}",
     "zero bytes": b"\x00" * 100,
     "candidates that are none": b'{"request": "x", "candidates": [7]}',
+    "an answer to no question": b'{"request": "2", "asked": {"tier": "open", "reason": "none"}}',
 }
 
 

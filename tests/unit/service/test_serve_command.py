@@ -1,6 +1,7 @@
 """`jazz-select serve`: where it listens, whom it lets in, how it stops, and what is left where it is killed."""
 
 import os
+import re
 import signal
 import stat
 import sys
@@ -308,6 +309,43 @@ def test_an_agent_whose_model_or_log_cannot_be_used_stops_no_other(folder: Path,
     assert "agent office is not served until this is mended" in (folder / "stderr").read_text()
 
 
+@pytest.mark.spec("008.2")
+def test_an_agent_that_is_not_served_spoils_neither_mcp_nor_the_end(folder: Path) -> None:
+    write_flows(folder / "office", "\n  - name: 7")
+    (folder / "office.key").write_text("the-key-of-the-office")
+    (folder / "agents.yaml").write_text(
+        "agents:\n"
+        f"  shop: {{flows: flows, key_sha256: {sha256(KEY.encode()).hexdigest()}}}\n"
+        f"  desk: {{flows: flows, key_sha256: {DIGEST}, decider: nothing}}\n"
+        "  office: {flows: office, key_file: office.key}\n"
+    )
+    with running(folder, "--port", "0", "--agents", str(folder / "agents.yaml")) as up:
+        assert listed_over_mcp(up, KEY) == ["shop"]
+        write_flows(folder / "office", INVOICE)
+        bill, office = {"request": "send me the invoice"}, {"authorization": "Bearer the-key-of-the-office"}
+        until = monotonic() + 30
+        while (answered := up.post("/v1/select", bill, **office)).status_code == 503 and monotonic() < until:
+            sleep(0.05)
+        assert chosen(answered) == ["invoice_copy"]
+        assert listed_over_mcp(up, "the-key-of-the-office") == ["office"], "once it is mended, it answers here, too"
+        up.popen.send_signal(signal.SIGTERM)
+        assert up.ends() == 0
+    said = (folder / "stderr").read_text()
+    assert "agent desk is not served until this is mended" in said
+    assert "Traceback" not in said
+    assert "could not be indexed" not in said
+
+
+def listed_over_mcp(up: Process, key: str) -> list[str]:
+    """The agent that answers this key at `/mcp`, as a client finds it."""
+    told = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": told}
+    heads = {"authorization": f"Bearer {key}", "accept": "application/json, text/event-stream"}
+    answered = up.post("/mcp", body, **heads)
+    assert answered.status_code == 200, answered.text
+    return re.findall(r"jazz-select/(\w+)", answered.text)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -315,6 +353,9 @@ def test_an_agent_whose_model_or_log_cannot_be_used_stops_no_other(folder: Path,
         ("agents: {a: {flow: x}}", "agents.a.flows"),
         ("agents: {a: {flows: flows, flow: x}}", "there are flows, tools, learned, log, llm, key_file, key_sha256"),
         ("agents: {a: {flows: flows, cases: none.yaml}}", "there is no file of cases"),
+        ("agents: {a: {flows: flows, max_error: 1%}}", "not '1%'; write a share from 0 to 1, such as 0.01"),
+        ("agents: {a: {flows: flows, ask_user: maybe}}", "not 'maybe'; write true or false"),
+        (f"agents: {{a: {{flows: flows, key_sha256: {DIGEST}, decider: nothing}}}}", "agents.yaml: agent a: the model"),
         ("agents: {a: {flows: flows, key_sha256: abc}}", "64 hexadecimal digits"),
         ("agents: {a: {flows: flows, key_file: none.key}}", "cannot be read"),
         ("agents: {a: {flows: flows}, b: {flows: flows}}", "has no key"),
@@ -379,6 +420,16 @@ def test_what_was_learned_need_not_be_there_yet(folder: Path) -> None:
 def test_without_tools_it_says_so(folder: Path) -> None:
     with running(folder):
         assert "there are no tools in" in (folder / "stderr").read_text()
+
+
+def test_tools_beside_a_file_of_flows_are_told_of(folder: Path) -> None:
+    (folder / "flows" / "tools.py").write_text("raise SystemExit('nobody named me')")
+    (folder / "agents.yaml").write_text(
+        f"agents: {{shop: {{flows: flows/shop.yaml, key_sha256: {sha256(KEY.encode()).hexdigest()}}}}}"
+    )
+    with running(folder, "--port", "0", "--agents", str(folder / "agents.yaml")):
+        said = " ".join((folder / "stderr").read_text().split())
+    assert "tools.py beside it is read only if it is named; `tools:` of its entry in agents.yaml names them" in said
 
 
 def test_tools_may_be_told_in_yaml(folder: Path) -> None:

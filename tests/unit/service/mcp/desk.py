@@ -74,12 +74,12 @@ def own_tools(calls: Calls) -> list[Tool]:
 
 @asynccontextmanager
 async def catalogue(
-    tools: Sequence[Tool] = (), *, agent_id: str = "support", registry: FlowRegistry | None = None
+    tools: Sequence[Tool] = (), *, agent_id: str = "support", registry: FlowRegistry | None = None, **settings: Any
 ) -> AsyncGenerator[RunningCatalogue]:
     """An agent's running catalogue, in memory."""
     async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder()) as memory:
         found = Sources(registry=registry or flows(), tools=Toolbox(tools))
-        running = RunningCatalogue(Settings(agent_id=agent_id), memory, lambda: found)
+        running = RunningCatalogue(Settings(agent_id=agent_id, **settings), memory, lambda: found)
         await running.reload()
         yield running
 

@@ -50,6 +50,25 @@ async def test_a_flow_is_chosen_with_its_prompt_and_why(mode: str) -> None:
 
 
 @pytest.mark.spec("008.3")
+@pytest.mark.spec("009.2")
+async def test_which_flow_is_meant_is_asked_and_the_answer_taken() -> None:
+    async with catalogue(ask_user=True) as running, served(AgentServer(running)) as client:
+        asked = data(await client.call_tool("select_flow", {"request": "something about my order"}))
+        assert (asked["flows"], asked["reason"]) == ([], "ask")
+        question = asked["question"]
+        assert question["text"].startswith("Which of these do you mean?\n1. ")
+        second = question["options"][1]["flow_name"]
+        answered = data(await client.call_tool("select_flow", {"request": "the second one", "asked": question}))
+        assert ([each["name"] for each in answered["flows"]], answered["reason"]) == ([second], "user")
+        assert answered["question"] is None
+        beyond = data(await client.call_tool("select_flow", {"request": "number 9", "asked": question}))
+        assert beyond["question"]["again"]
+        other = {**question, "options": [{**each, "flow_id": "no_such_flow"} for each in question["options"]]}
+        gone = data(await client.call_tool("select_flow", {"request": "the second one", "asked": other}))
+        assert gone["flows"] == [], "what there is not is not made up"
+
+
+@pytest.mark.spec("008.3")
 async def test_flows_are_listed_page_by_page_and_each_is_a_prompt() -> None:
     names = sorted(f"flow_{number:03}" for number in range(230))
     async with catalogue(registry=flows(names)) as running, served(AgentServer(running)) as client:
@@ -111,6 +130,16 @@ WRONG: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "a request of another kind": ("search_tools", {"request": 7}, "is not of type 'string'"),
     "an argument that there is not": ("list_flows", {"page": 2}, "'page' was unexpected"),
     "too many at once": ("search_tools", {"request": "x", "limit": 5_000}, "greater than the maximum"),
+    "a question that is none": (
+        "select_flow",
+        {"request": "2", "asked": {"text": "which?"}},
+        "'options' is a required",
+    ),
+    "a question with more in it": (
+        "select_flow",
+        {"request": "2", "asked": {"text": "which?", "options": [], "flow": "cancel_order"}},
+        "Additional properties are not allowed",
+    ),
     "a request without end": ("select_flow", {"request": "x" * 30_000}, "maxLength"),
     "a tool's arguments": ("call_tool", {"name": "look_up_order", "arguments": {"mail": "a"}}, "'email' is a required"),
     "arguments that are no object": ("call_tool", {"name": "look_up_order", "arguments": [1]}, "'object'"),
