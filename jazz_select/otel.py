@@ -43,6 +43,7 @@ PROVIDERS: Final[Mapping[str, str]] = {
     "cohere": "cohere",
     "deepseek": "deepseek",
     "google": "gcp.gemini",
+    "google-decisions": "gcp.gemini",
     "google-gla": "gcp.gemini",
     "google-vertex": "gcp.vertex_ai",
     "grok": "x_ai",
@@ -51,6 +52,7 @@ PROVIDERS: Final[Mapping[str, str]] = {
     "moonshotai": "moonshot_ai",
     "openai": "openai",
     "openai-chat": "openai",
+    "openai-decisions": "openai",
     "openai-responses": "openai",
     "xai": "x_ai",
 }

@@ -27,7 +27,7 @@ class Logged:
         in_scope: P(some flow is right), likewise.
         reason: As of `Decision`.
         tier: Likewise.
-        asked: Whether a model was asked.
+        asked: Whether a model was asked, a decision model included.
         model: Which one answered.
         tokens_in: What it read.
         tokens_out: What it wrote.

@@ -153,7 +153,7 @@ class OutcomeLog:
                 _rounded(decision.in_scope),
                 decision.reason.value,
                 decision.tier.value,
-                decision.raw_reply is not None or decision.attempts > 0 or bool(decision.error),
+                _asked(decision),
                 as_text(decision.model)[:_LONGEST_NAME],
                 usage.input_tokens if usage else 0,
                 usage.output_tokens if usage else 0,
@@ -269,6 +269,12 @@ class OutcomeLog:
 def is_id(entry: object) -> bool:
     """Whether it can be the id of an entry at all."""
     return isinstance(entry, str) and bool(entry) and as_text(entry) == entry
+
+
+def _asked(decision: Decision) -> bool:
+    """Whether a chat model or a decision model was asked, also where that failed."""
+    said = decision.raw_reply is not None or decision.attempts > 0 or bool(decision.error)
+    return said or any(each.calls or each.outcome == "failed" for each in decision.stages)
 
 
 def _names(names: Sequence[str]) -> str:

@@ -71,6 +71,9 @@ def test_whatever_can_be_said_is_in_the_registry() -> None:
 MODELS = {
     "openai:gpt-5-mini": ("openai", "gpt-5-mini"),
     "google-vertex:gemini-3": ("gcp.vertex_ai", "gemini-3"),
+    "openai-decisions:gpt-6-luna": ("openai", "gpt-6-luna"),
+    "google-decisions:gemini-3": ("gcp.gemini", "gemini-3"),
+    "system-one:clm-latest": (None, "system-one:clm-latest"),
     "llama3:8b": (None, "llama3:8b"),
     "openai:": (None, "openai:"),
     "my_function": (None, "my_function"),

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from jazz_select.errors import ConfigError, FlowLoadError
-from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.route import Asked
 from jazz_select.flow.data import read_text
 from jazz_select.json_values import plain
+
+if TYPE_CHECKING:
+    from jazz_select.evaluation.cases import Case  # the process of a side reads none, and need not wait for it
 
 _LONGEST = 8_000
 """Characters of a logged request, as many as recall reads."""
@@ -64,7 +66,7 @@ def key_of(asked: Asked) -> str:
 
 
 def questions(
-    cases: Iterable[Case], logged: Iterable[str | Asked], *sides: Mapping[str, Mapping[str, Any]]
+    cases: "Iterable[Case]", logged: Iterable[str | Asked], *sides: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Question, ...]:
     """Everything that is asked, each request once, in the order of its sources.
 

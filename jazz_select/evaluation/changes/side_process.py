@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 LENGTH = 8
 """Bytes before a message that say how long it is."""
-_SELDOM = 50_000
-"""Objects made, and not let go of, between two looks for those that hold each other."""
 _NEEDED = ("jazz_select.memory.procedural", "jazz_select.memory.engines.edge")
 """What an index takes, and flows by themselves do not."""
 _PASSED_OVER = frozenset({"__pycache__", ".git", ".jazz"})
@@ -169,7 +167,7 @@ async def _as_written(job: Job, answer: _Answer, read: _Read) -> Job | Wanted | 
 
         made = taught(registry, job.learned)
         registry, notes = made.registry, made.notes
-    _collect_seldom()
+    gc.freeze()  # what is there now stays until the end
     digest = catalogue_digest(registry, sources_digest(job.root, job.flows))
     answer({"flows": told_by(registry), "digest": digest, "notes": notes})
     wanted = read()
@@ -184,12 +182,6 @@ async def _as_written(job: Job, answer: _Answer, read: _Read) -> Job | Wanted | 
             answer(await _routes(job, registry, memory, AGENT, wanted))
             wanted = read()
     return wanted
-
-
-def _collect_seldom() -> None:
-    """What is there now stays until the end, and routes hold no cycles: to look through it all takes a fifth of it."""
-    gc.freeze()
-    gc.set_threshold(_SELDOM, 50, 50)
 
 
 def _is_name(flows: str) -> bool:

@@ -13,8 +13,10 @@ from typing import cast
 
 import jazz_select
 
+_SELDOM = 50_000
+"""Objects made, and not let go of, between two looks for those that hold each other."""
 _PROGRAM = (
-    "import sys; here = sys.argv[2]; "
+    f"import gc, sys; gc.set_threshold({_SELDOM}, 50, 50); here = sys.argv[2]; "
     "sys.path[:] = [sys.argv[1], *(each for each in sys.path if each not in ('', '.', here))]; "
     "from jazz_select.evaluation.changes.side_process import main; sys.path.pop(0); main()"
 )

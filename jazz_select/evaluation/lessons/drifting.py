@@ -15,6 +15,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.outcomes.entries import Logged
 from jazz_select.ports import Embedder
+from jazz_select.values import Reason
 
 DAY_S: Final = 86_400.0
 _ALARM: Final = 3.0
@@ -79,7 +80,10 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Some days of a log; times are seconds since 1970, `until` not among them."""
+    """Some days of a log; times are seconds since 1970, `until` not among them.
+
+    The shares are of the requests that came to an end: where the user was asked which flow is meant, the answer counts.
+    """
 
     since: float
     until: float
@@ -221,12 +225,13 @@ async def drift(
 
 
 def _window(entries: Sequence[Logged], since: float, until: float) -> Window:
+    ended = [each for each in entries if not _is_question(each)]
     return Window(
         since=since,
         until=until,
         requests=len(entries),
-        asked=Share.of_all(sum(each.asked for each in entries), len(entries)),
-        none=Share.of_all(sum(not each.chosen for each in entries), len(entries)),
+        asked=Share.of_all(sum(each.asked for each in ended), len(ended)),
+        none=Share.of_all(sum(not each.chosen for each in ended), len(ended)),
         accuracy=Accuracy.of_entries(entries),
     )
 
@@ -266,12 +271,17 @@ async def _clusters(
     return await asyncio.to_thread(grouped)
 
 
+def _is_question(entry: Logged) -> bool:
+    """Whether the user was asked which flow is meant: what came of it is an entry of its own."""
+    return entry.reason == Reason.ASK.value
+
+
 def _lacks_a_flow(entry: Logged) -> bool:
     if not entry.request:
         return False
     if entry.right is not None and entry.source == "user":
         return not entry.right
-    return not entry.chosen or (entry.in_scope is not None and entry.in_scope < _OUTSIDE)
+    return (not entry.chosen and not _is_question(entry)) or (entry.in_scope is not None and entry.in_scope < _OUTSIDE)
 
 
 def _shifts(now: Window, before: Window) -> list[Alarm]:

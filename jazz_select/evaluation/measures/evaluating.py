@@ -50,7 +50,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         registry: The flows.
         policy: How the deployment selects; the recommended way where None.
         model: Who chooses where there is something to choose; None for recall alone. Each case may cost a call.
-        decider: A decision model that is asked before it, as the policy's `max_error` has it.
+        decider: A decision model that is asked before it, and decides from 1 - `max_error` of the policy on, or .98.
         selector: Who selects in the second stage instead of one that is made of `policy` and `model`.
         memory: An index that is there, of `agent_id`; where None one is made of the flows as they are.
         agent_id: Whose flows they are in `memory`; without one it says nothing.
@@ -167,7 +167,7 @@ def _told(result: FlowSelectionResult) -> Chosen:
         names=tuple(result.names),
         reason=decision.reason.value,
         tier=decision.tier.value,
-        calls=decision.attempts,
+        calls=sum(each.calls for each in decision.stages) or decision.attempts,
         input_tokens=usage.input_tokens if usage else 0,
         output_tokens=usage.output_tokens if usage else 0,
         error=decision.error,

@@ -19,7 +19,7 @@ class Chosen:
         names: The flows, in order.
         reason: Why, as `jazz_select.values.Reason`.
         tier: How free it was, as `jazz_select.values.Tier`.
-        calls: Calls of the model that got an answer.
+        calls: Calls of models that got an answer, those of a decision model included.
         input_tokens: Tokens of those calls.
         output_tokens: Likewise.
         error: What the model failed with; empty where it did not.

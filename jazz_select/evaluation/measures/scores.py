@@ -83,7 +83,7 @@ class Choices:
         exact: In how many cases exactly the expected flows were chosen.
         failed: In how many a call failed, and recall's first was taken instead.
         asked: For how many it was asked at all.
-        calls: Calls that got an answer, those to ask again included.
+        calls: Calls that got an answer, those to ask again and those of a decision model included.
         input_tokens: Of all of them.
         output_tokens: Likewise.
         tiers: How free the choices were: tier to number of cases.

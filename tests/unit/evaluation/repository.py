@@ -1,11 +1,14 @@
 """A repository with flows in it, for whoever compares its versions."""
 
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+
+from jazz_select.evaluation import Difference
 
 FLOWS: Mapping[str, Sequence[str]] = {
     "refund": ["money back please", "refund my order", "i want a refund", "return and refund", "give the money back"],
@@ -61,6 +64,10 @@ class Repository:
         path.write_text(text, "utf-8")
         return path
 
+    def copied(self, folder: Path, *without: str) -> "Repository":
+        """One like it, with what comparisons kept in it, but for what has one of these names."""
+        return Repository(shutil.copytree(self.folder, folder, symlinks=True, ignore=shutil.ignore_patterns(*without)))
+
     def commit(self, message: str = "change") -> str:
         self.git("add", "-A")
         self.git("commit", "-qm", message)
@@ -76,3 +83,11 @@ def repository(folder: Path) -> Repository:
     made.write()
     made.commit("first")
     return made
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A comparison, and the repository in which it was kept."""
+
+    repo: Repository
+    found: Difference

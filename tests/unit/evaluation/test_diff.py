@@ -11,7 +11,7 @@ from jazz_select import ProceduralMemory
 from jazz_select.build import load_registry
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import Asked, Case, Difference, Gates, Source, diff
-from tests.unit.evaluation.repository import FLOWS, Repository, repository
+from tests.unit.evaluation.repository import FLOWS, Judged, Repository, repository
 from tests.vectors import EMBEDDER
 
 
@@ -26,12 +26,26 @@ async def between(repo: Repository, base: str = "HEAD", head: str = ".", **optio
 
 ONE_MORE = {**FLOWS, "track": [*FLOWS["track"], "my bill has not come"]}
 CASES = [Case(request="parcel tracking please", expect=("track",)), Case(request="bill", expect=("invoice",))]
+REQUESTS: list[str | Asked] = ["my parcel", Asked(request="it", episodes=("a parcel",))]
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """Of what is committed with `ONE_MORE`."""
+    made = repository(tmp_path_factory.mktemp("judged") / "repo")
+    made.write(ONE_MORE)
+    return Judged(made, asyncio.run(between(made, cases=CASES, requests=REQUESTS)))
+
+
+@pytest.fixture
+def known(judged: Judged, tmp_path: Path) -> Repository:
+    """One like it, of which all is known."""
+    return judged.repo.copied(tmp_path / "known", "indexes")
 
 
 @pytest.mark.spec("007.3")
-async def test_an_edit_that_is_not_committed(repo: Repository) -> None:
-    repo.write(ONE_MORE)
-    found = await between(repo, cases=CASES, requests=["my parcel", Asked(request="it", episodes=("a parcel",))])
+def test_an_edit_that_is_not_committed(judged: Judged) -> None:
+    repo, found = judged.repo, judged.found
     assert found.head == "the working tree, 1 file of it not committed"
     assert found.base.startswith("HEAD (")
     assert found.flows.changed == {"track": ("examples",)}
@@ -46,33 +60,31 @@ async def test_an_edit_that_is_not_committed(repo: Repository) -> None:
 
 
 @pytest.mark.spec("007.3")
-async def test_an_unchanged_side_costs_nothing(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    repo.write(ONE_MORE)
-    first = await between(repo, cases=CASES)
-
+async def test_an_unchanged_side_costs_nothing(
+    known: Repository, judged: Judged, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def started(*_: object, **__: object) -> None:
         raise AssertionError(_)
 
     with monkeypatch.context() as patched:
         patched.setattr(asyncio, "create_subprocess_exec", started)
-        again = await between(repo, cases=CASES)
-    assert again.to_dict() | {"took_s": 0} == first.to_dict() | {"took_s": 0}
-    repo.commit()
-    committed = await between(repo, "HEAD~1", "HEAD", cases=CASES)
-    assert committed.changes == first.changes
-    assert len(list((repo.folder / ".jazz/cache/routes").iterdir())) == 2, "a commit of the same flows is the same"
+        again = await between(known, cases=CASES, requests=REQUESTS)
+    assert again.to_dict() | {"took_s": 0} == judged.found.to_dict() | {"took_s": 0}
+    known.commit()
+    committed = await between(known, "HEAD~1", "HEAD", cases=CASES, requests=REQUESTS)
+    assert committed.changes == judged.found.changes
+    assert len(list((known.folder / ".jazz/cache/routes").iterdir())) == 2, "a commit of the same flows is the same"
 
 
-async def test_a_new_request_is_all_that_is_asked_anew(repo: Repository) -> None:
-    repo.write(ONE_MORE)
-    first = await between(repo)
-    routes = sorted((repo.folder / ".jazz/cache/routes").iterdir())
-    second = await between(repo, requests=["one more thing"])
-    assert second.after.requests == first.after.requests + 1
-    assert sorted((repo.folder / ".jazz/cache/routes").iterdir()) == routes, "kept beside what was known"
-    for file in [*routes, *(repo.folder / ".jazz/cache/flows").iterdir()]:
+async def test_a_new_request_is_all_that_is_asked_anew(known: Repository, judged: Judged) -> None:
+    requests = [*REQUESTS, "one more thing"]
+    routes = sorted((known.folder / ".jazz/cache/routes").iterdir())
+    second = await between(known, cases=CASES, requests=requests)
+    assert second.after.requests == judged.found.after.requests + 1
+    assert sorted((known.folder / ".jazz/cache/routes").iterdir()) == routes, "kept beside what was known"
+    for file in [*routes, *(known.folder / ".jazz/cache/flows").iterdir()]:
         file.write_bytes(b'{"routes": [1')
-    third = await between(repo, requests=["one more thing"])
+    third = await between(known, cases=CASES, requests=requests)
     assert third.to_dict() | {"took_s": 0} == second.to_dict() | {"took_s": 0}, "a spoilt file is made anew"
 
 
@@ -83,11 +95,12 @@ async def test_python_flows_of_two_versions_with_their_guards(repo: Repository) 
         repo.write_python(name)
     (repo.folder / "flows/__init__.py").write_text("print('a package that talks')\n", "utf-8")
     repo.commit()
-    same = await between(repo)
+    signed_out = Case(request="refund my order", expect=("refund",), context={"signed_in": False})
+    cases = [signed_out, Case(request="refund my order", expect=("refund",))]
+    same = await between(repo, cases=cases)
     assert (same.changes, same.flows.any) == ((), False)
     repo.write_python("refund", guard='context.get("signed_in", True)')
-    signed_out = Case(request="refund my order", expect=("refund",), context={"signed_in": False})
-    guarded = await between(repo, cases=[signed_out, Case(request="refund my order", expect=("refund",))])
+    guarded = await between(repo, cases=cases)
     assert [(each.request, each.effect.value, each.after.first != "refund") for each in guarded.broken] == [
         ("refund my order", "broken", True)
     ]
@@ -155,14 +168,13 @@ async def test_outside_of_a_repository_and_in_a_shallow_one(repo: Repository, tm
         await between(Repository(tmp_path / "shallow"), "HEAD~1")
 
 
-async def test_what_both_branches_share(repo: Repository) -> None:
-    repo.git("checkout", "-q", "-b", "mine")
-    repo.write(ONE_MORE)
-    repo.commit()
-    repo.git("checkout", "-q", "main")
-    repo.write({name: FLOWS[name] for name in ("refund", "track")})
-    repo.commit()
-    found = await between(repo, "main...mine", "mine")
+async def test_what_both_branches_share(known: Repository) -> None:
+    known.git("checkout", "-q", "-b", "mine")
+    known.commit()
+    known.git("checkout", "-q", "main")
+    known.write({name: FLOWS[name] for name in ("refund", "track")})
+    known.commit()
+    found = await between(known, "main...mine", "mine")
     assert (found.flows.removed, list(found.flows.changed)) == ((), ["track"])
 
 
@@ -200,15 +212,6 @@ async def test_a_run_that_is_called_off_leaves_nothing_behind(
     assert repo.git("worktree", "list").count("\n") == 0
 
 
-async def test_links_of_a_version_lead_to_no_file_outside(repo: Repository, tmp_path: Path) -> None:
-    (tmp_path / "secret.yaml").write_text("- nothing", "utf-8")
-    (repo.folder / "flows/outside.yaml").symlink_to(tmp_path / "secret.yaml")
-    (repo.folder / "flows/again.json").symlink_to("all.json")
-    repo.commit()
-    found = await between(repo, "HEAD", "HEAD")
-    assert (found.before.flows, found.changes) == (3, ())
-
-
 async def test_without_a_cache_nothing_is_kept(repo: Repository) -> None:
     repo.write(ONE_MORE)
     found = await between(repo, cache=None, gates=Gates(max_changed_first=0))
@@ -218,13 +221,19 @@ async def test_without_a_cache_nothing_is_kept(repo: Repository) -> None:
     assert any("no labelled cases" in note for note in found.notes)
 
 
-def test_the_library_that_compares_is_the_one_that_judges(repo: Repository) -> None:
-    """A version's own `jazz_select` folder is not imported."""
+async def test_what_a_version_may_hold_that_is_not_its_flows(repo: Repository, tmp_path: Path) -> None:
+    """Links lead to no file outside of a commit, and a version's own `jazz_select` folder is not imported."""
     (repo.folder / "jazz_select").mkdir()
     (repo.folder / "jazz_select/__init__.py").write_text("raise RuntimeError('the wrong one')", "utf-8")
+    repo.write({name: examples for name, examples in FLOWS.items() if name != "refund"})
     repo.write_python("refund")
-    repo.git("rm", "-q", "--cached", "flows/all.json")
-    (repo.folder / "flows/all.json").unlink()
+    (tmp_path / "secret.yaml").write_text("- nothing", "utf-8")
+    links = [repo.folder / "flows/outside.yaml", repo.folder / "flows/again.json"]
+    for link, target in zip(links, (tmp_path / "secret.yaml", "all.json"), strict=True):
+        link.symlink_to(target)
     repo.commit()
-    assert asyncio.run(between(repo)).changes == ()
+    for link in links:
+        link.unlink()
+    found = await between(repo)
+    assert (found.before.flows, found.changes) == (3, ())
     assert "jazz_select" in sys.modules

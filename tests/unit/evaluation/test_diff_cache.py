@@ -1,5 +1,6 @@
 """What a comparison keeps for the next time, and from whom it takes nothing."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -7,19 +8,27 @@ import orjson
 import pytest
 
 from jazz_select.evaluation import Case, Difference, diff
-from tests.unit.evaluation.repository import FLOWS, Repository, repository
+from tests.unit.evaluation.repository import FLOWS, Judged, Repository, repository
 from tests.vectors import EMBEDDER
 
 CASES = [Case(request="parcel tracking please", expect=("track",))]
 LESS = {name: examples for name, examples in FLOWS.items() if name != "track"}
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Repository:
-    made = repository(tmp_path / "repo")
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """Of what is committed with `LESS`; nothing is ignored there."""
+    made = repository(tmp_path_factory.mktemp("judged") / "repo")
     (made.folder / ".gitignore").unlink()
     made.commit("nothing is ignored")
-    return made
+    made.write(LESS)
+    return Judged(made, asyncio.run(between(made)))
+
+
+@pytest.fixture
+def repo(judged: Judged, tmp_path: Path) -> Repository:
+    """One like it, of which all is known."""
+    return judged.repo.copied(tmp_path / "repo", "indexes")
 
 
 async def between(repo: Repository, **options: Any) -> Difference:
@@ -27,24 +36,22 @@ async def between(repo: Repository, **options: Any) -> Difference:
 
 
 async def test_the_cache_is_never_committed_by_chance(repo: Repository) -> None:
-    await between(repo)
     assert (repo.folder / ".jazz/cache/routes").is_dir()
-    assert repo.git("status", "--porcelain") == ""
+    assert repo.git("status", "--porcelain") == "M flows/all.json"
     await between(repo, cache=Path("kept"))
     assert (repo.folder / "kept/.gitignore").is_file()
-    assert repo.git("status", "--porcelain") == ""
+    assert repo.git("status", "--porcelain") == "M flows/all.json"
 
 
 @pytest.mark.spec("007.3")
 @pytest.mark.parametrize("place", [".jazz/cache", "linked"])
 async def test_a_committed_cache_is_not_believed(repo: Repository, place: str) -> None:
     if place == "linked":
+        (repo.folder / ".jazz").rename(repo.folder / "linked")
         (repo.folder / ".jazz").symlink_to("linked")
-        (repo.folder / "linked").mkdir()
-    repo.write(LESS)
-    await between(repo)
     for file in (repo.folder / ".jazz/cache/flows").iterdir():  # whatever is asked for, nothing has changed
-        file.write_bytes(orjson.dumps({"flows": {name: {"name": name} for name in FLOWS}, "digest": "x"}))
+        told = orjson.loads(file.read_bytes())
+        file.write_bytes(orjson.dumps(told | {"flows": {name: {"name": name} for name in FLOWS}}))
     forged = await between(repo)
     assert forged.flows.removed == (), "the cache was forged"
     repo.git("add", "-A", "-f")
@@ -54,21 +61,23 @@ async def test_a_committed_cache_is_not_believed(repo: Repository, place: str) -
     assert any("is not read: it is committed" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
-    "told",
-    [
-        pytest.param({"flows": {"a": 5}, "digest": "x"}, id="a flow that is a number"),
-        pytest.param({"flows": {"a": {"examples": 5}}, "digest": "x"}, id="examples that are a number"),
-        pytest.param({"flows": {"a": {"examples": [5]}}, "digest": "x"}, id="an example that is a number"),
-        pytest.param({"flows": [], "digest": "x"}, id="a list of flows"),
-        pytest.param({"flows": {}, "digest": None}, id="no digest"),
-        pytest.param([], id="a list"),
-    ],
-)
-async def test_what_cannot_be_is_made_anew(repo: Repository, told: object) -> None:
-    repo.write(LESS)
-    first = await between(repo)
-    for file in (repo.folder / ".jazz/cache/flows").iterdir():
-        file.write_bytes(orjson.dumps(told))
+SPOILT: dict[str, object] = {
+    "a flow that is a number": {"flows": {"a": 5}, "digest": "x"},
+    "examples that are a number": {"flows": {"a": {"examples": 5}}, "digest": "x"},
+    "an example that is a number": {"flows": {"a": {"examples": [5]}}, "digest": "x"},
+    "a list of flows": {"flows": [], "digest": "x"},
+    "no digest": {"flows": {}, "digest": None},
+    "a list": [],
+}
+
+
+@pytest.mark.parametrize("names", [*zip([*SPOILT][::2], [*SPOILT][1::2], strict=True)], ids=" and ".join)
+async def test_what_cannot_be_is_made_anew(repo: Repository, judged: Judged, names: tuple[str, str]) -> None:
+    """Of each side something else is spoilt: a comparison that took either would find something else."""
+    files = sorted((repo.folder / ".jazz/cache/flows").iterdir())
+    before = [file.read_bytes() for file in files]
+    for file, name in zip(files, names, strict=True):
+        file.write_bytes(orjson.dumps(SPOILT[name]))
     again = await between(repo)
-    assert again.to_dict() | {"took_s": 0} == first.to_dict() | {"took_s": 0}
+    assert again.to_dict() | {"took_s": 0} == judged.found.to_dict() | {"took_s": 0}
+    assert [file.read_bytes() for file in files] == before, "each was made anew"

@@ -38,7 +38,11 @@ async def between(repo: Repository, base: str = "HEAD", **options: Any) -> Diffe
 @pytest.mark.spec("007.3")
 async def test_files_are_judged_with_what_was_learned(repo: Repository) -> None:
     repo.write({**FLOWS, "invoice": [*FLOWS["invoice"], "is it on its way"]})
-    without = await between(repo, requests=[TEXT])
+    file = repo.folder / "cases.yaml"
+    file.write_text(yaml.safe_dump([{"request": TEXT, "expect": ["track"]}]), "utf-8")
+    without = await between(repo, cases=file)
+    for cases in (file, str(file), [str(file)], [file]):
+        assert (await between(repo, cases=cases)).after.labelled == 1, "cases may be the name of a file"
     found = await between(repo, requests=[TEXT], learned=Path("learned.yaml"))
     assert found.after.requests == without.after.requests, "what was learned is an example: asked before, and asked now"
     assert [note for note in found.notes if "not_there" in note] == [
@@ -67,10 +71,3 @@ async def test_an_index_that_was_synced_with_it_is_the_same(repo: Repository) ->
     assert (found.failures, any("max_extra_tokens is not looked at" in note for note in found.notes)) == ((), True)
     told = {each.request for each in (await between(repo, "index:live", requests=requests)).changes}
     assert TEXT in told, "without it the next sync would unlearn"
-
-
-async def test_cases_may_be_the_name_of_a_file(repo: Repository) -> None:
-    (repo.folder / "cases.yaml").write_text(yaml.safe_dump([{"request": "my parcel", "expect": ["track"]}]), "utf-8")
-    file = repo.folder / "cases.yaml"
-    for cases in (file, str(file), [str(file)], [file]):
-        assert (await between(repo, cases=cases)).after.labelled == 1

@@ -40,6 +40,7 @@ def some(
             confidences=(None if sure is None else min(1.0, sure + dice.uniform(-0.05, 0.05)), 0.1),
             in_scope=known.get("in_scope", 0.9),
             asked=known.get("asked", False),
+            reason=known.get("reason", "semantic"),
         )
         for number in range(count)
     ]
@@ -121,6 +122,20 @@ async def test_requests_without_a_flow_are_put_into_groups(small_shop: FlowRegis
     ]
     known = await drift([*entries, *earlier], small_shop, until=NOW, embedder=HashEmbedder())
     assert known.clusters[0].before >= 3
+
+
+@pytest.mark.spec("009.2")
+async def test_a_question_to_the_user_is_no_missing_flow(small_shop: FlowRegistry, entry: Entry) -> None:
+    before = some(entry, 100, 10)
+    questions = some(entry, 60, 2, chosen=(), in_scope=None, asked=True, reason="ask")
+    answers = some(entry, 60, 2, in_scope=None, reason="user")
+    found = await drift([*before, *questions, *answers], small_shop, until=NOW, embedder=HashEmbedder())
+    assert (found.now.requests, found.now.none.count, found.now.asked.count) == (120, 0, 0)
+    assert (found.now.none.of, found.now.asked.of) == (60, 60)
+    assert (found.clusters, found.alarms) == ((), ())
+    dropped = some(entry, 60, 2, chosen=(), in_scope=None, reason="none")
+    lacking = await drift([*before, *questions, *dropped], small_shop, until=NOW, embedder=HashEmbedder())
+    assert (lacking.now.none.count, [each.kind for each in lacking.alarms][:1]) == (60, ["none"])
 
 
 @pytest.mark.parametrize(

@@ -27,21 +27,22 @@ def repo(tmp_path: Path) -> Repository:
     return made
 
 
-async def between(repo: Repository, **options: Any) -> Difference:
-    return await diff("HEAD", ".", embedder=EMBEDDER, here=repo.folder, cache=None, **options)
+async def between(repo: Repository, *, cache: Path | None = None, **options: Any) -> Difference:
+    return await diff("HEAD", ".", embedder=EMBEDDER, here=repo.folder, cache=cache, **options)
 
 
 @pytest.mark.spec("007.3")
-@pytest.mark.parametrize("is_package", [True, False], ids=["a package", "a folder"])
-async def test_a_tree_does_not_shadow_what_judges_it(repo: Repository, is_package: bool) -> None:
+async def test_a_tree_does_not_shadow_what_judges_it(repo: Repository) -> None:
+    """Of a commit whose flows are a package, and of a working tree where they are a folder."""
     for name in ("calendar", "yaml", "numpy", "orjson", "typing_extensions", "types", "string", "logging"):
         (repo.folder / f"{name}.py").write_text(f"raise RuntimeError('{name} of the tree')", "utf-8")
-    if is_package:
-        (repo.folder / "flows/__init__.py").write_text("import calendar, yaml\nassert yaml.safe_load('1') == 1\n")
+    package = repo.folder / "flows/__init__.py"
+    package.write_text("import calendar, yaml\nassert yaml.safe_load('1') == 1\n")
     (repo.folder / "shop.py").write_text("GUARDED = True\n", "utf-8")
     file = repo.write_python("refund", guard="GUARDED")
     file.write_text(f"from shop import GUARDED\nimport calendar\n{file.read_text('utf-8')}", "utf-8")
     repo.commit()
+    package.unlink()
     repo.write_python("track", guard="False")
     found = await between(repo)
     assert (found.before.flows, found.after.flows) == (3, 3)
@@ -64,6 +65,7 @@ async def test_a_package_of_the_same_name_elsewhere_does_not_win(
     assert (found.before.flows, found.changes) == (3, ())
 
 
+needs_fork = pytest.mark.skipif(sys.platform == "win32", reason="there is no fork, and no group of processes")
 FORK = """import fcntl, os, time
 if os.fork() == 0:
     {apart}held = open({file!r}, "w")
@@ -93,32 +95,44 @@ async def ended(file: Path) -> bool:
     return False
 
 
+def write_child(folder: Path, file: Path, *, apart: bool, ends: bool = False) -> None:
+    """A module of flows that starts a child, which holds this file for a minute, and may end its own process then."""
+    then = "os._exit(3)" if ends else ""
+    text = FORK.format(apart="os.setsid(); " if apart else "", file=str(file), then=then)
+    (folder / "flows/child.py").write_text(text, "utf-8")
+
+
 @pytest.mark.spec("007.3")
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork, and no group of processes")
-@pytest.mark.parametrize(
-    ("apart", "ends"),
-    [
-        pytest.param("", False, id="beside"),
-        pytest.param("os.setsid(); ", False, id="in a session of its own"),
-        pytest.param("", True, id="when the side itself ends"),
-        pytest.param("os.setsid(); ", True, id="apart when it ends"),
-    ],
-)
-async def test_a_background_child_keeps_nobody_waiting(
-    repo: Repository, tmp_path: Path, apart: str, ends: bool
-) -> None:
-    file = tmp_path / "child"
-    text = FORK.format(apart=apart, file=str(file), then="os._exit(3)" if ends else "")
-    (repo.folder / "flows/child.py").write_text(text, "utf-8")
+@needs_fork
+async def test_a_background_child_keeps_nobody_waiting(repo: Repository, tmp_path: Path) -> None:
+    """Of a commit, whose child is in a session of its own, and of a working tree, whose child is beside it."""
+    apart, beside = tmp_path / "apart", tmp_path / "beside"
+    write_child(repo.folder, apart, apart=True)
+    repo.commit()
+    write_child(repo.folder, beside, apart=False)
     began = monotonic()
     try:
-        if ends:
-            with pytest.raises(FlowLoadError, match="ended the process: exit code 3"):
-                await between(repo)
-        else:
-            assert (await between(repo)).after.flows == 3
+        found = await between(repo)
+        assert (found.before.flows, found.after.flows) == (3, 3)
         assert monotonic() - began < 40
-        assert apart or await ended(file)
+        assert await ended(beside)
     finally:
-        if apart:
-            os.kill(int(file.read_text("utf-8")), signal.SIGKILL)
+        os.kill(int(apart.read_text("utf-8")), signal.SIGKILL)
+
+
+@pytest.mark.spec("007.3")
+@needs_fork
+async def test_a_background_child_keeps_nobody_waiting_when_the_side_itself_ends(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    for apart in (False, True):  # the commit is known the second time
+        file = tmp_path / f"child {apart}"
+        write_child(repo.folder, file, apart=apart, ends=True)
+        began = monotonic()
+        try:
+            with pytest.raises(FlowLoadError, match="ended the process: exit code 3"):
+                await between(repo, cache=tmp_path / "cache")
+            assert monotonic() - began < 40
+            assert apart or await ended(file)
+        finally:
+            if apart:
+                os.kill(int(file.read_text("utf-8")), signal.SIGKILL)

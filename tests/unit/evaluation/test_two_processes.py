@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 from asyncio.subprocess import Process
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +20,65 @@ from tests.unit.evaluation.repository import FLOWS, Repository, repository
 from tests.vectors import EMBEDDER
 
 MANY = [f"{words}, number {number}" for number in range(100) for examples in FLOWS.values() for words in examples[:4]]
+FEW = MANY[:50]
 CASES = [Case(request="parcel tracking please", expect=("track",)), Case(request="bill", expect=("invoice",))]
 EDITED = {**FLOWS, "track": [*FLOWS["track"], "my bill has not come"]}
 TOLD_ALONE = "one process does it alone"
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Repository:
-    made = repository(tmp_path / "repo")
+@dataclass(frozen=True)
+class Judged:
+    """A comparison of `FEW` on four cores, then one of `MANY` on one; how many processes each took, and where."""
+
+    repo: Repository
+    few: dict[str, Any]
+    for_few: int
+    many: dict[str, Any]
+    for_many: int
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    made = repository(tmp_path_factory.mktemp("judged") / "repo")
     made.write(EDITED)
-    return made
+    with pytest.MonkeyPatch.context() as patched:
+        found = watched(patched)
+        cores(patched, 4)
+        few = asyncio.run(between(made, requests=FEW))
+        for_few = len(found)
+        cores(patched, 1)
+        many = asyncio.run(between(made))
+    return Judged(made, few, for_few, many, len(found) - for_few)
+
+
+@pytest.fixture
+def known(judged: Judged, tmp_path: Path) -> Repository:
+    """In which the routes of both sides are kept, though not the indexes."""
+    return judged.repo.copied(tmp_path / "repo", "indexes")
+
+
+@pytest.fixture
+def repo(judged: Judged, tmp_path: Path) -> Repository:
+    """In which nothing is kept."""
+    return judged.repo.copied(tmp_path / "repo", ".jazz")
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
     """The processes that were started."""
+    return watched(monkeypatch)
+
+
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
+    """The processes that are started from now on."""
     found: list[Process] = []
     start = asyncio.create_subprocess_exec
 
-    async def watched(*words: str, **options: Any) -> Process:
+    async def noted(*words: str, **options: Any) -> Process:
         found.append(await start(*words, **options))
         return found[-1]
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", watched)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
     return found
 
 
@@ -75,34 +112,30 @@ def rounded(value: Any) -> Any:
 @pytest.mark.spec("007.3")
 @pytest.mark.parametrize("cache", [Path(".jazz/cache"), None], ids=["kept", "not kept"])
 async def test_two_processes_find_what_one_finds(
-    repo: Repository, started: list[Process], monkeypatch: pytest.MonkeyPatch, cache: Path | None
+    repo: Repository, judged: Judged, started: list[Process], monkeypatch: pytest.MonkeyPatch, cache: Path | None
 ) -> None:
-    cores(monkeypatch, 1)
-    alone = await between(repo, cache=None)
-    assert len(started) == 2
-    started.clear()
+    assert judged.for_many == 2
     cores(monkeypatch, 4)
     shared = await between(repo, cache=cache)
     assert len(started) == 4, "two for each side"
-    assert shared == alone
+    assert shared == judged.many
     assert (repo.folder / ".jazz").exists() == (cache is not None)
     started.clear()
     if cache is not None:
-        assert await between(repo, cache=cache) == alone
+        assert await between(repo, cache=cache) == judged.many
         assert not started
 
 
 @pytest.mark.spec("007.3")
 async def test_the_process_of_a_side_that_has_little_to_do_helps_the_other(
-    repo: Repository, started: list[Process], monkeypatch: pytest.MonkeyPatch
+    known: Repository, started: list[Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cores(monkeypatch, 1)
-    await between(repo)
-    repo.write({**EDITED, "refund": [*FLOWS["refund"], "take it back"]})
-    alone = await between(repo, cache=None)
+    known.write({**EDITED, "refund": [*FLOWS["refund"], "take it back"]})
+    alone = await between(known, cache=None)
     started.clear()
     cores(monkeypatch, 2)
-    assert await between(repo) == alone
+    assert await between(known) == alone
     assert len(started) == 2, "no third one, though there is more than enough to do"
 
 
@@ -127,58 +160,55 @@ async def test_a_process_does_one_job_after_another(repo: Repository, tmp_path: 
         }
 
 
-async def test_few_requests_are_not_shared(
-    repo: Repository, started: list[Process], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cores(monkeypatch, 4)
-    await between(repo, requests=MANY[:50])
-    assert len(started) == 2
+def test_few_requests_are_not_shared(judged: Judged) -> None:
+    assert judged.for_few == 2
 
 
 async def test_a_second_process_that_ends_leaves_all_to_the_first(
-    repo: Repository, started: list[Process], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    repo: Repository,
+    judged: Judged,
+    started: list[Process],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    cores(monkeypatch, 1)
-    alone = await between(repo, cache=None)
     text = "import os\nif os.path.exists('began'):\n    os._exit(3)\nopen('began', 'x').close()\n"
     (repo.folder / "flows/once.py").write_text(text, "utf-8")
-    started.clear()
     cores(monkeypatch, 4)
     with caplog.at_level(logging.WARNING):
         shared = await between(repo, cache=None)
     assert len(started) == 4
     assert TOLD_ALONE in caplog.text
     assert "exit code 3" in caplog.text
-    assert {**shared, "head": alone["head"]} == alone
+    assert {**shared, "head": judged.many["head"]} == judged.many
 
 
 @pytest.mark.parametrize("kept", ["flows", "routes", "indexes"])
 async def test_what_is_kept_and_cannot_be_read_is_made_anew(
-    repo: Repository, caplog: pytest.LogCaptureFixture, kept: str
+    known: Repository, judged: Judged, caplog: pytest.LogCaptureFixture, kept: str
 ) -> None:
-    few: dict[str, Any] = {"requests": MANY[:20]}
-    first = await between(repo, **few)
-    cache = repo.folder / ".jazz/cache"
-    for file in (cache / kept).rglob("*"):
-        if file.is_file():
-            file.write_bytes(b"\x00nothing")
+    cache = known.folder / ".jazz/cache"
+    kept_before = judged.repo.folder / ".jazz/cache" / kept
+    for file in [each for each in kept_before.rglob("*") if each.is_file()]:
+        spoilt = cache / kept / file.relative_to(kept_before)
+        spoilt.parent.mkdir(parents=True, exist_ok=True)
+        spoilt.write_bytes(b"\x00nothing")
     if kept == "indexes":
         shutil.rmtree(cache / "routes")  # else nobody asks for them
     with caplog.at_level(logging.WARNING):
-        assert await between(repo, **few) == first
+        assert await between(known, requests=FEW) == judged.few
     assert kept == "indexes" or f"kept=<{kept}>" in caplog.text
     caplog.clear()
     if kept == "indexes":
         shutil.rmtree(cache / "routes")
-    assert await between(repo, **few) == first
+    assert await between(known, requests=FEW) == judged.few
     assert not caplog.records, "it was kept again"
 
 
-async def test_what_another_embedder_found_is_not_taken(repo: Repository, started: list[Process]) -> None:
-    few: dict[str, Any] = {"requests": MANY[:20]}
-    await between(repo, **few)
-    started.clear()
-    assert await between(repo, **few, language="none") == await between(repo, **few, language="none", cache=None)
+async def test_what_another_embedder_found_is_not_taken(known: Repository, started: list[Process]) -> None:
+    await between(known, requests=FEW)
+    assert not started, "with these settings all is known"
+    few: dict[str, Any] = {"requests": FEW, "language": "none"}
+    assert await between(known, **few) == await between(known, **few, cache=None)
     assert len(started) == 4, "with other settings nothing is known"
 
 

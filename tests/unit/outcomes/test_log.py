@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from jazz_select.errors import ConfigError, OutcomeLogError
 from jazz_select.outcomes import Logged, OutcomeLog, labels
+from jazz_select.stages import StageRecord
 from jazz_select.values import Candidate, Decision, Latency, Reason, Tier, Usage
 
 making: Callable[..., OutcomeLog] = OutcomeLog
@@ -73,6 +74,28 @@ def test_an_entry_comes_back_as_it_was_recorded(path: Path) -> None:
     )
     assert (kept.first, kept.confidence) == ("refund", 0.75)
     assert kept.to_dict()["candidates"] == ("refund", "track")
+
+
+@pytest.mark.spec("009.2")
+@pytest.mark.parametrize(
+    ("stages", "asked"),
+    [
+        ((), False),
+        ((StageRecord(name="recall", outcome="decided"), StageRecord(name="decider", outcome="spared")), False),
+        ((StageRecord(name="recall", outcome="passed"), StageRecord(name="decider", outcome="passed")), False),
+        ((StageRecord(name="decider", outcome="decided", calls=1),), True),
+        ((StageRecord(name="decider", outcome="passed", calls=1), StageRecord(name="user", outcome="passed")), True),
+        ((StageRecord(name="decider", outcome="failed"),), True),
+    ],
+    ids=["no cascade", "recall decided", "nobody was asked", "a decider decided", "it passed", "it failed"],
+)
+def test_a_decision_model_is_a_model_that_was_asked(
+    path: Path, stages: tuple[StageRecord, ...], *, asked: bool
+) -> None:
+    with OutcomeLog(path) as log:
+        log.record("x", Decision(tier=Tier.GUIDED, reason=Reason.DECIDER, stages=stages))
+        (kept,) = log.read()
+    assert kept.asked is asked
 
 
 @pytest.mark.spec("007.5")
