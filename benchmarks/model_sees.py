@@ -14,9 +14,10 @@ from flows.tools import shop_tools
 from jazz_select import Agent, BaseFlow, FlowRegistry, FlowSelector
 from jazz_select.agent import Conversation
 from jazz_select.flow.loading import load_flows
+from jazz_select.selector.retrieval import candidate_of
 from jazz_select.testing import ListMemory
 from jazz_select.text import estimate_tokens
-from jazz_select.values import Candidate, Message, Reply
+from jazz_select.values import Message, Reply
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "model-sees.md"
@@ -150,14 +151,7 @@ async def played() -> list[Asked]:
 
 def _found(flow: BaseFlow) -> dict[str, Any]:
     """A flow, as recall finds it."""
-    return Candidate(
-        flow_id=flow.id,
-        flow_name=flow.name,
-        flow_type=flow.type,
-        description=flow.description,
-        condition=flow.condition,
-        desired_effects=tuple(flow.desired_effects),
-    ).as_metadata()
+    return candidate_of(flow).as_metadata()
 
 
 def block() -> str:

@@ -62,6 +62,7 @@ def simulated_table(found: Sequence[rows.Row]) -> str:
         "ms a request",
         "without the chat model",
         "of these wrong, worst seed",
+        "the best threshold",
     )
     body: list[tuple[str, ...]] = []
     for (dataset, embedder), runs in by(_of(found, "simulated"), "dataset", "embedder"):
@@ -78,6 +79,7 @@ def simulated_table(found: Sequence[rows.Row]) -> str:
                     f"{fmean(each['ms'] for each in own):.0f}",
                     percent(fmean(each["without chat"] for each in own)),
                     percent(max(each["error without chat"] for each in own)) if cascade else "",
+                    percent(fmean(each["best"] for each in own)) if "best" in own[0] else "",
                 )
             )
     return markdown(header, body, words=(0, 1, 2))

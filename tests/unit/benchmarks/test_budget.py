@@ -5,13 +5,18 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from benchmarks.budget import best_share
+from benchmarks import rows
+from benchmarks.budget import Recalled, best_share, simulated
 from benchmarks.budget_plot import drawn
+from benchmarks.datasets.base import Dataset, Entry, Request
+from benchmarks.index import registry_of
 from benchmarks.report_budget import budget_table, budgets_table, simulated_table
 from benchmarks.simulated import SURE_RIGHT, SURE_SHARE, Now, SimulatedDecider
 from jazz_select.questions import ChoiceQuestion
+from jazz_select.values import RecallResult
 
 NAMES = ("a", "b", "c", "d")
+CASCADES = ("cascade", "cascade without a decision model")
 
 
 @pytest.mark.parametrize(
@@ -45,6 +50,45 @@ async def test_a_simulated_decider_is_as_right_and_as_sure_as_it_is_to_be() -> N
     assert sum(sure) / count == pytest.approx(SURE_SHARE, abs=0.02)
     both = sum(one and other for one, other in zip(right, sure, strict=True))
     assert both / sum(sure) == pytest.approx(SURE_RIGHT, abs=0.02)
+
+
+async def test_the_best_threshold_of_the_cascade_is_on_what_both_know_together() -> None:
+    flows = tuple(Entry(name=name, description=name) for name in NAMES)
+    requests = tuple(Request(text=f"request {number}", gold=frozenset({"a"})) for number in range(300))
+    ids = {flow.name: flow.id for flow in registry_of(flows).values()}
+
+    def found(number: int) -> RecallResult:
+        order = NAMES if number % 50 else NAMES[::-1]
+        chances = (0.9, 0.06, 0.02, 0.01)
+        return RecallResult(
+            {"flow_id": ids[name], "flow_name": name, "confidence": chance}
+            for name, chance in zip(order, chances, strict=True)
+        )
+
+    memory = Recalled(found={each.text: found(number) for number, each in enumerate(requests)})
+    row = await simulated(Dataset(name="clinc150-x", flows=flows, requests=requests), "static", memory)
+    ways = row["ways"]
+    assert ways["cascade without a decision model"]["best"] == 0, "recall is as sure where it is wrong"
+    assert 0.3 < ways["cascade"]["best"] < 1, "and both together are not"
+    assert ways["cascade"]["error without chat"] < 0.05
+    assert f"| {100 * ways['cascade']['best']:.1f} |" in simulated_table([row])
+
+
+@pytest.mark.spec("009.2")
+def test_no_stored_run_has_more_errors_than_the_papers_say() -> None:
+    """`docs/cascade.md`: no more than 1.5 of 100 answers without a chat model are wrong where one may be."""
+    found = rows.read("budget")
+    errors = {
+        (each["dataset"], each["embedder"], each["seed"], kind): error
+        for each in found
+        for kind, error in (
+            *((kind, each.get("numbers", {}).get(kind)) for kind in ("error 0.01", "scoped error")),
+            *((way, each.get("ways", {}).get(way, {}).get("error without chat")) for way in CASCADES),
+        )
+        if error is not None
+    }
+    assert {kind for *_, kind in errors} == {"error 0.01", "scoped error", *CASCADES}
+    assert {where: error for where, error in errors.items() if error > 0.015} == {}
 
 
 def test_the_tables_and_the_picture_show_the_rows(tmp_path: Path) -> None:
