@@ -59,7 +59,7 @@ kills: $(VENV)/.test.done ## Kill processes in the middle of turns, 200 dialogue
 
 .PHONY: properties
 properties: $(VENV)/.test.done ## Search by examples four times as deep as `make test` does
-	@$(BIN)/python -m pytest -q -n $(JOBS) --hypothesis-profile=deep $(shell grep -rl "tests.depth import examples" tests --include="test_*.py")
+	@$(BIN)/python -m pytest -q -n $(JOBS) --timeout=600 --hypothesis-profile=deep $(shell grep -rl "tests.depth import examples" tests --include="test_*.py")
 
 .PHONY: fuzz
 fuzz: $(VENV)/.test.done ## Search for two schemas that surely fit and do not, 6,000 pairs, those of DATA/bfcl among them where it is there

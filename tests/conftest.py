@@ -50,6 +50,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[_CLAIMS] = claims(marked(item) for item in items)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    gc.disable()  # while tests are collected nothing is let go of
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     # Thousands of collected tests are no garbage: to look through them again and again took an eighth of all time.

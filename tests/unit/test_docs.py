@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from jazz_select import FlowRegistry
 from jazz_select.flow.loading import load_flows
 from jazz_select.settings import Settings
 from tests.doc_blocks import ScriptFailedError, WrongOutputError, blocks, run
+from tests.doc_pages import Pages
 
 ROOT = Path(__file__).parents[2]
 PAPERS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
@@ -33,18 +35,25 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@pytest.fixture(scope="module")
+def pages() -> Iterator[Pages]:
+    pages = Pages()
+    yield pages
+    pages.close()
+
+
 @pytest.mark.parametrize("path", WITH_CODE, ids=name)
-def test_every_python_block_runs(path: Path, tmp_path: Path) -> None:
+def test_every_python_block_runs(path: Path, pages: Pages, tmp_path: Path) -> None:
     if name(path) in NEEDS:
         pytest.importorskip(NEEDS[name(path)], reason="its extra is not installed")
+    here = tmp_path / "here"
+    here.mkdir()
     for folder in ("flows", "examples"):  # what a reader has at hand in a clone, to read and to spoil
         if (ROOT / folder).is_dir():
-            shutil.copytree(ROOT / folder, tmp_path / folder)
+            shutil.copytree(ROOT / folder, here / folder)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("JAZZ_")}  # noqa: TID251
-    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(ROOT)])
-    command = [sys.executable, "-W", "error", "-m", "tests.doc_blocks", str(path), name(path)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    status, said = pages.run(path, name(path), folder=here, environment=environment)
+    assert status == 0, said
 
 
 def anchors(text: str) -> set[str]:
@@ -244,3 +253,51 @@ def test_a_mistake_is_reported_where_it_stands() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         run(markdown("a = 1", "a = 0\n1 / a"), "doc_page.md")
     assert [entry.lineno + 1 for entry in caught.traceback if str(entry.path).endswith("doc_page.md")] == [11]
+
+
+LEAVES = """
+import os, sys, warnings
+import jazz_select
+jazz_select.left = sys.left = 1
+os.environ["LEFT"] = "1"
+os.chdir("..")
+warnings.simplefilter("ignore")
+"""
+FINDS_NOTHING = """
+import os, sys
+from pathlib import Path
+import jazz_select
+assert not hasattr(sys, "left") and not hasattr(jazz_select, "left") and "LEFT" not in os.environ
+assert os.environ["GIVEN"] == "1" and Path("beside.py").exists()
+import beside
+assert Path(beside.__file__).parent == Path.cwd()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "says"),
+    [
+        pytest.param(FINDS_NOTHING, 0, "", id="nothing of the one before"),
+        pytest.param("import warnings\nwarnings.warn('old')", 1, "UserWarning: old", id="warnings are errors"),
+        pytest.param("1 / 0", 1, "ZeroDivisionError", id="a mistake"),
+        pytest.param(
+            "import os\nos.kill(os.getpid(), 9)",
+            -9,
+            "",
+            id="killed",
+            marks=pytest.mark.skipif(os.name != "posix", reason="signals"),
+        ),
+    ],
+)
+def test_a_page_runs_as_in_a_new_interpreter(code: str, status: int, says: str, pages: Pages, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "beside.py").touch()
+    page = tmp_path / "page.md"
+    page.write_text(markdown(LEAVES), encoding="utf-8")
+    assert pages.run(page, "page.md", folder=here, environment=os.environ) == (0, "")  # noqa: TID251
+    page.write_text(markdown(code), encoding="utf-8")
+    given = {**os.environ, "GIVEN": "1"}  # noqa: TID251
+    ended, said = pages.run(page, "page.md", folder=here, environment=given)
+    assert ended == status
+    assert says in said
