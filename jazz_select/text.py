@@ -164,6 +164,11 @@ def clean(text: str) -> str:
     return _FORBIDDEN.sub("", _NEWLINE.sub("\n", text))
 
 
+def word_list(listed: str) -> frozenset[str]:
+    """The words of a list, in one form of each letter."""
+    return frozenset(normalize("NFKC", listed).split())
+
+
 def nfkc(text: str) -> str:
     """`text` in Unicode's form NFKC; in a long one, marks beyond the thirtieth on one letter are left out."""
     if text.isascii():

@@ -15,7 +15,7 @@ def test_my_embedder_keeps_the_contract() -> None:
 
 import asyncio
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from copy import deepcopy
 from typing import Any, cast
 
@@ -82,6 +82,28 @@ def as_reply(value: object) -> Reply:
     return value
 
 
+async def check_cancellation(
+    call: Callable[[], Coroutine[Any, Any, object]], name: str, check: Callable[[object], object]
+) -> None:
+    """See that a call which is cancelled ends so, or with an answer where it was done before.
+
+    Args:
+        call: Makes it.
+        name: What is called.
+        check: Takes its answer, and raises where that is none.
+
+    Raises:
+        AssertionError: It raises something else, or `check` does.
+    """
+    task = asyncio.ensure_future(call())
+    await asyncio.sleep(0)  # lets the call start; one that ends at once has nothing to cancel
+    task.cancel()
+    (outcome,) = await asyncio.gather(task, return_exceptions=True)
+    if not isinstance(outcome, asyncio.CancelledError):
+        require(not isinstance(outcome, BaseException), f"cancelled, {name}() must not raise {outcome!r}")
+        check(outcome)
+
+
 async def check_chat_model(model: ChatModel) -> None:
     """Check a chat model that works; it is called five to seven times, so a scripted one needs `repeat=True`.
 
@@ -95,7 +117,7 @@ async def check_chat_model(model: ChatModel) -> None:
     as_reply(await _complete(model, _CONVERSATION[:2]))
     for reply in await asyncio.gather(_complete(model, _CONVERSATION), _complete(model, _CONVERSATION[:2])):
         as_reply(reply)
-    await _check_cancellation(model)
+    await check_cancellation(lambda: _complete(model, _CONVERSATION), "complete", as_reply)
     says = getattr(model, "takes_schema", False)
     require(isinstance(says, bool), f"takes_schema must be a bool, not {type(says).__name__}")
     if takes_schema(model):
@@ -165,16 +187,6 @@ async def _complete(model: ChatModel, messages: Sequence[Message]) -> object:
         msg = f"complete() must be async; it returned {type(pending).__name__}"
         raise AssertionError(msg)
     return cast("object", await pending)
-
-
-async def _check_cancellation(model: ChatModel) -> None:
-    task = asyncio.ensure_future(_complete(model, _CONVERSATION))
-    await asyncio.sleep(0)  # lets the call start; one that ends at once has nothing to cancel
-    task.cancel()
-    (outcome,) = await asyncio.gather(task, return_exceptions=True)
-    if not isinstance(outcome, asyncio.CancelledError):
-        require(not isinstance(outcome, BaseException), f"cancelled, complete() must not raise {outcome!r}")
-        as_reply(outcome)
 
 
 def _check_rows(rows: Vectors, shape: tuple[int, int], call: str) -> None:

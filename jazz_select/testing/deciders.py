@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, cast
 from jazz_select.chat.decisions import why_no_distribution
 from jazz_select.ports import DecisionModel
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, YesNoQuestion, labels_of
-from jazz_select.testing.contracts import require
+from jazz_select.testing.contracts import check_cancellation, require
 from jazz_select.values import Usage
 
 Probabilities: TypeAlias = Mapping[str, Mapping[str, float]]
@@ -179,7 +179,7 @@ async def check_decision_model(model: DecisionModel) -> None:
         strict=True,
     ):
         _check_reply(reply, asked)
-    await _check_cancellation(model)
+    await check_cancellation(lambda: _decide(model, questions), "decide", lambda reply: _check_reply(reply, questions))
 
 
 async def _decide(model: DecisionModel, questions: Mapping[str, Question]) -> object:
@@ -206,13 +206,3 @@ def _check_reply(reply: object, questions: Mapping[str, Question]) -> None:
     require(usage is None or isinstance(usage, Usage), "DecisionReply.usage must be a Usage or None")
     if isinstance(usage, Usage):
         require(min(usage.input_tokens, usage.output_tokens) >= 0, f"tokens cannot be negative: {usage}")
-
-
-async def _check_cancellation(model: DecisionModel) -> None:
-    task = asyncio.ensure_future(_decide(model, _QUESTIONS))
-    await asyncio.sleep(0)  # lets the call start; one that ends at once has nothing to cancel
-    task.cancel()
-    (outcome,) = await asyncio.gather(task, return_exceptions=True)
-    if not isinstance(outcome, asyncio.CancelledError):
-        require(not isinstance(outcome, BaseException), f"cancelled, decide() must not raise {outcome!r}")
-        _check_reply(outcome, _QUESTIONS)
