@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -307,9 +308,10 @@ async def test_the_answer_in_the_next_run_decides_in_whatever_process(context: A
 
 
 async def test_a_session_has_what_was_said_and_a_context_what_was_asked() -> None:
-    script, context, session = Script(), dict[str, Any](), SQLiteSession("ada")
-    for request in (UNCLEAR, "the second"):
-        await run(agent_of(Desk().asking(), script), request, context=context, session=session)
+    script, context = Script(), dict[str, Any]()
+    with closing(SQLiteSession("ada")) as session:
+        for request in (UNCLEAR, "the second"):
+            await run(agent_of(Desk().asking(), script), request, context=context, session=session)
     assert 'name="track_order"' in script.seen[-1][0]
 
 
