@@ -46,8 +46,12 @@ judge: $(VENV)/.minilm.done ## Judge both example catalogues: check, eval, diff 
 	@$(BIN)/python -m examples.judge
 
 .PHONY: test
-test: $(VENV)/.test.done ## Run the tests that need nothing but this machine, without those of `make soak` (PYTEST_ARGS="-k recall -x")
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not live and not soak" $(PYTEST_ARGS)
+test: $(VENV)/.test.done ## Run the tests that need nothing but this machine, without those of `make programs` and `make soak` (PYTEST_ARGS="-k recall -x")
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+.PHONY: programs
+programs: $(VENV)/.test.done ## Run the tests that start programs: every page of the documentation, the examples, the services
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "programs and not live and not soak" $(PYTEST_ARGS)
 
 .PHONY: soak
 soak: $(VENV)/.test.done ## Run the tests that kill processes or keep many busy, one after the other

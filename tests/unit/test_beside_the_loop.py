@@ -113,6 +113,7 @@ FIRST = {
 }
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(("door", "times"), FIRST.values(), ids=FIRST)
 def test_what_tells_of_faults_in_words_is_loaded_beside_the_loop(door: str, times: int) -> None:
     program = f"{WATCH}\nasync def main():\n    {door}\nasyncio.run(main())\n"

@@ -42,6 +42,7 @@ def pages() -> Iterator[Pages]:
     pages.close()
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("path", WITH_CODE, ids=name)
 def test_every_python_block_runs(path: Path, pages: Pages, tmp_path: Path) -> None:
     if name(path) in NEEDS:

@@ -365,6 +365,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.programs
 @pytest.mark.spec("002.21")
 async def test_resumed_in_new_processes_the_trace_is_the_same(tmp_path: Path) -> None:
     names: dict[str, Any] = {"__name__": "resumes"}
@@ -398,6 +399,7 @@ async def test_a_snapshot_of_a_node_that_is_gone_needs_an_alias() -> None:
     assert there.state.route == "finish_aborted"
 
 
+@pytest.mark.programs
 def test_the_program_prints_a_turn_its_trace_and_its_graph() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "examples.planner"], cwd=ROOT, capture_output=True, text=True, check=False

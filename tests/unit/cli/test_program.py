@@ -24,11 +24,13 @@ def configured() -> dict[str, str]:
     return {}
 
 
+@pytest.mark.programs
 def test_the_version() -> None:
     done = subprocess.run([*PROGRAM, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"jazz-select {jazz_select.__version__}\n"
 
 
+@pytest.mark.programs
 def test_a_pipe_gets_json_and_nothing_else(shared: Jazz) -> None:
     where = ["--index", str(shared.index), "--flows", str(shared.flows)]
     done = subprocess.run([*PROGRAM, "select", "money back", *where, "--json"], capture_output=True, check=True)
@@ -36,6 +38,7 @@ def test_a_pipe_gets_json_and_nothing_else(shared: Jazz) -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.programs
 def test_an_old_code_page_is_no_reason_to_fail(shared: Jazz, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     monkeypatch.setenv("COLUMNS", "80")
@@ -46,6 +49,7 @@ def test_an_old_code_page_is_no_reason_to_fail(shared: Jazz, monkeypatch: pytest
     assert "request  money back ?" in text
 
 
+@pytest.mark.programs
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 @pytest.mark.parametrize("command", [["sync"], ["select", "hi"]], ids=lambda args: args[0])
 def test_ctrl_c_ends_it_quietly(jazz: Jazz, command: list[str]) -> None:
@@ -63,6 +67,7 @@ def test_ctrl_c_ends_it_quietly(jazz: Jazz, command: list[str]) -> None:
 HEAVY = {"numpy", "orjson", "pydantic_ai", "qdrant_client", "qdrant_edge", "wordllama", "yaml"}
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("args", [["--help"], ["select", "--help"], ["--version"]], ids=" ".join)
 def test_help_loads_next_to_nothing(args: list[str]) -> None:
     program = (
@@ -75,6 +80,7 @@ def test_help_loads_next_to_nothing(args: list[str]) -> None:
     assert set(done.stderr.split()) & HEAVY == set()
 
 
+@pytest.mark.programs
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
 def test_progress_goes_to_a_terminal_and_results_to_stdout(jazz: Jazz) -> None:
     import pty

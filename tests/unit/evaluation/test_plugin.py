@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+pytestmark = pytest.mark.programs
+
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[3]
 FLOWS = {"refund": "money back", "track": "where is my parcel", "invoice": "a bill for taxes"}

@@ -19,6 +19,8 @@ from jazz_select.evaluation.changes.side_worker import SideWorker
 from tests.unit.evaluation.repository import FLOWS, Repository, repository
 from tests.vectors import EMBEDDER
 
+pytestmark = pytest.mark.programs
+
 MANY = [f"{words}, number {number}" for number in range(100) for examples in FLOWS.values() for words in examples[:4]]
 FEW = MANY[:50]
 CASES = [Case(request="parcel tracking please", expect=("track",)), Case(request="bill", expect=("invoice",))]

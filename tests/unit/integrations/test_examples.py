@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.spec("009.4")
+pytestmark = [pytest.mark.programs, pytest.mark.spec("009.4")]
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ["own_loop", "with_langgraph", "with_openai_agents", "with_pydantic_ai"]
 

@@ -41,6 +41,7 @@ def importing(extra: str, tmp_path: Path, *, hidden: bool = False) -> str:
 STRANGE = ("0.1", "99.0", "99.0b1")
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("number", STRANGE)
 @pytest.mark.parametrize("extra", FRAMEWORKS)
 def test_a_version_that_does_not_fit_is_one_clear_line(extra: str, number: str, tmp_path: Path) -> None:
@@ -51,6 +52,7 @@ def test_a_version_that_does_not_fit_is_one_clear_line(extra: str, number: str, 
     assert importing(extra, tmp_path) == f"jazz_select.errors.MissingExtraError: {problem}"
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("extra", FRAMEWORKS)
 def test_what_cannot_be_imported_of_it_is_said_too(extra: str, tmp_path: Path) -> None:
     told = importing(extra, tmp_path, hidden=True)

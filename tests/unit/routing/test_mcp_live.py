@@ -17,6 +17,8 @@ from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.records import StepOutcome
 from jazz_select.telemetry import Trace
 
+pytestmark = pytest.mark.programs
+
 mcp: Any = pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
 SERVER = '''

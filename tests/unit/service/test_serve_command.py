@@ -19,7 +19,11 @@ from jazz_select.settings import Settings
 from tests.unit.cli.shop import INVOICE, REFUND, TRACK, write_flows
 from tests.unit.service.processes import Process, refused, running
 
-pytestmark = [pytest.mark.spec("008.1"), pytest.mark.skipif(os.name != "posix", reason="signals, and sockets in files")]
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.spec("008.1"),
+    pytest.mark.skipif(os.name != "posix", reason="signals, and sockets in files"),
+]
 KEY = "0123456789abcdef"
 ANYWHERE = "0.0.0.0"  # noqa: S104 - what is refused without a key
 DIGEST = "ab" * 32

@@ -18,6 +18,8 @@ from jazz_select.cli import app
 from tests.unit.cli.shop import REFUND, TRACK
 from tests.unit.service.mcp.desk import data, entry, said, server_file
 
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).parents[4]
 SHOP = '''
 @server.tool(annotations=READS)

@@ -165,6 +165,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.programs
 @MODES
 @pytest.mark.spec("008.3")
 async def test_standard_output_is_the_protocol_alone(tmp_path: Path, mode: str) -> None:

@@ -29,6 +29,8 @@ from tests.unit.service.mcp.desk import (
     until,
 )
 
+pytestmark = pytest.mark.programs
+
 SHOP = '''
 @server.tool(annotations=READS)
 def lookup(email: str) -> dict[str, str]:
