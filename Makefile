@@ -62,7 +62,7 @@ kills: $(VENV)/.test.done ## Kill processes in the middle of turns, 200 dialogue
 	@$(BIN)/python -m tests.kills --trials 200
 
 .PHONY: properties
-properties: $(VENV)/.test.done ## Search by examples four times as deep as `make test` does
+properties: $(VENV)/.test.done ## Search by examples eight times as deep as `make test` does
 	@$(BIN)/python -m pytest -q -n $(JOBS) --timeout=600 --hypothesis-profile=deep $(shell grep -rl "tests.depth import examples" tests --include="test_*.py")
 
 .PHONY: fuzz
