@@ -306,7 +306,8 @@ async def test_the_decision_says_where_the_time_went() -> None:
 
     model = ScriptedModel(array(CANCEL), delay_s=0.05)
     took = (await FlowSelector(model, shop(), Slow(metadata()), "support").select("x")).decision.latency
-    assert 0.015 < took.recall_s < took.choose_s
+    assert took.recall_s > 0.015
+    assert took.choose_s > 0.045
     assert took.total_s == pytest.approx(took.recall_s + took.choose_s)
 
 
