@@ -348,16 +348,16 @@ async def test_a_tool_that_hangs_fails_alone(how: str) -> None:
     result = await run_plan(
         plan(("a", "hang", {}), ("b", "echo", {"value": ref("a")}), ("c", "echo", {"value": 1})),
         [tool("hang", function), ECHO],
-        timeout_s=0.05,
+        timeout_s=0.5,
     )
     assert time.perf_counter() - start < 20
     over.set()
     assert statuses(result) == {"a": "failed", "b": "skipped", "c": "ok"}
     assert (result.errors["a"].fault, result.errors["a"].message) == (
         "timeout",
-        "hang was begun, and nobody heard of its end within 0.05 s: it may have been done",
+        "hang was begun, and nobody heard of its end within 0.5 s: it may have been done",
     )
-    assert result.steps[0].duration_s >= 0.05
+    assert result.steps[0].duration_s >= 0.5
     assert result.duration_s >= result.steps[0].duration_s
 
 
