@@ -1,8 +1,8 @@
 """A model that never answers: whoever asks it goes on within a limit. The clock jumps, so nobody waits for it."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -14,20 +14,14 @@ from jazz_select.errors import ModelError, ModelTimeoutError, ModelUnavailableEr
 from jazz_select.routing import ToolAsker
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, Reply
-from tests.unit.agent import hanging
+from tests.unit.agent.hanging import timed_alone as timed
 from tests.unit.routing.shop import tools
 
 # From 3.12 on a loop gives its threads 300 s to end, which pass at once on a clock that jumps.
 pytestmark = pytest.mark.filterwarnings("ignore:The executor did not finish")
 
-T = TypeVar("T")
 WANTED = {"order_id": Wanted({"type": "string"}, {})}
 FOUND = '{"order_id": "A1"}'
-
-
-def timed(work: Coroutine[Any, Any, T]) -> tuple[T, float]:
-    """What comes of it, and how many seconds it would have taken."""
-    return hanging.timed(hanging.Hang(), lambda: work)
 
 
 async def hangs(messages: Sequence[Message]) -> str:

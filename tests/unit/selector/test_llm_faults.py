@@ -1,8 +1,7 @@
 """Every fault of a model has an outcome: what the caller gets, the reason that is recorded, and how long it takes."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,7 +11,7 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.testing import ScriptedModel
 from jazz_select.testing.doubles import ScriptedReply
 from jazz_select.values import Message, Reason, Reply, Usage
-from tests.unit.agent import hanging
+from tests.unit.agent.hanging import timed_alone as timed
 from tests.unit.selector.shop import CANCEL, metadata, shop
 
 pytestmark = [
@@ -21,7 +20,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The executor did not finish"),
 ]
 
-T = TypeVar("T")
 
 CHOICE = f'["{CANCEL}"]'
 BUSY = ModelError("m", "busy", retryable=True)
@@ -49,11 +47,6 @@ TABLE: dict[str, tuple[tuple[ScriptedReply, ...], Reason, int]] = {
     "nothing fits": (("[]",), Reason.FALLBACK_EMPTY, 1),
     "cut off": ((Reply(text='["', finish_reason="length"), CHOICE), Reason.LLM, 2),
 }
-
-
-def timed(work: Coroutine[Any, Any, T]) -> tuple[T, float]:
-    """What comes of it, and how many seconds it would have taken, by a clock that no load can slow down."""
-    return hanging.timed(hanging.Hang(), lambda: work)
 
 
 async def one_after_another(selector: FlowSelector, count: int) -> list[FlowSelectionResult]:

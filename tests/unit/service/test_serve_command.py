@@ -75,6 +75,16 @@ def chosen(response: httpx.Response) -> list[str]:
     return [each["flow_name"] for each in response.json()["chosen"]]
 
 
+def once_mended(up: Process, agent: dict[str, str]) -> list[str]:
+    """What a request for an invoice comes to, once the agent whose headers these are is served."""
+    until = monotonic() + 30
+    while True:
+        answered = up.post("/v1/select", {"request": "send me the invoice"}, **agent)
+        if answered.status_code != 503 or monotonic() >= until:
+            return chosen(answered)
+        sleep(0.05)
+
+
 def test_it_says_where_it_answers_and_answers_there(folder: Path) -> None:
     with running(folder) as up:
         assert up.root.startswith("http://127.0.0.1:")
@@ -281,11 +291,7 @@ def test_an_agent_whose_files_are_broken_stops_no_other(folder: Path) -> None:
         down = up.post("/v1/select", ASKED, **office)
         assert (down.status_code, "shop.yaml" in down.json()["detail"]) == (503, True)
         write_flows(folder / "office", INVOICE)
-        bill = {"request": "send me the invoice"}
-        until = monotonic() + 30
-        while (answered := up.post("/v1/select", bill, **office)).status_code == 503 and monotonic() < until:
-            sleep(0.05)
-        assert chosen(answered) == ["invoice_copy"]
+        assert once_mended(up, office) == ["invoice_copy"]
     assert "live again: generation 1" in (folder / "stderr").read_text()
 
 
@@ -326,11 +332,7 @@ def test_an_agent_that_is_not_served_spoils_neither_mcp_nor_the_end(folder: Path
     with running(folder, "--port", "0", "--agents", str(folder / "agents.yaml")) as up:
         assert listed_over_mcp(up, KEY) == ["shop"]
         write_flows(folder / "office", INVOICE)
-        bill, office = {"request": "send me the invoice"}, {"authorization": "Bearer the-key-of-the-office"}
-        until = monotonic() + 30
-        while (answered := up.post("/v1/select", bill, **office)).status_code == 503 and monotonic() < until:
-            sleep(0.05)
-        assert chosen(answered) == ["invoice_copy"]
+        assert once_mended(up, {"authorization": "Bearer the-key-of-the-office"}) == ["invoice_copy"]
         assert listed_over_mcp(up, "the-key-of-the-office") == ["office"], "once it is mended, it answers here, too"
         up.popen.send_signal(signal.SIGTERM)
         assert up.ends() == 0
