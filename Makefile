@@ -11,6 +11,8 @@ JOBS ?= auto
 DISKS ?= 50
 INDEX_ARGS ?=
 SERVING_ARGS ?=
+KILLS_ARGS ?= --trials 200
+FUZZ_ARGS ?= --pairs 6000
 PANEL_ARGS ?=
 BROWSER_ARGS ?=
 
@@ -58,16 +60,16 @@ soak: $(VENV)/.test.done ## Run the tests that kill processes or keep many busy,
 	@$(BIN)/python -m pytest -q -m "soak and not live" $(PYTEST_ARGS)
 
 .PHONY: kills
-kills: $(VENV)/.test.done ## Kill processes in the middle of turns, 200 dialogues, and see that nothing is destroyed twice
-	@$(BIN)/python -m tests.kills --trials 200
+kills: $(VENV)/.test.done ## Kill processes in the middle of turns, and see that nothing is destroyed twice (KILLS_ARGS="--trials 1000")
+	@$(BIN)/python -m tests.kills $(KILLS_ARGS)
 
 .PHONY: properties
 properties: $(VENV)/.test.done ## Search by examples eight times as deep as `make test` does
 	@$(BIN)/python -m pytest -q -n $(JOBS) --timeout=600 --hypothesis-profile=deep $(shell grep -rl "tests.depth import examples" tests --include="test_*.py")
 
 .PHONY: fuzz
-fuzz: $(VENV)/.test.done ## Search for two schemas that surely fit and do not, 6,000 pairs, those of DATA/bfcl among them where it is there
-	@$(BIN)/python -m tests.schema_pairs --pairs 6000 --data "$(DATA)"
+fuzz: $(VENV)/.test.done ## Search for two schemas that surely fit and do not, those of DATA/bfcl among them where it is there (FUZZ_ARGS="--pairs 30000")
+	@$(BIN)/python -m tests.schema_pairs $(FUZZ_ARGS) --data "$(DATA)"
 
 .PHONY: converse
 converse: $(VENV)/.test.done ## Play all conversations and judge them: recorded replies, or JAZZ_LLM=openai:… (RECORD=1 keeps what it says)

@@ -1,0 +1,27 @@
+# What both checks share; sourced, never run. Everything is set up by make.
+
+# The interpreter of that version, wherever this machine keeps it: on PATH, or among pyenv's.
+interpreter() {
+  local found
+  for found in "python$1" "$(command -v pyenv >/dev/null && pyenv root)/versions/$1".*/bin/python; do
+    if "$found" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$1')" >/dev/null 2>&1; then
+      "$found" -c 'import sys; print(sys.executable)'
+      return
+    fi
+  done
+}
+
+# So many seconds at most, where this machine can say so.
+limited() {
+  if command -v timeout >/dev/null; then timeout "$@"; else "${@:2}"; fi
+}
+
+# Say what begins, and how many minutes are gone.
+step() {
+  printf -- '--- %s (minute %d)\n' "$1" "$((SECONDS / 60))"
+}
+
+# The version of the Python in the environment that make chose.
+home_version() {
+  .venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'
+}
