@@ -378,7 +378,7 @@ AGENTS = (ROOT / "AGENTS.md").read_text("utf-8")
 
 
 def test_every_file_that_the_paper_names_is_there() -> None:
-    named = set(re.findall(r"`([\w./]+(?:\.py|\.md|\.txt|/))`", AGENTS)) | {".ci/run"}
+    named = set(re.findall(r"`([\w./]+(?:\.py|\.md|\.txt|/))`", AGENTS)) | {".ci/run", ".ci/nightly"}
     places = (ROOT, ROOT / "jazz_select", ROOT / "tests" / "unit", *(ROOT / "jazz_select").glob("*/"))
     assert len(named) > 10
     assert [name for name in named if not any((folder / name).exists() for folder in places)] == []
