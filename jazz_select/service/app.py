@@ -15,10 +15,8 @@ from starlette.routing import BaseRoute, Route
 from jazz_select.errors import JazzSelectError
 from jazz_select.service.access import Door
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.api.catalogues import catalogue_routes
 from jazz_select.service.api.openapi import openapi_routes
-from jazz_select.service.api.selecting import selecting_routes
-from jazz_select.service.api.turning import turning_routes
+from jazz_select.service.api.operations import OPERATIONS
 from jazz_select.service.http.bodies import Bodies
 from jazz_select.service.http.life import Life
 from jazz_select.service.http.limits import Limits
@@ -68,9 +66,7 @@ def make_app(
             yield
 
     routes = [
-        *selecting_routes(),
-        *turning_routes(wanted),
-        *catalogue_routes(served, life),
+        *(Route(each.path, each.endpoint, methods=[each.method]) for each in OPERATIONS),
         *openapi_routes(),
         *(route for part in parts for route in part.routes),
         Route("/", _front(panel=wanted.panel), methods=["GET"]),

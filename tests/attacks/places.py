@@ -291,7 +291,7 @@ PROMPTS = {
     "routing/plans/tool_asker.py": "in_a_question_for_tools",
     "selector/growing.py": "in_a_view_for_choose_growing",
     "selector/prompt.py": "in_metadata",
-    "service/api/turning.py": "in_what_an_agent_was_told",
+    "service/api/turns.py": "in_what_an_agent_was_told",
     "testing/doubles.py": "",  # a prompt that was recorded
     "testing/contracts.py": "",  # messages of the tests of ports
     "testing/provider_cases.py": "",  # likewise

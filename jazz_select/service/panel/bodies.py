@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from jazz_select.evaluation.lessons.corrections import LONGEST as LONGEST_EXAMPLE
-from jazz_select.service.api.asked import Asked
+from jazz_select.service.api.bodies import Asked
 from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE
 
 LONGEST_REQUEST = 8_000

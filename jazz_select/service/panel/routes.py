@@ -15,12 +15,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.service.access import catalogue_of
-from jazz_select.service.api.answered import answer
-from jazz_select.service.api.asked import TurnBody, asked
-from jazz_select.service.api.catalogues import flow_named
-from jazz_select.service.api.turning import turn_arguments
+from jazz_select.service.api.answers import answer
+from jazz_select.service.api.bodies import TurnBody, asked
+from jazz_select.service.api.operations import flow_named
+from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
 from jazz_select.service.app import Part
-from jazz_select.service.http.events import HEADERS, MEDIA_TYPE, streamed
 from jazz_select.service.panel import corrections, flow_pages, runs, talking
 from jazz_select.service.panel.bodies import CorrectionBody, RunBody, TryBody
 from jazz_select.service.panel.files import PanelFiles
@@ -140,11 +139,8 @@ class _Panel:
 
     async def turn(self, request: Request) -> Response:
         """A turn, as server-sent events."""
-        catalogue = catalogue_of(request)
-        body = await asked(request, TurnBody)
-        given = turn_arguments(body, catalogue, request.app.state.options)
-        events = streamed(request, catalogue, given, lambda event: talking.told(event, catalogue.secret))
-        return StreamingResponse(events, media_type=MEDIA_TYPE, headers=HEADERS)
+        given = turn_arguments(request, await asked(request, TurnBody))
+        return StreamingResponse(streamed(request, given, talking.told), media_type=MEDIA_TYPE, headers=HEADERS)
 
     async def flows(self, request: Request) -> Response:
         """Every flow, in short."""

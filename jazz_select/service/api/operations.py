@@ -1,0 +1,322 @@
+"""The endpoints: what each takes, does and gives. The table of them is what is mounted, and what the document shows."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from inspect import getdoc
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from jazz_select.errors import JazzSelectError
+from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.travelling import flow_data
+from jazz_select.routing.decisions.points import GuidedDecisionPoint
+from jazz_select.routing.run_context import CHOOSE, chain_of
+from jazz_select.selector.result import FlowSelectionResult, prompt_of
+from jazz_select.selector.retrieval import Request as Query
+from jazz_select.selector.retrieval import SelectRequest
+from jazz_select.service.access import catalogue_of
+from jazz_select.service.api import answers, bodies
+from jazz_select.service.api.answers import answer, answer_json, metrics_of
+from jazz_select.service.api.bodies import asked
+from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
+from jazz_select.service.http.metrics import CONTENT_TYPE
+from jazz_select.service.problems import refused
+from jazz_select.service.running import Generation, RunningCatalogue
+from jazz_select.text import near
+from jazz_select.travel import as_data
+from jazz_select.values import flow_id
+
+_AT_ONCE: Final = 32
+"""Requests of one body that are looked at before others have their turn."""
+
+
+async def select(request: Request) -> Response:
+    """The flows for a request, and why these."""
+    catalogue = catalogue_of(request)
+    body = await asked(request, bodies.SelectBody)
+    question = None if body.asked is None else body.asked.as_question()
+    result = await catalogue.live.selector.select(
+        body.request, body.candidates, body.episode_summaries, context=body.context, only=body.only, asked=question
+    )
+    metrics_of(request).selected(catalogue.agent_id, (result,))
+    return answer_json(result.to_json())
+
+
+async def select_many(request: Request) -> Response:
+    """The flows for several requests, each by itself, in their order."""
+    catalogue = catalogue_of(request)
+    body = await asked(request, bodies.SelectManyBody)
+    selector, results = catalogue.live.selector, list[FlowSelectionResult]()
+    for at in range(0, len(body.requests), _AT_ONCE):
+        some = [_one(each) for each in body.requests[at : at + _AT_ONCE]]
+        results += await selector.select_many(some, context=body.context, ask=body.ask)
+        await asyncio.sleep(0)  # others are answered in between
+    metrics_of(request).selected(catalogue.agent_id, results)
+    return answer({"results": [each.to_dict() for each in results]})
+
+
+def _one(given: str | bodies.OneOfMany) -> SelectRequest:
+    if isinstance(given, str):
+        return SelectRequest(given)
+    question = None if given.asked is None else given.asked.as_question()
+    return SelectRequest(given.request, given.candidates, given.episode_summaries, given.only, question)
+
+
+async def recall(request: Request) -> Response:
+    """Candidates alone, best first: nobody chooses."""
+    catalogue = catalogue_of(request)
+    body = await asked(request, bodies.RecallBody)
+    settings, query = catalogue.settings, Query.of(body.request, body.episode_summaries)
+    options: dict[str, Any] = {
+        "top_k": settings.top_k if body.top_k is None else body.top_k,
+        "rrf_k": settings.rrf_k if body.rrf_k is None else body.rrf_k,
+        "coverage": settings.coverage if body.coverage is None else body.coverage,
+        "focus": body.request if query.summaries else "",
+        "exclude": body.exclude,
+    }
+    found = await catalogue.recalls.recall(query.text, catalogue.agent_id, **options)
+    return answer(found.to_dict())
+
+
+async def turn(request: Request) -> Response:
+    """One message to the agent.
+
+    With `Accept: text/event-stream` each thing that happens is an event, and the last one, `finished`, is what is
+    answered otherwise; what goes wrong meanwhile is the event `problem`. Send `conversation` back as `history`: it is
+    signed, and no other is gone on with.
+    """
+    catalogue = catalogue_of(request)
+    given = turn_arguments(request, await asked(request, bodies.TurnBody))
+    if MEDIA_TYPE in request.headers.get("accept", ""):
+        return StreamingResponse(streamed(request, given), media_type=MEDIA_TYPE, headers=HEADERS)
+    result = await catalogue.live.agent.turn(**given)
+    metrics_of(request).answered(catalogue.agent_id, result)
+    return answer(result.to_dict(secret=catalogue.secret))
+
+
+async def feedback(request: Request) -> Response:
+    """What was right for a selection, where the service keeps a log."""
+    catalogue = catalogue_of(request)
+    body = await asked(request, bodies.FeedbackBody)
+    await catalogue.live.selector.feedback(body.selection, right=body.right, note=body.note)
+    return answer({"kept": True})
+
+
+async def agent(request: Request) -> Response:
+    """Whom the key opens, and how many flows."""
+    catalogue = catalogue_of(request)
+    live = catalogue.live
+    return answer({**_state(catalogue, live), "flows": len(live.registry)})
+
+
+async def flows(request: Request) -> Response:
+    """All flows, in short."""
+    catalogue = catalogue_of(request)
+    live = catalogue.live
+    listed = sorted(live.registry.values(), key=lambda each: each.name)
+    return answer({**_state(catalogue, live), "flows": [_in_short(each) for each in listed]})
+
+
+async def flow(request: Request) -> Response:
+    """One flow, with its prompt; by its name, or its id."""
+    found = flow_named(catalogue_of(request).live, request.path_params["name"])
+    told = {**flow_data(found), "chain": _chain(found), "reply": found.reply}
+    own = {"flow_id": found.id, "flow_name": told.pop("name"), "prompt": await prompt_of(found)}
+    return answer(as_data({**own, **told}))
+
+
+def flow_named(live: Generation, name: str) -> BaseFlow:
+    """The flow of this name, or of this id.
+
+    Raises:
+        HTTPException: There is none; the answer says which names are near.
+    """
+    registry = live.registry
+    found = registry.get(flow_id(name)) or registry.get(name)
+    if found is None:
+        found_near = near(name, (each.name for each in registry.values()), most=3)
+        more = f"; did you mean {', '.join(found_near)}?" if found_near else ""
+        detail = f"there is no flow {name[:200]!r}{more}"
+        raise refused(404, detail, code="UnknownFlowError", rest="none")
+    return found
+
+
+async def reload(request: Request) -> Response:
+    """Read flows and tools anew, and put them in place of what answers; requests go on meanwhile. It needs no body."""
+    catalogue = catalogue_of(request)
+    wanted = await asked(request, bodies.ReloadBody) if await request.body() else bodies.ReloadBody()
+    try:
+        live = await catalogue.reload(allow_delete=wanted.allow_delete)
+    except JazzSelectError as error:
+        detail = f"what answered before still does: {error}" if catalogue.is_ready else str(error)
+        raise refused(409, detail, code=type(error).__name__, rest="none") from error
+    report = live.report
+    changes = {
+        "created": list(report.created),
+        "updated": list(report.updated),
+        "deleted": list(report.deleted),
+        "unchanged": list(report.skipped),
+        "notes": list(report.notes),
+    }
+    return answer({**_state(catalogue, live), **changes})
+
+
+async def healthz(_: Request) -> Response:
+    """Whether the process lives."""
+    return answer({"status": "ok"})
+
+
+async def readyz(request: Request) -> Response:
+    """Whether requests may be sent here: 503 before flows are loaded, and before the service stops."""
+    served, life = request.app.state.served, request.app.state.life
+    # One agent whose files are broken keeps no other's requests away.
+    broken = sum(not each.is_ready for each in served.values())
+    status = "stopping" if life.is_stopping else "starting" if broken == len(served) else "ready"
+    # How many, and not which: everybody may ask.
+    told = {"status": status, **({"not_served": broken} if broken else {})}
+    return answer(told, 200 if status == "ready" else 503)
+
+
+async def metrics(request: Request) -> Response:
+    """What there is to count, for Prometheus."""
+    text = metrics_of(request).text(catalogue_of(request).agent_id)
+    return Response(text, headers={"Content-Type": CONTENT_TYPE})
+
+
+def _state(catalogue: RunningCatalogue, live: Generation) -> dict[str, Any]:
+    return {
+        "agent_id": catalogue.agent_id,
+        "generation": live.number,
+        "loaded_at": live.loaded_at,
+        "took_s": live.took_s,
+        "problem": catalogue.problem,
+    }
+
+
+def _chain(found: BaseFlow) -> list[Any]:
+    """Its steps, as a file says them: names of tools, points of decision with their fields, `CHOOSE`."""
+    return [
+        asdict(step) if isinstance(step, GuidedDecisionPoint) else "CHOOSE" if step is CHOOSE else step
+        for step in chain_of(found)
+    ]
+
+
+def _in_short(found: BaseFlow) -> dict[str, Any]:
+    return {
+        "flow_id": found.id,
+        "flow_name": found.name,
+        "flow_type": found.type,
+        "description": found.description,
+        "condition": found.condition,
+        "desired_effects": list(found.desired_effects),
+        "tools": list(found.tools),
+        "priority": list(found.priority),
+        "checksum": found.compute_checksum(),
+    }
+
+
+# --- the table -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One thing that may be asked: where, of whom, and what is told of it beside that.
+
+    Attributes:
+        path: Where it is mounted.
+        endpoint: What answers. It is called as this is, and its docstring is what users are told.
+        gives: What it answers; text where None.
+        body: What it takes, if anything.
+        example: Such a body.
+        problems: Statuses of problems, beside those that any such operation may answer with.
+        public: Whether it needs no key.
+    """
+
+    path: str
+    endpoint: Callable[[Request], Awaitable[Response]]
+    gives: type[BaseModel] | None = None
+    body: type[BaseModel] | None = None
+    example: Mapping[str, Any] | None = None
+    problems: tuple[int, ...] = ()
+    public: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.endpoint.__name__
+
+    @property
+    def told(self) -> str:
+        """What it does."""
+        return " ".join((getdoc(self.endpoint) or "").split())
+
+    @property
+    def method(self) -> Literal["GET", "POST"]:
+        """What has a body is posted, and nothing else."""
+        return "GET" if self.body is None else "POST"
+
+    @property
+    def statuses(self) -> list[int]:
+        """Of the problems that it may answer with."""
+        usual = () if self.public else (401, 429, 503)
+        of_bodies = () if self.body is None else (400, 408, 413, 415)
+        return sorted({*usual, *of_bodies, *self.problems})
+
+
+_ASKED: Final = {"request": "I want my money back for order A-1042"}
+_SEVERAL: Final = ["I want my money back", {"request": "and that?", "episode_summaries": ["The lamp."]}]
+OPERATIONS: Final = (
+    Operation(
+        path="/v1/select",
+        endpoint=select,
+        gives=answers.SelectionAnswer,
+        body=bodies.SelectBody,
+        example=_ASKED,
+    ),
+    Operation(
+        path="/v1/select_many",
+        endpoint=select_many,
+        gives=answers.SelectionsAnswer,
+        body=bodies.SelectManyBody,
+        example={"requests": _SEVERAL},
+    ),
+    Operation(
+        path="/v1/recall",
+        endpoint=recall,
+        gives=answers.RecallAnswer,
+        body=bodies.RecallBody,
+        example={**_ASKED, "top_k": 5},
+    ),
+    Operation(
+        path="/v1/turn",
+        endpoint=turn,
+        gives=answers.TurnAnswer,
+        body=bodies.TurnBody,
+        example={"message": "Where is my order? I am ada@example.org"},
+    ),
+    Operation(
+        path="/v1/feedback",
+        endpoint=feedback,
+        gives=answers.FeedbackAnswer,
+        body=bodies.FeedbackBody,
+        example={"selection": "the `logged` of a selection", "right": ["refund_order"]},
+    ),
+    Operation(path="/v1/agent", endpoint=agent, gives=answers.AgentAnswer),
+    Operation(path="/v1/flows", endpoint=flows, gives=answers.FlowsAnswer),
+    Operation(path="/v1/flows/{name:path}", endpoint=flow, gives=answers.FlowAnswer, problems=(404,)),
+    Operation(
+        path="/v1/reload",
+        endpoint=reload,
+        gives=answers.ReloadAnswer,
+        body=bodies.ReloadBody,
+        example={"allow_delete": False},
+        problems=(409,),
+    ),
+    Operation(path="/healthz", endpoint=healthz, gives=answers.HealthAnswer, public=True),
+    Operation(path="/readyz", endpoint=readyz, gives=answers.HealthAnswer, public=True),
+    Operation(path="/metrics", endpoint=metrics),
+)
