@@ -2,6 +2,7 @@
 
 import json
 import re
+import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
@@ -71,6 +72,16 @@ def as_text(value: object) -> str:
         return str(value).encode(errors="replace").decode()
     except Exception:  # noqa: BLE001 - too deep, too large, or its own text fails
         return type(value).__name__
+
+
+def describe_value(value: object) -> str:
+    """A value in a few words, with its type, for a message."""
+    if value is None:
+        return "nothing (None)"
+    try:
+        return f"{type(value).__name__} {reprlib.repr(value)}"
+    except Exception:  # noqa: BLE001 - a number of a million digits, an object whose text fails
+        return f"{type(value).__name__} that cannot be written"
 
 
 def wrong_fields(error: "ValidationError", whole: str) -> list[str]:

@@ -11,9 +11,8 @@ from typing import Any, cast
 import yaml
 
 from jazz_select.errors import ConfigError, FlowLoadError
-from jazz_select.flow.checks import describe
 from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, unique, yaml_documents
-from jazz_select.text import beginning, unknown_field
+from jazz_select.text import beginning, describe_value, unknown_field
 
 LARGEST = 32 << 20
 """Bytes of a file in JSON, JSON Lines, CSV or TSV; one in YAML, which takes longer to read, is bounded as flows are."""
@@ -108,7 +107,7 @@ def _list(file: Path, given: object) -> list[object]:
     if given is None:
         msg = f"{file} holds no requests"
         raise ConfigError(msg)
-    what = "one mapping" if isinstance(given, dict) else beginning(describe(given), _LONGEST)
+    what = "one mapping" if isinstance(given, dict) else beginning(describe_value(given), _LONGEST)
     msg = f"{file} has to hold a list of cases, each with request: and expect:, and holds {what}"
     raise ConfigError(msg)
 

@@ -13,9 +13,8 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation import casefiles
 from jazz_select.evaluation.casefiles import Entries, Entry, entries_of, no_field
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.checks import describe
 from jazz_select.json_values import plain
-from jazz_select.text import beginning, did_you_mean, nfkc
+from jazz_select.text import beginning, describe_value, did_you_mean, nfkc
 from jazz_select.values import flow_id
 
 read_entries = casefiles.read_entries
@@ -248,7 +247,7 @@ def _gone(label: str, names: Sequence[str], aliases: Mapping[str, str], flows: s
 
 def _problem(error: ErrorDetails, wrong: Mapping[str, str]) -> str:
     where = ".".join(beginning(str(each), _LONGEST) for each in error["loc"][:3])
-    given = beginning(describe(error["input"]), _LONGEST)
+    given = beginning(describe_value(error["input"]), _LONGEST)
     match error["type"]:
         case "missing":
             seen = " (see above)" if where in wrong else ""

@@ -11,7 +11,7 @@ from unicodedata import category
 
 from jazz_select.errors import FlowValidationError, UnconnectedToolsError
 from jazz_select.flow.origin import locate
-from jazz_select.text import beginning, did_you_mean, near
+from jazz_select.text import beginning, describe_value, did_you_mean, near
 
 _TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases", "optional_tools")
 _PRIORITY = 2
@@ -62,14 +62,14 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
     if any(category(character) in _BREAKS for character in cast("str", fields["title"])):
         raise subject.error("title", "has line breaks or control characters in it; take them out")
     if not isinstance(fields["manual"], bool):
-        raise subject.error("manual", f"has to be True or False, not {describe(fields['manual'])}")
+        raise subject.error("manual", f"has to be True or False, not {describe_value(fields['manual'])}")
     _check_share(subject, "max_error", fields["max_error"])
     _check_optional(subject, cast("Sequence[str]", fields["optional_tools"]), cast("Sequence[str]", fields["tools"]))
 
 
 def _check_share(subject: Subject, field: str, value: object) -> None:
     if value is not None and not (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1):
-        raise subject.error(field, f"has to be a share from 0 to 1, such as .001, or None, not {describe(value)}")
+        raise subject.error(field, f"has to be a share from 0 to 1, such as .001, or None, not {describe_value(value)}")
 
 
 def check_bars(subject: Subject, fields: Mapping[str, object], *, composite: bool, min_examples: int) -> None:
@@ -143,7 +143,7 @@ def check_text(subject: Subject, field: str, value: object) -> None:
         FlowValidationError: It is not.
     """
     if not isinstance(value, str):
-        raise subject.error(field, f"has to be a text, not {describe(value)}")
+        raise subject.error(field, f"has to be a text, not {describe_value(value)}")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
         raise subject.error(field, "holds half of a surrogate pair, which is no valid Unicode; take it out")
 
@@ -153,7 +153,7 @@ def _check_texts(subject: Subject, field: str, value: object) -> None:
         raise subject.error(field, f"has to be a list of texts, not one text; write [{reprlib.repr(value)}]")
     shown = value
     if not isinstance(value, Sequence) or isinstance(value, bytes | bytearray):
-        raise subject.error(field, f"has to be a list of texts, not {describe(shown)}")
+        raise subject.error(field, f"has to be a list of texts, not {describe_value(shown)}")
     for number, item in enumerate(cast("Sequence[object]", value), start=1):
         if isinstance(item, str) and not item.strip():
             raise subject.error(field, f"number {number} is empty; write it or take it out")
@@ -172,7 +172,7 @@ def _check_priority(subject: Subject, value: object) -> None:
     shown = value
     numbers = cast("Sequence[object]", value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
     if len(numbers) != _PRIORITY or not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
-        raise subject.error("priority", f"has to be two whole numbers such as (0, 0), not {describe(shown)}")
+        raise subject.error("priority", f"has to be two whole numbers such as (0, 0), not {describe_value(shown)}")
     if not all(abs(cast("int", number)) < _PRIORITY_LIMIT for number in numbers):
         raise subject.error("priority", f"has to be numbers between -{_PRIORITY_LIMIT} and {_PRIORITY_LIMIT}")
 
@@ -193,16 +193,6 @@ def fault_in_reply(reply: str) -> str:
         if conversion not in {None, "s", "r", "a"} or not _FORMAT_OF_A_TEXT.fullmatch(spec or ""):
             return f"formats {{{beginning(name, _SHOWN)}}} in a way that texts do not have; write the name alone"
     return ""
-
-
-def describe(value: object) -> str:
-    """A value in a few words, for a message."""
-    if value is None:
-        return "nothing (None)"
-    try:
-        return f"{type(value).__name__} {reprlib.repr(value)}"
-    except Exception:  # noqa: BLE001 - a number of a million digits, an object whose text fails
-        return f"{type(value).__name__} that cannot be written"
 
 
 FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")

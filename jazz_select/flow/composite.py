@@ -5,8 +5,9 @@ from typing import Any, ClassVar, cast
 
 from jazz_select.errors import FlowValidationError
 from jazz_select.flow.base import BaseFlow, FlowPart, FlowRegistry
-from jazz_select.flow.checks import Subject, check_text, describe
+from jazz_select.flow.checks import Subject, check_text
 from jazz_select.flow.definition import Definition
+from jazz_select.text import describe_value
 
 _PAIR = 2
 _OWN = "_own_tools"
@@ -259,7 +260,7 @@ class ConditionalFlow(CompositeFlow):
             field = f"branches[{number}]"
             pair = _as_pair(branch)
             if len(pair) != _PAIR or not isinstance(pair[0], str):
-                raise subject.error(field, f'has to be a pair ("when …", flow), not {describe(branch)}')
+                raise subject.error(field, f'has to be a pair ("when …", flow), not {describe_value(branch)}')
             if not pair[0].strip():
                 raise subject.error(field, "says not when it is taken; write it, or use otherwise=")
             check_text(subject, field, pair[0])
@@ -278,7 +279,7 @@ def _check_parts(subject: Subject, flows: object) -> None:
 
 def _check_list(subject: Subject, field: str, value: object) -> None:
     if not isinstance(value, list | tuple):
-        raise subject.error(field, f"has to be a list, not {describe(value)}")
+        raise subject.error(field, f"has to be a list, not {describe_value(value)}")
 
 
 def _as_pair(value: object) -> Sequence[object]:
@@ -290,4 +291,4 @@ def _check_part(subject: Subject, field: str, part: object) -> None:
         check_text(subject, field, part)
     shown: object = part
     if not part or not (isinstance(part, BaseFlow | str) or (isinstance(part, type) and issubclass(part, BaseFlow))):
-        raise subject.error(field, f"has to be a flow, a class of flow or a flow's name, not {describe(shown)}")
+        raise subject.error(field, f"has to be a flow, a class of flow or a flow's name, not {describe_value(shown)}")

@@ -12,10 +12,10 @@ from pydantic_core import ErrorDetails
 
 from jazz_select.errors import FlowError, FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, Flow
-from jazz_select.flow.checks import Subject, check_text, describe, fault_in_reply
+from jazz_select.flow.checks import Subject, check_text, fault_in_reply
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
 from jazz_select.flow.origin import read_from, short_path
-from jazz_select.text import beginning, did_you_mean, unknown_field
+from jazz_select.text import beginning, describe_value, did_you_mean, unknown_field
 
 if TYPE_CHECKING:
     from yaml import SafeLoader as _YamlLoader
@@ -355,7 +355,7 @@ class _UniqueKeys(_YamlLoader):
         try:
             return super().construct_object(node, deep=deep)  # pyright: ignore[reportUnknownMemberType] - as PyYAML is typed
         except (ValueError, LookupError, AttributeError, TypeError) as error:  # as PyYAML fails on `!!bool x`
-            what = f"{describe(node.value)} is no {node.tag.rpartition(':')[2]}"
+            what = f"{describe_value(node.value)} is no {node.tag.rpartition(':')[2]}"
             problem = f"{what}; put quotes around it if it is a text, and take the tag off if it has one"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
@@ -385,7 +385,7 @@ def syntax_problem(error: Exception) -> str:
 def _validated(file: Path, number: int, entry: object) -> FlowData:
     place = _place(file, number)
     label = f"<flow {number}>"
-    given = describe(entry)
+    given = describe_value(entry)
     if not isinstance(entry, dict):
         raise FlowValidationError(
             label, "name", f"a flow is a mapping with name:, description:, …, not {given}", place=place
@@ -422,7 +422,7 @@ def _field(loc: tuple[int | str, ...]) -> str:
 
 def _problem(error: ErrorDetails) -> str:
     value: object = error["input"]
-    given = describe(value)
+    given = describe_value(value)
     match error["type"]:
         case "missing":
             problem = "is missing"

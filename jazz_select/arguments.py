@@ -1,0 +1,235 @@
+"""What a caller passes or writes in a file, checked against annotations; an error names the place, and what to give.
+
+A constraint stands where the argument is declared: `timeout_s: Seconds | None = 20.0`, in a function, or in a dataclass
+of options, that is `@checked`. Pydantic does the checking; it is loaded when something is checked, not before.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, wraps
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
+
+from jazz_select.errors import ConfigError
+from jazz_select.text import as_text, beginning, describe_value, in_one_line, unknown_field
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+    from pydantic_core import CoreSchema, ErrorDetails
+
+T = TypeVar("T")
+C = TypeVar("C", bound=Callable[..., Any])
+_LONGEST_VALUE: Final = 80
+_LONGEST_PLACE: Final = 120
+_MOST_PROBLEMS: Final = 3
+_PLAIN: Final = {str: "a string", bool: "True or False", int: "a whole number", float: "a number", NoneType: "None"}
+_VOWELS: Final = "AEIOU"
+_QUOTES: Final = "; put quotes around it"
+
+
+class Constraint:
+    """What more than its type a value has to be, in an `Annotated`: in words, as a message says what to give.
+
+    Around a union, `Annotated[Seconds | None, Constraint("seconds, or None for ever")]`, it only gives the words.
+    """
+
+    def __init__(self, words: str, **bounds: object) -> None:
+        """Take the words, and the bounds as pydantic-core calls them, such as `ge` or `min_length`."""
+        self.words = words
+        self._bounds = bounds
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: Callable[[object], Mapping[str, Any]]
+    ) -> "CoreSchema":
+        """The schema of the type, within the bounds."""
+        return cast("CoreSchema", {**handler(source), **self._bounds})
+
+
+Count: TypeAlias = Annotated[int, Constraint("a whole number from 0", ge=0)]
+Positive: TypeAlias = Annotated[int, Constraint("a whole number from 1", ge=1)]
+Probability: TypeAlias = Annotated[float, Constraint("a probability from 0 to 1", ge=0, le=1)]
+Seconds: TypeAlias = Annotated[float, Constraint("a number of seconds above 0", gt=0, allow_inf_nan=False)]
+
+
+def checked(callee: C) -> C:
+    """A function whose arguments, or a dataclass whose fields, are checked before it runs, by their annotations.
+
+    What kind of value it is is checked, and what a `Constraint` says of it; of what it holds, only a sequence of plain
+    values. What an annotation says in quotes, or of a protocol, is for the function to see.
+
+    Raises:
+        ConfigError: When it is called: an argument is nothing that its annotation allows.
+    """
+    if isinstance(callee, type):
+        made = cast("Any", callee)
+        made.__init__ = checked(made.__init__)
+        return made
+    parameters = inspect.signature(callee).parameters.values()
+    kinds = {each.name: each.annotation for each in parameters if each.annotation is not each.empty}
+    names = [each.name for each in parameters if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}]
+    checks: dict[str, Callable[[object], object]] = {}
+
+    def check(args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+            if name in kinds:
+                if name not in checks:
+                    checks[name] = _check_of(name, kinds[name])
+                checks[name](value)
+
+    if inspect.iscoroutinefunction(callee):
+
+        @wraps(callee)
+        async def awaited(*args: object, **kwargs: object) -> object:
+            check(args, kwargs)
+            return await callee(*args, **kwargs)
+
+        return cast("C", awaited)
+
+    @wraps(callee)
+    def called(*args: object, **kwargs: object) -> object:
+        check(args, kwargs)
+        return callee(*args, **kwargs)
+
+    return cast("C", called)
+
+
+def check_argument(name: str, value: object, kind: object) -> None:
+    """See that a value is of a kind, such as `Seconds | None`; `checked` says how far.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    _check_of(name, kind)(value)
+
+
+@lru_cache(256)
+def _check_of(name: str, kind: Any) -> Callable[[object], object]:
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    validate = TypeAdapter(_checkable(kind), config=ConfigDict(strict=True)).validator.validate_python
+
+    def check(value: object) -> None:
+        try:
+            validate(value)
+        except ValidationError as error:
+            given = error.errors(include_url=False, include_context=False)[0]["input"]
+            msg = f"{name} is {_words(kind)}, not {shown(given)}"
+            raise ConfigError(msg) from error
+
+    return check
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: its beginning, in one line, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - whatever an object fails with where it is asked what it is
+        text = as_text(value)
+    return in_one_line(beginning(text, _LONGEST_VALUE))
+
+
+def _checkable(kind: Any) -> Any:
+    """An annotation as far as it is checked; `Any` where nothing is."""
+    from pydantic import InstanceOf
+
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind in _PLAIN or origin is Literal or (origin is Sequence and inner[0] in _PLAIN):
+        return kind
+    if origin is Annotated:
+        return Annotated[_checkable(inner[0]), *inner[1:]]
+    if origin in {Union, UnionType}:
+        several = [_checkable(each) for each in inner]
+        return Any if Any in several else Union[tuple(several)]  # noqa: UP007 - they are known only here
+    found: Any = origin or kind
+    if found is Any or not isinstance(found, type) or getattr(found, "_is_protocol", False):
+        return Any
+    return cast("Any", InstanceOf[found])
+
+
+def _words(kind: Any) -> str:
+    """What a kind of value is, as a message says it."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if origin is Annotated:
+        return next((each.words for each in inner if isinstance(each, Constraint)), _words(inner[0]))
+    if origin in {Union, UnionType}:
+        return ", or ".join(map(_words, inner))
+    if origin is Literal:
+        *most, last = [f'"{each}"' if isinstance(each, str) else repr(each) for each in inner]
+        return f"{', '.join(most)} or {last}" if most else last
+    if origin is Sequence and inner[0] is str:
+        return "strings in a list"
+    name = (origin or kind).__name__
+    return f"{'an' if name[0] in _VOWELS else 'a'} {name}"
+
+
+def read_as(kind: type[T], data: object, place: str) -> T:
+    """What a user wrote in a file, as a value of a pydantic model, or of another type that pydantic reads.
+
+    Args:
+        kind: The type. Of a model with `hide_input_in_errors` no value is told: there are secrets among them.
+        data: What the file holds there.
+        place: Where that is: the file, with the entry where it has several.
+
+    Raises:
+        ConfigError: It is none; the message has the first problems, each with its place and what to write.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return _reader(kind).validate_python(data)
+    except ValidationError as error:
+        config = cast("Mapping[str, object]", getattr(kind, "model_config", {}))
+        is_secret = bool(config.get("hide_input_in_errors"))
+        found = error.errors(include_url=False, include_input=not is_secret)
+        told = [_placed(each, kind) for each in found[:_MOST_PROBLEMS]]
+        more = f" (and {len(found) - _MOST_PROBLEMS} more)" if len(found) > _MOST_PROBLEMS else ""
+        msg = f"{place}: {'; '.join(told)}{more}"
+        raise ConfigError(msg) from (None if is_secret else error)
+
+
+@lru_cache(64)
+def _reader(kind: type[T]) -> "TypeAdapter[T]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _placed(error: "ErrorDetails", kind: type) -> str:
+    """One problem with its place: the names of fields, and numbers from 1 in lists."""
+    loc = error["loc"]
+    known = tuple(getattr(kind, "model_fields", ())) if len(loc) == 1 else ()
+    place = ".".join(f"{each + 1}" if isinstance(each, int) else each for each in loc)
+    problem = problem_in(error, known)
+    return f"{in_one_line(beginning(place, _LONGEST_PLACE))}: {problem}" if place else problem
+
+
+def problem_in(error: "ErrorDetails", known: Sequence[str] = (), *, of: str = "mapping") -> str:
+    """What is wrong with one field of a file that pydantic refused, as whoever wrote it reads it.
+
+    Args:
+        error: What pydantic says of it; where its input is left out, the value is not told.
+        known: The fields that there are where it stands.
+        of: What they are the fields of, in words.
+    """
+    value: object = error.get("input")
+    given = f", not {describe_value(value)}" if "input" in error else ""
+    match error["type"]:
+        case "missing":
+            problem = "is missing"
+        case "extra_forbidden":
+            problem = unknown_field(str(error["loc"][-1]), known, of=of) if known else "there is no such field here"
+        case "value_error":
+            problem = error["msg"].removeprefix("Value error, ")
+        case "string_type":
+            problem = f"has to be a text{given}{_QUOTES if isinstance(value, bool | int | float) else ''}"
+        case "list_type" | "tuple_type" if value is None and given:
+            problem = "has to be a list, not nothing; write [] or take the line out"
+        case "list_type" | "tuple_type":
+            problem = f"has to be a list{given}"
+        case "dict_type" | "mapping_type" | "model_type" | "model_attributes_type":
+            problem = f"has to be a mapping of names to values{given}"
+        case _:
+            problem = f"{error['msg'][:1].lower()}{error['msg'][1:]}{given}"
+    return problem
