@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from jazz_select.ports import Key, Legs
 
-TINY = 1e-9
+_TINY = 1e-9
 """The least that scores of words are divided by."""
 _log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def soft_scores(legs: Legs, scales: Mapping[str, ArmScale], rrf_k: int) -> dict[
         fused = {key: dense_weight / (k + (best - score) / dense_width) + unsaid for key, score in legs.dense.items()}
         unseen = dense_weight / (k + (best - min(legs.dense.values())) / dense_width)
     if legs.bm25:
-        best = max(*legs.bm25.values(), TINY)
+        best = max(*legs.bm25.values(), _TINY)
         for key, score in legs.bm25.items():
             said = bm25_weight / (k + (1.0 - score / best) / bm25_width)
             fused[key] = fused[key] - unsaid + said if key in fused else unseen + said

@@ -16,7 +16,6 @@ from jazz_select.memory.fit.model import MOST_SIZED, Evidence, Reading, RecallMo
 from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, in_order, merged, mixed, ranked, with_numbers
 from jazz_select.memory.long_requests import LONG, SentenceReader
-from jazz_select.memory.together import FEW, readings
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.text import in_log
 from jazz_select.values import UNSIZED, Candidate, RecallResult
@@ -74,7 +73,7 @@ async def fused_candidates(  # noqa: PLR0913 - what was looked up, and where
         if clear < EVEN:
             query, whole, evidence = queries[-1], found[-1].legs, found[-1].evidence
     named = _named(store, model, query, asked.request)
-    best = partial(_best, scores, whole, evidence, named)
+    best = partial(_best, scores, whole, named)
     fused, read = await _readable(store, query.agent_id, best, whole.payloads, scope.top_k, sound)
     candidates = [
         _candidate(each, read.payloads[each.key], 1.0 if each.key == named else _confidence(model, evidence, each.key))
@@ -92,12 +91,6 @@ async def fused_candidates(  # noqa: PLR0913 - what was looked up, and where
         return found_all.first(1, "the request is the name of a flow, word for word")
     parts = [(whole, evidence), *((each.legs, each.evidence) for each in found[1 : 1 + len(asked.clauses)])]
     return found_all.first(*_sized(model, parts, scope.coverage))
-
-
-def _readings(model: RecallModel, rrf_k: int, found: Sequence[Legs], terms: Sequence[int]) -> list[Reading]:
-    if len(found) >= FEW:
-        return readings(model, rrf_k, found, terms)
-    return [Reading.of(model, rrf_k, legs, count) for legs, count in zip(found, terms, strict=True)]
 
 
 def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> Mapping[Key, float]:
@@ -168,9 +161,8 @@ def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: st
     return store.key(query.agent_id, flow_id)
 
 
-def _best(scores: Mapping[Key, float], whole: Legs, evidence: Evidence, named: Key | None, count: int) -> list[Fused]:
-    best = evidence.best(count) if evidence.is_of(scores) else in_order(scores)[:count]
-    return _first(ranked(scores, whole, best), scores, named)[:count]
+def _best(scores: Mapping[Key, float], whole: Legs, named: Key | None, count: int) -> list[Fused]:
+    return _first(ranked(scores, whole, in_order(scores)[:count]), scores, named)[:count]
 
 
 def _first(fused: list[Fused], scores: Mapping[Key, float], named: Key | None) -> list[Fused]:
@@ -302,7 +294,7 @@ class Retriever:
         flat = [query for group, asks in zip(queries, asking, strict=True) if asks for query in group]
         legs = [with_numbers(each) for each in (await self._store.search(flat) if flat else ())]
         terms = [len(each.sparse.indices) if each.sparse else 0 for each in flat]
-        read = iter(_readings(model, scope.rrf_k, legs, terms))
+        read = (Reading.of(model, scope.rrf_k, found, count) for found, count in zip(legs, terms, strict=True))
         results: list[RecallResult] = []
         for each, group, asks in zip(asked, queries, asking, strict=True):
             notes = (*each.notes, *degraded)

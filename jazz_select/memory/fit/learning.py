@@ -19,8 +19,7 @@ from jazz_select.memory.fit.model import (
     RecallModel,
 )
 from jazz_select.memory.fit.sureness import FIT_DEPTH, fit_sureness
-from jazz_select.memory.fusion import ArmScale
-from jazz_select.memory.together import LegTable
+from jazz_select.memory.fusion import ArmScale, soft_scores
 from jazz_select.ports import Legs, Vectors
 from jazz_select.values import FlowCard
 
@@ -240,12 +239,18 @@ def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[Legs], asked: Seque
     A small catalogue says little, so the default weight counts as `_PRIOR` requests (geometric mean of the two).
     """
     tried = [{**scales, "bm25": ArmScale(width=scales["bm25"].width, weight=weight)} for weight in _WEIGHTS]
-    found = LegTable.of(legs)
     quality = {
-        weight: float(np.mean(found.reciprocal_ranks(own, REFERENCE_K, [one.flow for one in asked])))
+        weight: float(np.mean([_reciprocal_rank(found, own, one.flow) for found, one in zip(legs, asked, strict=True)]))
         for weight, own in zip(_WEIGHTS, tried, strict=True)
     }
     best = max(_WEIGHTS, key=quality.__getitem__)
     share = len(asked) / (len(asked) + _PRIOR)
     weight = float(best**share * DEFAULT_SCALES["bm25"].weight ** (1 - share))
     return {"dense": scales["dense"], "bm25": ArmScale(width=scales["bm25"].width, weight=weight)}
+
+
+def _reciprocal_rank(legs: Legs, scales: Mapping[str, ArmScale], flow: int) -> float:
+    """Of this flow among those found; 0 where it is none of them."""
+    scores = soft_scores(legs, scales, REFERENCE_K)
+    own = scores.get(flow)
+    return 0.0 if own is None else 1.0 / (1 + sum(score > own for score in scores.values()))

@@ -20,7 +20,7 @@ REFERENCE_K = 10
 """Evidence is weighed with this constant whatever `rrf_k` a caller orders by, so that its meaning never changes."""
 
 _log = logging.getLogger(__name__)
-SCALE = 100.0
+_SCALE = 100.0
 """What fused scores are multiplied by, which are small."""
 Matrix = npt.NDArray[np.float64]
 _TINY = 1e-9
@@ -78,22 +78,6 @@ class Evidence:
         self._order: Sequence[Key] | None = None
         self._known_rivals: _Rivals | None = None
 
-    @classmethod
-    def known(
-        cls,
-        legs: Legs,
-        fused: Mapping[Key, float],
-        terms: int,
-        usual: Usual,
-        *,
-        order: Sequence[Key],
-        chances: dict[Key, float],
-    ) -> "Evidence":
-        """As it would be read, with what `memory.together` has found of it: the order of all, and chances of some."""
-        made = cls(legs, fused, terms, usual)
-        made._order, made._chances = order, chances
-        return made
-
     @property
     def _floor(self) -> float:
         return min(self._legs.dense.values(), default=0.0)
@@ -124,10 +108,6 @@ class Evidence:
             self._order = in_order(self._fused)
         return self._order[:count]
 
-    def is_of(self, scores: Mapping[Key, float]) -> bool:
-        """Whether it was read from these very scores, so that `best` are the best of them too."""
-        return scores is self._fused
-
     def chance(self, confidence: "Logistic", key: Key) -> float:
         """P(this flow is right), by one and the same model at each call."""
         known = self._chances.get(key)
@@ -146,7 +126,7 @@ class Evidence:
         words = self._legs.bm25.get(key, 0.0)
         near = dense - self._usual.keyed.get(key, self._usual.mean)
         return (
-            SCALE * _lead(self._fused.get(key, 0.0), rivals.fused),
+            _SCALE * _lead(self._fused.get(key, 0.0), rivals.fused),
             dense,
             _lead(dense, rivals.dense),
             _lead(words, rivals.bm25) / rivals.top_bm25,
@@ -208,20 +188,8 @@ class Logistic:
         """The probability, in [0, 1]."""
         total = self.bias
         for weight, value in zip(self.weights, features, strict=True):
-            total += weight * value  # in this order, as `of_all` adds them
-        return chance(total)
-
-    def of_all(self, features: Sequence[Matrix]) -> Matrix:
-        """The logits of many at once, one matrix a feature: `chance` of each is what asking alone gives, to the bit."""
-        total = np.full(features[0].shape, self.bias)
-        for weight, values in zip(self.weights, features, strict=True):
-            total += weight * values
-        return total
-
-
-def chance(logit: float) -> float:
-    """The probability of these log odds, in [0, 1]."""
-    return 1.0 / (1.0 + exp(-max(-700.0, min(700.0, logit))))
+            total += weight * value
+        return 1.0 / (1.0 + exp(-max(-700.0, min(700.0, total))))
 
 
 MOST_SIZED = 10

@@ -136,3 +136,15 @@ async def test_another_language_stems_its_own_words(place: Place) -> None:
     async with await ProceduralMemory.open(place, embedder=HashEmbedder(), language="german") as memory:
         await memory.sync("a", [card("erstattung", "Bestellungen erstatten"), card("paket", "Pakete verfolgen")])
         assert (await memory.recall("Bestellung", "a"))[0]["ranks"]["bm25"] == 1
+
+
+async def test_many_are_recalled_as_one_is() -> None:
+    topics = ("invoice", "parcel", "password", "address", "voucher", "newsletter", "warranty", "complaint")
+    cards = [card(f"{deed} {topic}", f"{deed} the {topic}") for topic in topics for deed in ("show", "send", "delete")]
+    asked = ["show me the invoice", "the parcel, and then delete the address", "", "not the voucher but a newsletter"]
+    async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder(256)) as memory:
+        await memory.sync("a", cards)
+        many = await memory.recall_many(asked, "a", "auto")
+        for request, found in zip(asked, many, strict=True):
+            alone = await memory.recall(request, "a", "auto")
+            assert (list(found), found.in_scope, found.sized) == (list(alone), alone.in_scope, alone.sized)
