@@ -3,16 +3,17 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
+from jazz_select.arguments import Constraint, check_argument
 from jazz_select.chat.decisions import DeciderLike, DecisionClient, decision_client_for
-from jazz_select.errors import ConfigError
 from jazz_select.questions import Question
 from jazz_select.text import describe_error, name_shown
 from jazz_select.threads import Deadline
 
 SURE: Final = 0.95
 """How likely an answer has to be, where nothing else is said."""
+_ABOVE: Final = Annotated[float, Constraint("a probability above .5, up to 1", gt=0.5, le=1)]
 _NAME: Final = "question"
 _log = logging.getLogger(__name__)
 
@@ -46,9 +47,7 @@ class Decider:
         Raises:
             ConfigError: `above` is no probability beyond even odds.
         """
-        if not (isinstance(above, int | float) and 0.5 < above <= 1):  # noqa: PLR2004  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"decider_above is a probability above .5, up to 1, not {above!r:.80}"
-            raise ConfigError(msg)
+        check_argument("decider_above", above, _ABOVE)
         self.name = client.name
         self.above = above
         self._client = client

@@ -13,7 +13,8 @@ from threading import RLock
 from typing import Any, ClassVar, TypeAlias
 from weakref import ref
 
-from jazz_select.errors import ConfigError, DuplicateFlowError, FlowValidationError
+from jazz_select.arguments import Count, checked
+from jazz_select.errors import DuplicateFlowError, FlowValidationError
 from jazz_select.flow.checks import FIELDS, TOLD, Subject, check_bars, check_fields, check_spelling
 from jazz_select.flow.definition import Definition, SubflowDefinition
 from jazz_select.flow.origin import Origin, is_ours, locate, remember
@@ -36,10 +37,8 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
     Registering and unregistering are safe from several threads. Iterating sees the flows of the moment it began.
     """
 
-    def __init__(self, *, min_examples: int = 5) -> None:
-        if isinstance(min_examples, bool) or min_examples < 0:
-            msg = f"min_examples has to be 0 or more, not {min_examples!r}"
-            raise ConfigError(msg)
+    @checked
+    def __init__(self, *, min_examples: Count = 5) -> None:
         self.min_examples = min_examples
         self._flows: dict[str, BaseFlow] = {}
         self._version = 0

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
 from pathlib import Path
 from time import time
-from typing import Final, Self
+from typing import Annotated, Final, Self
 
 import orjson
 
-from jazz_select.errors import ConfigError, OutcomeLogError
+from jazz_select.arguments import Constraint, Positive, checked
+from jazz_select.errors import OutcomeLogError
 from jazz_select.outcomes.entries import Logged, Source
 from jazz_select.outcomes.file import ENTRY, FEEDBACK, READ, corrections_in, logged, made, named, reading, unusable
 from jazz_select.outcomes.writer import Writer
@@ -45,12 +46,13 @@ class OutcomeLog:
         path: Of the file.
     """
 
+    @checked
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Annotated[str | os.PathLike[str], Constraint("a file: name one, such as outcomes.db")],
         *,
-        keep_days: float | None = 90,
-        max_entries: int | None = 1_000_000,
+        keep_days: Annotated[float, Constraint("a number of days above 0", gt=0)] | None = 90,
+        max_entries: Positive | None = 1_000_000,
         redact: Redact | None = None,
         text: bool = True,
     ) -> None:
@@ -69,10 +71,6 @@ class OutcomeLog:
             OutcomeLogError: The file cannot be used: it is another program's, damaged, of another version, or cannot
                 be written.
         """
-        for name, value in (("keep_days", keep_days), ("max_entries", max_entries)):
-            if value is not None and (isinstance(value, bool) or value <= 0):
-                msg = f"{name} is a number above 0, or None for no limit, not {value!r:.80}"
-                raise ConfigError(msg)
         file = named(path)
         made(file)
         self._begin(file, keep_days, max_entries, redact, text=text)
