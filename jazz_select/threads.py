@@ -3,14 +3,12 @@
 import asyncio
 import contextvars
 import inspect
-import os
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
@@ -29,10 +27,6 @@ _TICK_S: Final = 0.001
 """Nobody starts anything in less than this."""
 _ENDS: Final = "ends_by_itself"
 _NAMED: Final = "jazz-select-"
-_WAITING: Final = "jazz_select, waiting"
-_WOKEN: Final = f"{_NAMED}woken"
-_IDLE_S: Final = 10.0
-_MOST_IDLE: Final = 32
 _AT_ONCE: Final = (list, deque, set, asyncio.Queue, asyncio.Event, asyncio.Future)
 """Whose methods never block, such as `events.append`; those of asyncio must be called on their loop anyway."""
 
@@ -162,27 +156,28 @@ MOST_RUNNING: Final = 256
 
 
 class Threaded:
-    """A call of a plain function, counted from when it begins in its thread until it comes back.
+    """A call of a plain function, known from when it is made until its thread has come back.
 
     Nothing can end a thread. What hangs may only hang so often: then no further call of the function is begun.
     """
 
-    _lock = threading.RLock()
-    _running: ClassVar[Counter[int]] = Counter()
-    _hung: ClassVar[Counter[int]] = Counter()
-    """By the function's id, as long as a thread holds it."""
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+    _calls: ClassVar[dict[int, set["Threaded"]]] = {}
+    """By the function's id, as long as somebody waits for one of them or a thread holds it."""
 
     def __init__(self, function: Callable[..., object], given: Mapping[str, object]) -> None:
         """Take the function and its arguments by name; whoever makes one says `leave` in the end."""
         self._function, self._given = function, given
-        self._begun = self._left = self._ended = False
-        self._count(running=1)
+        self.left = self._runs = False
+        with self._lock:
+            self._keep(is_kept=True)
 
     @classmethod
     def refused(cls, function: Callable[..., object]) -> str:
         """Why no further call of it is begun; empty where one may be."""
         with cls._lock:
-            running, hung = cls._running[id(function)], cls._hung[id(function)]
+            calls = cls._calls.get(id(function), set())
+            running, hung = len(calls), sum(each.left for each in calls)
         if hung >= MOST_HUNG:
             return f"{hung} earlier calls of it hang; it can be called again when one of them has come back"
         if running >= MOST_RUNNING:
@@ -192,41 +187,34 @@ class Threaded:
     def __call__(self) -> object:
         """What it returns, in the thread that this is called in."""
         with self._lock:
-            self._begun = True
-            if self._left:
-                self._count(running=1, hung=1)
+            self._runs = True
+            self._keep(is_kept=True)
         try:
             return self._function(**self._given)
         finally:
             with self._lock:
-                self._begun = False
-                self._count(running=-1, hung=-self._left)
-                self._ended = True
+                self._runs = False
+                self._keep(is_kept=False)
 
     def leave(self) -> None:
         """Nobody waits for it any more."""
         with self._lock:
-            self._left = True
-            if self._begun:
-                self._count(hung=1)
-            elif not self._ended:
-                self._count(running=-1)
+            self.left = True
+            self._keep(is_kept=self._runs)
 
-    def _count(self, *, running: int = 0, hung: int = 0) -> None:
+    def _keep(self, *, is_kept: bool) -> None:
         own = id(self._function)
-        with self._lock:
-            for counter, more in ((self._running, running), (self._hung, hung)):
-                counter[own] += more
-                if counter[own] <= 0:
-                    del counter[own]
+        calls = self._calls.setdefault(own, set())
+        (calls.add if is_kept else calls.discard)(self)
+        if not calls:
+            del self._calls[own]
 
 
 async def in_daemon_thread(function: Callable[[], T], *, name: str, context: contextvars.Context | None = None) -> T:
-    """What `function` returns in a thread that has nothing else to do, keeps no process alive, and may be left behind.
+    """What `function` returns in a thread of its own, which keeps no process alive and may be left behind.
 
-    Functions begin in the order in which they are given, and then run side by side. A cancelled caller leaves at once;
-    what the thread returns then is heard by nobody. A function that exits ends itself, not its caller: `SystemExit` and
-    `KeyboardInterrupt` come back as a RuntimeError.
+    A cancelled caller leaves at once; what the thread returns then is heard by nobody. A function that exits ends
+    itself, not its caller: `SystemExit` and `KeyboardInterrupt` come back as a RuntimeError.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -253,115 +241,8 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str, context: con
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(succeed, result)
 
-    _Daemon.does(work, name)
+    threading.Thread(target=work, name=name, daemon=True).start()
     return await future
-
-
-class _Daemon(threading.Thread):
-    """A thread that waits for more when it has come back: to begin one takes longer than most of what they are given.
-
-    It has the name of what it does, one of ours as soon as it is woken, and none while it waits.
-
-    What is given at one moment lies in one queue, and is done by whoever has woken up: to wake a thread for each takes
-    longer than most of them. Who takes something and leaves more behind wakes another one before it begins, so that
-    nothing waits for what hangs; nobody begins before whoever took what was given before.
-    """
-
-    lock: ClassVar[threading.Lock] = threading.Lock()
-    given: ClassVar["deque[tuple[Callable[[], None], str]]"] = deque()
-    """What nobody has begun, with its name."""
-    idle: ClassVar["deque[_Daemon]"] = deque()
-    roused: ClassVar[int] = 0
-    """How many have been woken and are still to take something: at least one where anything is given."""
-    begun: ClassVar[threading.Lock] = threading.Lock()
-    """Open when what was taken last has begun."""
-
-    def __init__(self) -> None:
-        super().__init__(name=_WOKEN, daemon=True)
-        self.calls: SimpleQueue[None] = SimpleQueue()
-
-    @classmethod
-    def does(cls, work: Callable[[], None], name: str) -> None:
-        """Have it done by one that waits, else by a new one."""
-        with cls.lock:
-            cls.given.append((work, name))
-            if cls.roused:
-                return
-            cls.roused += 1
-        try:
-            cls.rouse()
-        except BaseException:  # there can be no more threads
-            with cls.lock, suppress(ValueError):
-                cls.given.remove((work, name))
-            raise
-
-    @classmethod
-    def rouse(cls) -> None:
-        """Have one more do what is given."""
-        try:
-            daemon = cls.idle.pop()
-        except IndexError:
-            try:
-                cls().start()
-            except BaseException:
-                with cls.lock:
-                    cls.roused -= 1
-                raise
-        else:
-            daemon.name = _WOKEN
-            daemon.calls.put(None)
-
-    def run(self) -> None:
-        """Do what is given, until for a while nothing is."""
-        while True:
-            self._work()
-            if len(self.idle) >= _MOST_IDLE:
-                return
-            self.idle.append(self)
-            try:
-                self.calls.get(timeout=_IDLE_S)
-            except Empty:
-                try:
-                    self.idle.remove(self)
-                except ValueError:  # it has just been woken for something
-                    self.calls.get()
-                else:
-                    return
-
-    def _work(self) -> None:
-        """Do what is there, one after the other."""
-        kind = _Daemon
-        with kind.lock:
-            kind.roused -= 1
-        while True:
-            begun = threading.Lock()
-            with begun:
-                with kind.lock:
-                    if not kind.given:
-                        break
-                    work, self.name = kind.given.popleft()
-                    before, kind.begun = kind.begun, begun
-                    leaves_more = bool(kind.given) and not kind.roused
-                    kind.roused += leaves_more
-                if leaves_more:
-                    with suppress(RuntimeError):  # there can be no more threads: then this one does them
-                        kind.rouse()
-                with before:
-                    pass
-            work()
-            del work  # and all that it holds
-        self.name = _WAITING
-
-    @classmethod
-    def forget(cls) -> None:
-        """A fork has none of the threads."""
-        cls.lock, cls.begun, cls.roused = threading.Lock(), threading.Lock(), 0
-        cls.given.clear()
-        cls.idle.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Daemon.forget)
 
 
 def ends_by_itself(function: F) -> F:
