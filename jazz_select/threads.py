@@ -25,7 +25,7 @@ _OUTER_S: Final = 0.01
 """How much longer than what it is made of a whole waits, so that each part can say itself that it was late."""
 _TICK_S: Final = 0.001
 """Nobody starts anything in less than this."""
-_ENDS: Final = "ends_by_itself"
+_ENDS: Final = "self_bounded"
 _NAMED: Final = "jazz-select-"
 _AT_ONCE: Final = (list, deque, set, asyncio.Queue, asyncio.Event, asyncio.Future)
 """Whose methods never block, such as `events.append`; those of asyncio must be called on their loop anyway."""
@@ -245,13 +245,13 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str, context: con
     return await future
 
 
-def ends_by_itself(function: F) -> F:
+def self_bounded(function: F) -> F:
     """Mark an async function of our own: all that it waits for ends in time, and so it does."""
     vars(function)[_ENDS] = True
     return function
 
 
-async def called_within(function: Callable[..., object], *args: object, limit_s: float | None, name: str) -> object:
+async def run_with_timeout(function: Callable[..., object], *args: object, limit_s: float | None, name: str) -> object:
     """What a caller's own function gives, async or plain, within a time limit, and within what is left of a budget.
 
     A plain one runs in a thread of its own, as it may block; what it gives after the limit is heard by nobody. What it
@@ -262,7 +262,7 @@ async def called_within(function: Callable[..., object], *args: object, limit_s:
         RuntimeError: It was cancelled from within: only a cancellation of the caller passes as one.
     """
     try:
-        return await _called_within(function, *args, limit_s=limit_s, name=name)
+        return await _run_with_timeout(function, *args, limit_s=limit_s, name=name)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -271,20 +271,14 @@ async def called_within(function: Callable[..., object], *args: object, limit_s:
         raise RuntimeError(msg) from error
 
 
-async def _called_within(function: Callable[..., object], *args: object, limit_s: float | None, name: str) -> object:
+async def _run_with_timeout(function: Callable[..., object], *args: object, limit_s: float | None, name: str) -> object:
     if limit_s is None and (current_budget() is None or getattr(_inner(function), _ENDS, False)):
         return await called(function, *args, name=name)
-    context = contextvars.copy_context()
-    task = asyncio.get_running_loop().create_task(called(function, *args, name=name), context=context)
-    if not await ends_within(task, limit_s, what=name.removeprefix(_NAMED)):
-        raise TimeoutError(_too_late(limit_s))
-    given = task.result()
-    _take_over(context)
-    return given
+    return await _within(called(function, *args, name=name), limit_s, what=name.removeprefix(_NAMED))
 
 
 async def called(function: Callable[..., object], *args: object, name: str) -> object:
-    """What a caller's own function gives, as `called_within` does, for as long as it takes."""
+    """What a caller's own function gives, as `run_with_timeout` does, for as long as it takes."""
     if is_async(function) or isinstance(getattr(function, "__self__", None), _AT_ONCE):
         given = function(*args)
     else:
@@ -309,7 +303,7 @@ def _too_late(limit_s: float | None) -> str:
     return f"it gave no answer within {limit_s or 0.0:g} s"
 
 
-async def in_time(work: Coroutine[Any, Any, T], *, what: str) -> T:
+async def run_within_budget(work: Coroutine[Any, Any, T], *, what: str) -> T:
     """What comes of something made of several parts, each of which ends in time; it is left if one does not.
 
     Raises:
@@ -317,15 +311,21 @@ async def in_time(work: Coroutine[Any, Any, T], *, what: str) -> T:
     """
     if current_budget() is None:
         return await work
+    return await _within(work, None, what=what, late_s=_OUTER_S)
+
+
+async def _within(work: Coroutine[Any, Any, T], limit_s: float | None, *, what: str, late_s: float = 0.0) -> T:
     context = contextvars.copy_context()
     task = asyncio.get_running_loop().create_task(work, context=context)
-    if not await ends_within(task, None, what=what, late_s=_OUTER_S):
-        raise TimeoutError(_too_late(None))
+    if not await wait_or_abandon(task, limit_s, what=what, late_s=late_s):
+        raise TimeoutError(_too_late(limit_s))
     _take_over(context)
     return task.result()
 
 
-async def ends_within(task: "asyncio.Task[Any]", limit_s: float | None, *, what: str = "", late_s: float = 0.0) -> bool:
+async def wait_or_abandon(
+    task: "asyncio.Task[Any]", limit_s: float | None, *, what: str = "", late_s: float = 0.0
+) -> bool:
     """Wait for a task as long as it may take; one that takes longer, or whose caller is cancelled, is left.
 
     Args:

@@ -50,7 +50,7 @@ from jazz_select.selector.growing import Ledger
 from jazz_select.selector.options import check_timeout
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
-from jazz_select.threads import Deadline, in_time, spent_budget, time_budget
+from jazz_select.threads import Deadline, run_within_budget, spent_budget, time_budget
 from jazz_select.values import Message, flow_id
 
 Narrowing = Literal["fresh", "growing"]
@@ -387,7 +387,7 @@ async def _prepared(schema: SchemaLike) -> OutputSchema:
         ConfigError: It cannot be used, or the time of the turn is over before it could be.
     """
     try:
-        return await in_time(output_schema(schema), what="its schema")
+        return await run_within_budget(output_schema(schema), what="its schema")
     except TimeoutError as error:
         msg = "the schema could not be checked within the turn's timeout_s: give a smaller one, or more time"
         raise ConfigError(msg) from error

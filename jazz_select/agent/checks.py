@@ -16,7 +16,7 @@ from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import did_you_mean
-from jazz_select.threads import called_within, is_async
+from jazz_select.threads import is_async, run_with_timeout
 from jazz_select.values import is_number
 
 _log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ async def _given(fact: object) -> object:
     if not callable(fact):
         return fact
     try:
-        return await called_within(fact, limit_s=_FACT_S, name="jazz-select-fact")
+        return await run_with_timeout(fact, limit_s=_FACT_S, name="jazz-select-fact")
     except Exception as error:  # noqa: BLE001 - whatever an author's function fails with: the turn goes on without it
         return f"not known ({type(error).__name__})"
 

@@ -28,7 +28,7 @@ from jazz_select.routing.run_context import Step, chain_of
 from jazz_select.routing.tool_call import fingerprint, verdict_of, withdrawn
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import beginning, describe_error, one_line, word_list
-from jazz_select.threads import called_within, ends_by_itself
+from jazz_select.threads import run_with_timeout, self_bounded
 
 _log = logging.getLogger(__name__)
 _MOST_NAMED: Final = 5
@@ -273,7 +273,7 @@ class AgentApproval:
             return ""
         try:
             saying = partial(tool.confirm, **call.arguments)
-            said = await called_within(saying, limit_s=_CONFIRM_S, name="jazz-select-confirm")
+            said = await run_with_timeout(saying, limit_s=_CONFIRM_S, name="jazz-select-confirm")
         except Exception as error:  # noqa: BLE001 - the question is asked all the same, with the arguments alone
             _log.warning("tool=<%s>, error=<%s> | its confirm failed", call.tool, describe_error(error))
             return ""
@@ -375,7 +375,7 @@ class TurnApproval:
         """Who is asked before each call of a flow's part; what was run there before, or may have been, always is."""
         before: dict[str, Before] = {each.call: "unknown" if each.failed else "done" for each in ran if each.call}
 
-        @ends_by_itself
+        @self_bounded
         async def approve(call: ToolCall) -> Verdict:
             known = before.get(fingerprint(call.tool, call.arguments), "") if before and call.destructive else ""
             if not known and call.destructive and call.tool in doubt:

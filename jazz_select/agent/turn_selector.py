@@ -27,7 +27,7 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
 from jazz_select.text import describe_error
-from jazz_select.threads import in_time, spent_budget
+from jazz_select.threads import run_within_budget, spent_budget
 from jazz_select.values import Reason, flow_id
 
 SHIFT_ABOVE = 0.5
@@ -75,7 +75,7 @@ class TurnSelector:
         if at_once is not None:
             return at_once
         try:
-            found = await in_time(self._found(begun, answer, alone=idle), what="recall")
+            found = await run_within_budget(self._found(begun, answer, alone=idle), what="recall")
         except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
             return replace(
                 begun,

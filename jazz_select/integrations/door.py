@@ -40,7 +40,7 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
 from jazz_select.text import as_text, beginning
-from jazz_select.threads import ends_by_itself
+from jazz_select.threads import self_bounded
 from jazz_select.travel import as_data, value_of
 from jazz_select.values import Decision, Reason
 
@@ -249,7 +249,7 @@ class FlowDoor:
             message = f"{tool.name} was not run: its arguments are no JSON object"
             return CallOutcome(call=call, status="failed", error=StepError(fault="arguments", message=message))
 
-        @ends_by_itself
+        @self_bounded
         async def approve(call: ToolCall) -> Verdict:
             verdict = await self._said_of(call)
             return Allow() if agreed and isinstance(verdict, Ask) else verdict

@@ -31,7 +31,7 @@ from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error, meant
-from jazz_select.threads import called_within, in_daemon_thread
+from jazz_select.threads import in_daemon_thread, run_with_timeout
 from jazz_select.values import Tier
 
 _MANY, _LARGE = 500, 50_000
@@ -285,7 +285,9 @@ class FlowExecutor:
             prompt = decision_prompt(run.last_tool, last, candidates)
         try:
             asked = (callback.decide, run.shown(point), candidates, prompt)
-            choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-decision_callback")
+            choice = await run_with_timeout(
+                *asked, limit_s=self._decision_timeout_s, name="jazz-select-decision_callback"
+            )
             if isinstance(choice, ToolChoice):
                 record = replace(record, probability=choice.probability, notes=choice.notes)
                 choice = choice.tool
@@ -315,7 +317,7 @@ class FlowExecutor:
             return record
         try:
             asked = (self._open_router, dict(run.context), await self._read(self._all))
-            choice = await called_within(*asked, limit_s=self._decision_timeout_s, name="jazz-select-open_router")
+            choice = await run_with_timeout(*asked, limit_s=self._decision_timeout_s, name="jazz-select-open_router")
         except Exception as error:  # noqa: BLE001 - whatever a router fails with
             return replace(record, error=f"open_router failed: {describe_error(error)}", cause=error)
         if not isinstance(choice, str) or choice not in self._tools:

@@ -30,11 +30,11 @@ from jazz_select.text import as_text, describe_error
 from jazz_select.threads import (
     Threaded,
     called,
-    called_within,
-    ends_within,
     in_daemon_thread,
     is_async,
+    run_with_timeout,
     spent_budget,
+    wait_or_abandon,
 )
 from jazz_select.values import Claim
 
@@ -249,7 +249,7 @@ async def verdict_of(approve: Approve | None, call: ToolCall) -> Verdict:
     if approve is None:
         return Allow()
     try:
-        verdict = await called_within(approve, call, limit_s=None, name="jazz-select-approve")
+        verdict = await run_with_timeout(approve, call, limit_s=None, name="jazz-select-approve")
     except Exception as error:  # noqa: BLE001 - the caller's own code
         return Deny(f"approve failed: {describe_error(error)}")
     if isinstance(verdict, Allow | Deny | Ask):
@@ -291,7 +291,7 @@ _CLAIMS: Final = "jazz-select-claims"
 async def _claim(claims: ClaimStore, call: ToolCall) -> Claim | None:
     """Claim a call: None where it is this caller's, else what is known of it. Raises whatever the store fails with."""
     own = fingerprint(call.tool, call.arguments)
-    return cast("Claim | None", await called_within(claims.claim, call.id, own, limit_s=_CLAIM_S, name=_CLAIMS))
+    return cast("Claim | None", await run_with_timeout(claims.claim, call.id, own, limit_s=_CLAIM_S, name=_CLAIMS))
 
 
 async def _claimed(claims: ClaimStore | None, tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
@@ -361,7 +361,7 @@ async def _settled(claims: ClaimStore | None, outcome: CallOutcome) -> None:
     }
     try:
         text = json.dumps(kept)
-        await called_within(claims.settle, outcome.call.id, text, limit_s=_CLAIM_S, name=_CLAIMS)
+        await run_with_timeout(claims.settle, outcome.call.id, text, limit_s=_CLAIM_S, name=_CLAIMS)
     except Exception as failure:  # noqa: BLE001 - what was done is done, and is told
         kind = type(failure).__name__
         _log.warning("tool=<%s>, error=<%s> | what became of a call could not be kept", outcome.call.tool, kind)
@@ -420,7 +420,7 @@ def _wants_id(tool: RunnableTool, function: Callable[..., object]) -> bool:
 
 async def _within(call: ToolCall, function: Callable[[], object], timeout_s: float | None) -> CallOutcome:
     task = asyncio.ensure_future(_called(function))
-    if not await ends_within(task, timeout_s, what=call.tool):
+    if not await wait_or_abandon(task, timeout_s, what=call.tool):
         return _failed(call, "timeout", _unheard(call, timeout_s), unknown=True)
     if task.cancelled():
         return _failed(call, "tool", f"{call.tool} was cancelled from within", unknown=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from jazz_select.flow.base import BaseFlow
 from jazz_select.text import in_log
-from jazz_select.threads import called_within
+from jazz_select.threads import run_with_timeout
 
 _log = logging.getLogger(__name__)
 _LATE = "it gave no answer in the time of the turn"
@@ -86,7 +86,7 @@ async def _closed(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Un
             said[flow.id] = _problem(flow, context)
 
     with suppress(TimeoutError):
-        await called_within(ask, limit_s=None, name="jazz-select-available")
+        await run_with_timeout(ask, limit_s=None, name="jazz-select-available")
     problems = {flow.id: said.get(flow.id, _LATE) for flow in guarded}
     return _unavailable({flow.id: (flow.name, told) for flow in guarded if (told := problems[flow.id]) is not None})
 

@@ -11,7 +11,7 @@ from jazz_select.flow.travelling import flow_data, flow_of, live_flows
 from jazz_select.notebook import page_html
 from jazz_select.stages import StageRecord
 from jazz_select.telemetry import Span
-from jazz_select.threads import called_within
+from jazz_select.threads import run_with_timeout
 from jazz_select.travel import as_data, data_text, list_of, object_of, read_json, text_of, unreadable, whole_of
 from jazz_select.values import Candidate, Decision, Reason, Tier, candidates_html, flow_id
 
@@ -291,7 +291,7 @@ async def prompt_of(flow: BaseFlow) -> str:
     build = partial(flow.build_prompt, verbose=False)
     if type(flow).build_prompt is BaseFlow.build_prompt and "build_prompt" not in vars(flow):
         return build()
-    return cast("str", await called_within(build, limit_s=None, name="jazz-select-build_prompt"))
+    return cast("str", await run_with_timeout(build, limit_s=None, name="jazz-select-build_prompt"))
 
 
 def nothing_found(*notes: str) -> FlowSelectionResult:

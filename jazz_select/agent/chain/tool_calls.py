@@ -17,7 +17,7 @@ from jazz_select.routing.records import Fault, ToolCall
 from jazz_select.routing.tool_call import CallOutcome, call_tool, fingerprint, fingerprint_once, verdict_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, beginning, describe_error
-from jazz_select.threads import called_within, ends_by_itself
+from jazz_select.threads import run_with_timeout, self_bounded
 
 BeforeCall = Callable[[ToolRequest], bool | str | Awaitable[bool | str | None] | None]
 """Hears of a call before it is made: False, or a text that says why, and it is not made."""
@@ -148,7 +148,7 @@ class ToolRunner:
         failed = _failure(call, outcome.error.fault, told, unknown=outcome.error.unknown)
         return call, replace(failed, called=outcome.called)
 
-    @ends_by_itself
+    @self_bounded
     async def _approved(self, call: ToolRequest, made: ToolCall) -> Verdict:
         """Whether a call may be made, by both hooks; if so, it is told, since it is made now."""
         refusal = await self._refusal(call)
@@ -162,7 +162,7 @@ class ToolRunner:
         if self.before_call is None:
             return ""
         try:
-            verdict = await called_within(self.before_call, call, limit_s=None, name="jazz-select-before_call")
+            verdict = await run_with_timeout(self.before_call, call, limit_s=None, name="jazz-select-before_call")
         except Exception as error:  # noqa: BLE001 - the caller's own code
             return f"before_call failed: {describe_error(error)}"
         if isinstance(verdict, str) and verdict.strip():
@@ -173,7 +173,7 @@ class ToolRunner:
         if self.after_call is None:
             return result
         try:
-            said = await called_within(self.after_call, call, result, limit_s=None, name="jazz-select-after_call")
+            said = await run_with_timeout(self.after_call, call, result, limit_s=None, name="jazz-select-after_call")
             if said is None:
                 return result
             if not isinstance(said, ToolResult):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from jazz_select.chat.exchange import total_usage
 from jazz_select.errors import ConfigError
 from jazz_select.routing.records import Fault
-from jazz_select.threads import called_within
+from jazz_select.threads import run_with_timeout
 from jazz_select.values import Message, Usage
 
 if TYPE_CHECKING:
@@ -281,6 +281,6 @@ async def tell(listener: OnEvent | None, event: Event) -> None:
     if listener is None:
         return
     try:
-        await called_within(listener, event, limit_s=None, name="jazz-select-on_event")
+        await run_with_timeout(listener, event, limit_s=None, name="jazz-select-on_event")
     except Exception:  # noqa: BLE001 - whatever a listener fails with
         _log.exception("event=<%s> | the listener failed, and is passed over", type(event).__name__)

@@ -35,7 +35,7 @@ from jazz_select.selector.growing import Ledger, shown_with
 from jazz_select.selector.prompt import FirstShown
 from jazz_select.selector.result import prompt_of
 from jazz_select.text import beginning
-from jazz_select.threads import called_within, ends_by_itself
+from jazz_select.threads import run_with_timeout, self_bounded
 
 _LONGEST_BESIDE: Final = 1_000
 _MOST_OPEN: Final = 8
@@ -151,7 +151,7 @@ class OpenFlows:
         begin_with = [] if granted is None else [PlanStep(tool=granted.tool, arguments=granted.arguments)]
         approve = approval.at(place, run.path, run.ran)
 
-        @ends_by_itself
+        @self_bounded
         async def but_for_its_end(call: ToolCall) -> Verdict:
             return Allow() if call.tool in {FINISHED, BLOCKED} else await approve(call)
 
@@ -224,7 +224,7 @@ class OpenFlows:
             return self._options
         own = self._options.before_call
 
-        @ends_by_itself
+        @self_bounded
         async def check(call: ToolRequest) -> bool | str | None:
             if call.requested in not_now:
                 return f"{call.requested} cannot be called now"
@@ -234,7 +234,7 @@ class OpenFlows:
                 return refusal
             if own is None:
                 return None
-            said = await called_within(own, call, limit_s=None, name="jazz-select-before_call")
+            said = await run_with_timeout(own, call, limit_s=None, name="jazz-select-before_call")
             return cast("bool | str | None", said)
 
         return replace(self._options, before_call=check)

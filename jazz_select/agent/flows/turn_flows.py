@@ -35,7 +35,7 @@ from jazz_select.selector.availability import Availability
 from jazz_select.selector.result import prompt_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import beginning, describe_error, in_words, name_shown, one_line
-from jazz_select.threads import in_time, spent_budget
+from jazz_select.threads import run_within_budget, spent_budget
 
 _ENDED: Final = frozenset({"failed", "blocked"})
 """How a flow ends without being done."""
@@ -306,7 +306,7 @@ class TurnFlows:
 
         async def choose(conditional: ConditionalFlow) -> int | None:
             finding = branch_of(self._selector, conditional, attempt.request, top.request)
-            place = await in_time(finding, what="a branch")
+            place = await run_within_budget(finding, what="a branch")
             spent = spent_budget()
             if spent is not None:  # what was found without its model is not to be kept
                 spent.stopped(f"before a branch of {conditional.name} was chosen")

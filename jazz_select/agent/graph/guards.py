@@ -8,7 +8,7 @@ from typing import Any, Generic, cast, overload
 from jazz_select.agent.graph.state import FINISH, ActionDecision, GuardInput, GuardInputT, TurnState, changed, updated
 from jazz_select.errors import ConfigError
 from jazz_select.text import describe_error
-from jazz_select.threads import called_within
+from jazz_select.threads import run_with_timeout
 
 CONTINUE = "continue"
 """The tag of a turn that goes on."""
@@ -121,7 +121,7 @@ async def through_in_time(guards: Sequence[Guard[GuardInputT]], state: GuardInpu
                 return ended.value
 
     try:
-        return cast("Route", await called_within(work, limit_s=None, name="jazz-select-guards"))
+        return cast("Route", await run_with_timeout(work, limit_s=None, name="jazz-select-guards"))
     except Exception as error:  # noqa: BLE001 - no time is left, or a guard exits
         name, touched = reached[-1]
         return _failed(name, describe_error(error), touched)

@@ -19,7 +19,7 @@ from jazz_select.routing.schemas.fields import alternatives
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.text import as_text, cut, describe_error, in_one_line, one_line
-from jazz_select.threads import called_within, in_thread
+from jazz_select.threads import in_thread, run_with_timeout
 
 Calling = Callable[[str, dict[str, Any]], object]
 """Runs a tool by name, with its arguments; sync or async."""
@@ -394,7 +394,7 @@ class _Live:
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked(), self.loop))
 
         try:  # one that does not end when it is cancelled is left
-            return await called_within(here, limit_s=self.timeout_s, name="its session")
+            return await run_with_timeout(here, limit_s=self.timeout_s, name="its session")
         except BaseExceptionGroup as error:  # of a session's own tasks
             ending = error.subgroup((KeyboardInterrupt, SystemExit))
             if ending is not None:
