@@ -16,10 +16,15 @@ LINES_PER_PART: Mapping[str, int] = {
     "004": 13,
     "005": 18,
     "006": 9,
-    "007": 6,
+    "007": 10,
     "008": 6,
     "009": 4,
     "010": 10,
+    "011": 11,
+    "012": 5,
+    "013": 5,
+    "014": 4,
+    "015": 3,
 }
 """How many numbered lines each part of the specification has."""
 
