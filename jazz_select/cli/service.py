@@ -21,10 +21,9 @@ from jazz_select.errors import ConfigError, MissingExtraError
 from jazz_select.service.options import ServeOptions
 
 if TYPE_CHECKING:
-    from jazz_select.service.agents import ServedAgents
+    from jazz_select.service.agents import AgentSource, ServedAgents
     from jazz_select.service.app import Part
-    from jazz_select.service.mcp.gateway.gateway import Gateway
-    from jazz_select.service.opened import AgentSource
+    from jazz_select.service.mcp.gateway import Gateway
     from jazz_select.service.running import RunningCatalogue
     from jazz_select.settings import Settings
 
@@ -108,7 +107,7 @@ async def _serve(
     loaded: Callable[[], None],
 ) -> None:
     from jazz_select.service.app import make_app
-    from jazz_select.service.http.life import Life
+    from jazz_select.service.http.limits import Lifecycle
     from jazz_select.service.opened import opened
     from jazz_select.service.server import serve
 
@@ -118,7 +117,7 @@ async def _serve(
         _reloading(served, wanted),
         _settling(served),
     ):
-        life = Life()
+        life = Lifecycle()
         app = make_app(served, wanted.options, life=life, parts=[*parts, *_panel(served, sources, wanted)])
 
         def ready() -> None:
@@ -173,7 +172,7 @@ async def _reloading(served: "ServedAgents", wanted: Wanted) -> "AsyncGenerator[
     if not wanted.reload:
         yield
         return
-    from jazz_select.service.reload.watching import reloading
+    from jazz_select.service.reload import reloading
 
     async with reloading(served.values(), every_s=wanted.reload_every):
         yield
@@ -181,8 +180,7 @@ async def _reloading(served: "ServedAgents", wanted: Wanted) -> "AsyncGenerator[
 
 def _panel(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wanted) -> "list[Part]":
     """What is shown in a browser, where that is wanted."""
-    from jazz_select.service.app import Part
-    from jazz_select.service.later import later
+    from jazz_select.service.app import Part, deferred
     from jazz_select.service.opened import state_folder
 
     if not wanted.options.panel:
@@ -196,7 +194,7 @@ def _panel(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wanted)
         cases = {each.settings.agent_id: each.cases for each in sources}
         return panel_part({agent_id: files_of(agent_id, home, cases.get(agent_id, ())) for agent_id in served})
 
-    return [later(("/panel", "/v1/panel"), ["jazz_select.service.panel.routes"], panel)]
+    return [deferred(("/panel", "/v1/panel"), ["jazz_select.service.panel.routes"], panel)]
 
 
 @asynccontextmanager
@@ -209,7 +207,7 @@ async def _mcp(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wan
     if not servers:
         yield [_mcp_later(served, wanted)]
         return
-    from jazz_select.service.mcp.gateway.gateway import open_gateways
+    from jazz_select.service.mcp.gateway import open_gateways
 
     async with open_gateways(servers) as gateways:
         yield [_mcp_part(served, gateways, wanted)]
@@ -217,16 +215,15 @@ async def _mcp(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wan
 
 def _mcp_later(served: "ServedAgents", wanted: Wanted) -> "Part":
     """Loaded once requests are answered: it takes half as long as all else together."""
-    from jazz_select.service.later import later
+    from jazz_select.service.app import deferred
 
-    return later(("/mcp",), ["jazz_select.service.mcp.app"], lambda: _mcp_part(served, {}, wanted))
+    return deferred(("/mcp",), ["jazz_select.service.mcp.server"], lambda: _mcp_part(served, {}, wanted))
 
 
 def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", wanted: Wanted) -> "Part":
     from jazz_select.service.access import catalogue_of
     from jazz_select.service.app import Part
-    from jazz_select.service.mcp.app import McpApp
-    from jazz_select.service.mcp.server import AgentServer
+    from jazz_select.service.mcp.server import AgentServer, McpApp
 
     def server_of(running: "RunningCatalogue") -> AgentServer:
         return AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed)
@@ -241,9 +238,8 @@ async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", wante
     Raises:
         ConfigError: Several agents are to be served, and nobody could tell which of them it talks to.
     """
-    from jazz_select.service.mcp.app import serve_stdio
-    from jazz_select.service.mcp.gateway.gateway import open_gateways
-    from jazz_select.service.mcp.server import AgentServer
+    from jazz_select.service.mcp.gateway import open_gateways
+    from jazz_select.service.mcp.server import AgentServer, serve_stdio
     from jazz_select.service.opened import opened
 
     if len(sources) != 1:
@@ -277,8 +273,7 @@ def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
 
 
 def _told(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
-    from jazz_select.service.opened import AgentSource
-    from jazz_select.service.tenants import key_digest, key_of_file, load_agents
+    from jazz_select.service.agents import AgentSource, key_digest, key_of_file, load_agents
 
     keys = [key_of_file(each) for each in wanted.key_files]
     if settings.serve_key is not None:

@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jazz_select.service.agents import ServedAgents, digest_of
-from jazz_select.service.http.bodies import refuse
+from jazz_select.service.http.limits import refuse
 from jazz_select.service.problems import refused
 from jazz_select.service.running import RunningCatalogue
 

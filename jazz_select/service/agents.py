@@ -1,11 +1,29 @@
-"""Who is served: several agents behind one door, each with keys of its own, none of which opens another's."""
+"""Who is served: agents and their keys, several of them as `agents.yaml` lists them, none of which opens another."""
 
 import hmac
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Final
 
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from jazz_select.build import load_registry
 from jazz_select.errors import ConfigError
-from jazz_select.service.running import RunningCatalogue
+from jazz_select.routing.tools.loading import load_policy, load_tools
+from jazz_select.service.running import RunningCatalogue, Sources
+from jazz_select.settings import Settings, setting_problem
+from jazz_select.text import describe_error
+
+LEAST_KEY: Final = 16
+"""Characters of a key."""
+_LARGEST: Final = 1 << 20
+_AS_SET: Final = ("llm", "skip_llm_above", "abstain_below", "decider", "max_error", "ask_user")
+"""What an entry may say otherwise than the settings."""
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def digest_of(key: str) -> str:
@@ -62,3 +80,183 @@ class ServedAgents(Mapping[str, RunningCatalogue]):
 
     def __len__(self) -> int:
         return len(self._catalogues)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSource:
+    """One agent that is to be served.
+
+    Attributes:
+        settings: Whose flows, where they are, and how one is chosen.
+        tools: Where its tools are; beside the flows where None, if there are any.
+        log: Its log of outcomes, if any.
+        keys: SHA-256 of each key that opens it, in hexadecimal.
+        mcp_servers: The file of the MCP servers whose tools its clients can call over MCP, if any.
+        cases: Files of labelled requests that its panel judges by.
+        told_in: The file of agents that it is an entry of, if any.
+    """
+
+    settings: Settings
+    tools: str | None = None
+    log: Path | None = None
+    keys: tuple[str, ...] = ()
+    mcp_servers: Path | None = None
+    cases: tuple[Path, ...] = ()
+    told_in: Path | None = None
+
+    @property
+    def places(self) -> tuple[str | Path, ...]:
+        """Where it is read from."""
+        found = (self.settings.flows, self.tools, self.settings.learned)
+        return tuple(each for each in found if each is not None)
+
+    def read(self) -> Sources:
+        """Flows and tools, as they are written now.
+
+        Raises:
+            JazzSelectError: They cannot be read.
+        """
+        registry = load_registry(self.settings.flows)
+        source = self.settings.flows if self.tools is None else self.tools
+        tools = load_tools(source, may_be_none=self.tools is None)
+        return Sources(registry=registry, tools=tools, policy=load_policy(source) if tools else None)
+
+
+# --- agents.yaml ------------------------------------------------------------
+
+
+class _Agent(BaseModel):
+    """One entry; paths are as seen from the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    flows: str
+    tools: str | None = None
+    learned: Path | None = None
+    log: Path | None = None
+    llm: str | None = None
+    key_file: Path | list[Path] = []
+    key_sha256: str | list[str] = []
+    mcp_servers: Path | None = None
+    cases: Path | list[Path] = []
+    skip_llm_above: float | None = Field(default=None, ge=0, le=1)
+    abstain_below: float | None = Field(default=None, ge=0, le=1)
+    decider: str | None = None
+    max_error: float | None = Field(default=None, ge=0, le=1)
+    ask_user: bool | None = None
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    agents: Annotated[dict[str, _Agent], Field(min_length=1)]
+
+
+def load_agents(file: Path, base: Settings) -> list[AgentSource]:
+    """The agents of a file; what an entry does not say is as in `base`.
+
+    Raises:
+        ConfigError: It cannot be read, or an entry cannot work.
+    """
+    told = _read(file)
+    here = file.absolute().parent
+    return [replace(_source(agent_id, each, base, here), told_in=file) for agent_id, each in told.agents.items()]
+
+
+def key_digest(key: str, where: str) -> str:
+    """What is kept of a key.
+
+    Raises:
+        ConfigError: It is too short to be one, or cannot be sent.
+    """
+    if len(key) < LEAST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+        msg = f"{where}: a key has at least {LEAST_KEY} characters, of ASCII, without blanks: openssl rand -hex 32"
+        raise ConfigError(msg)
+    return digest_of(key)
+
+
+def key_of_file(file: Path) -> str:
+    """The SHA-256 of the key in a file; blanks and line ends around it do not count.
+
+    Raises:
+        ConfigError: It cannot be read, or holds no key.
+    """
+    try:
+        text = _whole(file).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"the file of a key {file} cannot be read: {describe_error(error)}"
+        raise ConfigError(msg) from error
+    return key_digest(text.strip(), str(file))
+
+
+def _whole(file: Path) -> bytes:
+    """What is in a file.
+
+    Raises:
+        ConfigError: More than anybody writes by hand: half of it would be other agents, or another key.
+    """
+    with file.open("rb") as stream:
+        found = stream.read(_LARGEST + 1)
+    if len(found) > _LARGEST:
+        msg = f"{file} has more than {_LARGEST} bytes: it is no file of agents, and none of a key"
+        raise ConfigError(msg)
+    return found
+
+
+def _read(file: Path) -> _File:
+    try:
+        value: Any = yaml.safe_load(_whole(file))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        msg = f"the agents in {file} cannot be read: {describe_error(error)}"
+        raise ConfigError(msg) from error
+    try:
+        return _File.model_validate(value)
+    except ValidationError as error:
+        first, *more = error.errors(include_url=False, include_context=False)
+        where = ".".join(map(str, first["loc"])) or "the file"
+        rest = f" (and {len(more)} more)" if more else ""
+        known = _Agent if len(first["loc"]) > 1 else _File
+        known_keys = f"; there are {', '.join(known.model_fields)}" if first["type"] == "extra_forbidden" else ""
+        problem = setting_problem(_of_an_entry(first["loc"]), where, [first["msg"]], first["input"])
+        what = f"{problem}{known_keys}{rest}"
+        msg = f"{file}: {what}; an entry is `agents: {{NAME: {{flows: …, key_file: …}}}}`"
+        raise ConfigError(msg) from error
+
+
+def _of_an_entry(loc: tuple[int | str, ...]) -> str:
+    """The setting that a fault is in; empty where it is in none of an entry's."""
+    return str(loc[2]) if len(loc) > 2 else ""  # noqa: PLR2004 - agents, NAME, setting
+
+
+def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSource:
+    given: dict[str, Any] = {
+        "agent_id": agent_id,
+        "flows": _seen_from(here, told.flows),
+        "learned": None if told.learned is None else here / told.learned,
+    }
+    for name in _AS_SET:
+        if getattr(told, name) is not None:
+            given[name] = getattr(told, name)
+    for name in ("llm", "decider"):
+        if given.get(name) in {"", "none"}:
+            given[name] = None
+    files = told.key_file if isinstance(told.key_file, list) else [told.key_file]
+    digests = told.key_sha256 if isinstance(told.key_sha256, list) else [told.key_sha256]
+    for each in digests:
+        if not _SHA256.fullmatch(each):
+            msg = f"agent {agent_id!r}: key_sha256 is 64 hexadecimal digits: tr -d '\\n' < FILE_OF_THE_KEY | sha256sum"
+            raise ConfigError(msg)
+    return AgentSource(
+        settings=base.model_copy(update=given),
+        tools=None if told.tools is None else _seen_from(here, told.tools),
+        log=None if told.log is None else here / told.log,
+        keys=(*digests, *(key_of_file(here / each) for each in files)),
+        mcp_servers=None if told.mcp_servers is None else here / told.mcp_servers,
+        cases=tuple(here / each for each in (told.cases if isinstance(told.cases, list) else [told.cases])),
+    )
+
+
+def _seen_from(here: Path, source: str) -> str:
+    """A path beside the file, or the name of a package where there is none."""
+    path = here / source
+    return str(path) if path.exists() or "/" in source else source

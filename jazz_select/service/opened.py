@@ -6,23 +6,22 @@ import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from hmac import digest
 from pathlib import Path
 from secrets import token_bytes
 from typing import Final
 
-from jazz_select.build import load_registry, open_memory
+from jazz_select.build import open_memory
 from jazz_select.chat.decisions import decision_client_for
 from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
-from jazz_select.routing.tools.loading import load_policy, load_tools, no_tools
-from jazz_select.service.agents import ServedAgents
-from jazz_select.service.reload.reading import ReadAnew
+from jazz_select.routing.tools.loading import no_tools
+from jazz_select.service.agents import AgentSource, ServedAgents
+from jazz_select.service.reload import ReadAnew
 from jazz_select.service.running import Generation, RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
@@ -34,46 +33,6 @@ _DAY_S: Final = 86_400.0
 _CLAIMS_KEPT_S: Final = 30 * _DAY_S
 """How long a call cannot be made again by whoever sends an older state of its conversation."""
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSource:
-    """One agent that is to be served.
-
-    Attributes:
-        settings: Whose flows, where they are, and how one is chosen.
-        tools: Where its tools are; beside the flows where None, if there are any.
-        log: Its log of outcomes, if any.
-        keys: SHA-256 of each key that opens it, in hexadecimal.
-        mcp_servers: The file of the MCP servers whose tools its clients can call over MCP, if any.
-        cases: Files of labelled requests that its panel judges by.
-        told_in: The file of agents that it is an entry of, if any.
-    """
-
-    settings: Settings
-    tools: str | None = None
-    log: Path | None = None
-    keys: tuple[str, ...] = ()
-    mcp_servers: Path | None = None
-    cases: tuple[Path, ...] = ()
-    told_in: Path | None = None
-
-    @property
-    def places(self) -> tuple[str | Path, ...]:
-        """Where it is read from."""
-        found = (self.settings.flows, self.tools, self.settings.learned)
-        return tuple(each for each in found if each is not None)
-
-    def read(self) -> Sources:
-        """Flows and tools, as they are written now.
-
-        Raises:
-            JazzSelectError: They cannot be read.
-        """
-        registry = load_registry(self.settings.flows)
-        source = self.settings.flows if self.tools is None else self.tools
-        tools = load_tools(source, may_be_none=self.tools is None)
-        return Sources(registry=registry, tools=tools, policy=load_policy(source) if tools else None)
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from jazz_select.ports import ChatModel, ClaimStore
 from jazz_select.routing.decisions.points import DecisionCallback
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.select import FlowSelector
-from jazz_select.service.together import RecallsTogether
+from jazz_select.service.batched_recall import BatchedRecall
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
 from jazz_select.threads import in_daemon_thread
@@ -115,7 +115,7 @@ class RunningCatalogue:
             patience_s: How many seconds a reading may take; then it is left behind, and another one may begin.
         """
         self.settings, self.memory, self.log = settings, memory, log
-        self.recalls = RecallsTogether(memory)
+        self.recalls = BatchedRecall(memory)
         self.secret: Secret = token_bytes(32) if secret is None else secret
         self.problem, self.failures, self.is_outdated = "", 0, False
         self.read = read

@@ -1,4 +1,4 @@
-"""The app behind a port or a socket's file, until it is told to stop; then what is in flight is finished."""
+"""The app behind a port or a socket's file, until it is told to stop; and what is asked of each connection before."""
 
 import asyncio
 import os
@@ -14,12 +14,140 @@ from typing import Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from jazz_select.errors import ConfigError
-from jazz_select.service.http.life import Life
-from jazz_select.service.http.protocol import protocol
+from jazz_select.service.http.limits import Lifecycle
 from jazz_select.service.options import ServeOptions
+from jazz_select.service.problems import problem
 from jazz_select.text import describe_error
+
+TRANSPORT: Final = "transport"
+"""Where a request's state has its connection."""
+LARGEST_HEAD: Final = 64 << 10
+"""Bytes of all lines and headers before a body; and of all that comes after it, until it is answered."""
+_MOST_AHEAD: Final = 8
+"""Requests that may be sent before an earlier one is answered."""
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, but for how long it waits, how much it reads, and who hears that the client has left.
+
+    uvicorn waits for a head for ever, and reads one of any size. It stops reading a connection on which a request was
+    sent before the one ahead of it is answered: then it never hears that the client has left.
+    """
+
+    head_timeout_s = 10.0
+    _late: asyncio.TimerHandle | None = None
+    _begun: RequestResponseCycle | None = None
+    _read = 0
+    """Bytes since a request was begun, or a piece of its body came."""
+
+    @classmethod
+    def within(cls, head_timeout_s: float) -> type[asyncio.Protocol]:
+        """This protocol, where a head has to be there in so many seconds."""
+        return type(cls.__name__, (cls,), {"head_timeout_s": head_timeout_s})
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Wait for a head."""
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, TRANSPORT: transport}
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; stop waiting where the head is whole. What is neither head nor body is bounded, too."""
+        self._read += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._is_asked():
+            self._forget()
+            if self.pipeline or not self.cycle.more_body:
+                self.flow.resume_reading()
+        if self._read > LARGEST_HEAD:
+            self.send_400_response(f"the head of a request, or what follows its body, has over {LARGEST_HEAD} bytes")
+        elif self._late is None and not self._is_asked():
+            self._wait()
+
+    def on_headers_complete(self) -> None:
+        """Take a request.
+
+        Raises:
+            ValueError: There are too many before it that are not answered; to the parser, it is none.
+        """
+        if len(self.pipeline) >= _MOST_AHEAD:
+            msg = f"more than {_MOST_AHEAD} requests were sent before the first was answered"
+            raise ValueError(msg)
+        super().on_headers_complete()
+        if not self.pipeline:
+            self._begun, self._read = self.cycle, 0
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a body."""
+        super().on_body(body)
+        if self._is_asked() and not self.pipeline:
+            self._read = 0
+
+    def on_response_complete(self) -> None:
+        """Begin with the next request, if there is one."""
+        if self.pipeline:
+            self._begun, self._read = self.pipeline[-1][0], 0
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody is waited for any more."""
+        self._forget()
+        super().connection_lost(exc)
+        for each in self._unanswered():  # uvicorn itself tells only the last of them
+            each.disconnected = True
+            each.message_event.set()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Nobody has asked for a while: what is still not read by then never is."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            super().timeout_keep_alive_handler()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say that it is no request, as all that goes wrong here is said; but never within or before an answer."""
+        waiting = self._unanswered()
+        if len(waiting) > 1 or any(each.response_started for each in waiting):
+            self.transport.close()
+            return
+        body = bytes(problem(400, msg, code="not_http").body)
+        head = (
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Whatever it wanted to talk instead: this is answered, and then there is nothing more to be read."""
+        self.cycle.keep_alive = False
+
+    def _unanswered(self) -> list[RequestResponseCycle]:
+        """What was asked and not answered yet, in its order."""
+        begun = [] if self._begun is None or self._begun.response_complete else [self._begun]
+        return [*begun, *(cycle for cycle, _ in reversed(self.pipeline))]
+
+    def _is_asked(self) -> bool:
+        return bool(self._unanswered())
+
+    def _wait(self) -> None:
+        self._late = self.loop.call_later(self.head_timeout_s, self._hang_up)
+
+    def _forget(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _hang_up(self) -> None:
+        self._late = None
+        if not self._is_asked():
+            self.transport.close()
+
 
 _BACKLOG: Final = 2048
 _KEEP_ALIVE_S: Final = 75
@@ -96,7 +224,7 @@ async def serve(
     listening: socket.socket,
     *,
     options: ServeOptions,
-    life: Life,
+    life: Lifecycle,
     ready: Callable[[], object] = lambda: None,
 ) -> None:
     """Answer what comes until a signal, or its life, says stop; then finish what is in flight.
@@ -110,7 +238,7 @@ async def serve(
     """
     config = uvicorn.Config(
         app,
-        http=protocol(options.head_timeout_s),
+        http=PatientProtocol.within(options.head_timeout_s),
         loop="none",
         ws="none",
         lifespan="on",
@@ -143,7 +271,7 @@ def run(main: Callable[[], Any]) -> None:
 class _Server(uvicorn.Server):
     """Says when it is ready, and that it will stop before it does."""
 
-    def __init__(self, config: uvicorn.Config, life: Life, drain_s: float, ready: Callable[[], object]) -> None:
+    def __init__(self, config: uvicorn.Config, life: Lifecycle, drain_s: float, ready: Callable[[], object]) -> None:
         super().__init__(config)
         self._life, self._drain_s, self._ready = life, drain_s, ready
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -28,11 +28,10 @@ from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.access import catalogue_of
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.app import Part, make_app
-from jazz_select.service.http.life import Life
-from jazz_select.service.mcp.app import McpApp
-from jazz_select.service.mcp.gateway.gateway import Gateway
-from jazz_select.service.mcp.gateway.servers_file import servers_of
-from jazz_select.service.mcp.server import AgentServer
+from jazz_select.service.http.limits import Lifecycle
+from jazz_select.service.mcp.gateway import Gateway
+from jazz_select.service.mcp.server import AgentServer, McpApp
+from jazz_select.service.mcp.servers_file import servers_of
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.service.server import bound, serve
@@ -107,7 +106,7 @@ async def serving() -> AsyncGenerator[str]:
         await running.reload()
         served = ServedAgents({"support": running}, is_open=True)
         mcp_app = McpApp(served, catalogue_of, lambda each: AgentServer(each, gateway, listed="all"))
-        options, life, ready = ServeOptions(stop_s=1, panel=False), Life(), asyncio.Event()
+        options, life, ready = ServeOptions(stop_s=1, panel=False), Lifecycle(), asyncio.Event()
         app = make_app(served, options, life=life, parts=[Part(mcp_app.routes(), mcp_app.lifespan)])
         listening = bound("127.0.0.1", 0)
         task = asyncio.create_task(serve(app, listening, options=options, life=life, ready=ready.set))

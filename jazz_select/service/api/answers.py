@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from jazz_select.agent.turn_result import TurnStatus
 from jazz_select.json_values import json_bytes
-from jazz_select.service.http.metrics import ServiceMetrics
+from jazz_select.service.http.observation import ServiceMetrics
 from jazz_select.values import Candidate, Decision
 
 

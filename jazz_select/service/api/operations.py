@@ -23,7 +23,7 @@ from jazz_select.service.api import answers, bodies
 from jazz_select.service.api.answers import answer, answer_json, metrics_of
 from jazz_select.service.api.bodies import asked
 from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
-from jazz_select.service.http.metrics import CONTENT_TYPE
+from jazz_select.service.http.observation import CONTENT_TYPE
 from jazz_select.service.problems import refused
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.text import near

@@ -1,19 +1,166 @@
-"""How much is taken at once, and of whom."""
+"""How much is taken: how many requests at once and of whom, how large a body, and how long one waits for it."""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jazz_select.service.http.bodies import refuse
-from jazz_select.service.http.life import Life
 from jazz_select.service.options import ServeOptions
-from jazz_select.service.problems import refused
+from jazz_select.service.problems import Rest, problem_of, refused, rest_of
 from jazz_select.travel import NO_ROOM
+
+
+class Lifecycle:
+    """Shared by all that is asked whether it still takes requests.
+
+    Attributes:
+        is_stopping: Whether it will stop soon, and takes no new streams.
+        is_over: Whether it stops now: nothing new is taken, and what is in flight is finished.
+        in_flight: Requests that are worked on.
+        by_agent: How many of them are for each agent.
+        streams: What is held open until somebody hangs up.
+    """
+
+    def __init__(self) -> None:
+        self.is_stopping = self.is_over = False
+        self.in_flight = 0
+        self.by_agent: dict[str, int] = {}
+        self.streams: set[asyncio.Task[Any]] = set()
+
+    def began(self, agent_id: str) -> None:
+        """A request is worked on."""
+        self.in_flight += 1
+        self.by_agent[agent_id] = self.by_agent.get(agent_id, 0) + 1
+
+    def ended(self, agent_id: str) -> None:
+        """It is answered, or nobody waits for it any more."""
+        self.in_flight -= 1
+        self.by_agent[agent_id] -= 1
+        if not self.by_agent[agent_id]:
+            del self.by_agent[agent_id]
+
+    def stop(self) -> None:
+        """Say that it is about to stop: whoever holds a stream open is to come again, elsewhere."""
+        self.is_stopping = True
+        for stream in list(self.streams):
+            stream.cancel()
+
+    def end(self) -> None:
+        """Stop now."""
+        self.stop()
+        self.is_over = True
+
+
+_PASSED_OVER: Final = 16 << 20
+"""Bytes of a refused body that are still read: whoever sends it hears why, and not that the connection broke."""
+_PATIENCE_S: Final = 2.0
+
+
+class Bodies:
+    """Reads each body before the app is asked."""
+
+    def __init__(self, app: ASGIApp, *, most: int, timeout_s: float) -> None:
+        """Stand before an app.
+
+        Args:
+            app: What is behind.
+            most: Bytes of a body.
+            timeout_s: In which it has to be there, in seconds.
+        """
+        self._app = app
+        self._most, self._timeout_s = most, timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with its body, or refuse it."""
+        if scope["type"] != "http" or not _has_body(scope):
+            await self._app(scope, receive, send)
+            return
+        try:
+            body = await self._read(scope, receive)
+        except HTTPException as error:
+            await refuse(error, scope, receive, send)
+            return
+        if body is None:
+            return  # whoever asked is gone
+        left: Message | None = {"type": "http.request", "body": body, "more_body": False}
+
+        async def once() -> Message:
+            nonlocal left
+            if left is None:
+                return await receive()
+            message, left = left, None
+            return message
+
+        await self._app(scope, once, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """All of it; None where the client has left.
+
+        Raises:
+            HTTPException: It is too large, or was not there in time.
+        """
+        declared = dict(scope["headers"]).get(b"content-length", b"")
+        if declared.isdigit() and int(declared[:20]) > self._most:
+            raise self._too_large()
+        parts: list[bytes] = []
+        size = 0
+        more = True
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    part: bytes = message.get("body", b"")
+                    more = message.get("more_body", False)
+                    size += len(part)
+                    if size > self._most:
+                        raise self._too_large("skip" if more else "none")
+                    parts.append(part)
+        except TimeoutError as error:
+            detail = f"the body was not there within {self._timeout_s:g} s: send it at once"
+            raise refused(408, detail, rest="close") from error
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _too_large(self, rest: Rest = "skip") -> HTTPException:
+        return refused(413, f"the body is larger than {self._most} bytes: send less, or in several requests", rest=rest)
+
+
+async def refuse(error: HTTPException, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer what is refused before its body was read."""
+    response = problem_of(error, scope)
+    rest = rest_of(error) if _has_body(scope) else "none"
+    if rest == "skip" and any(name == b"expect" for name, _ in scope["headers"]):
+        rest = "close"  # it waits to be told to go on
+    if rest == "close" or (rest == "skip" and not await _passed_over(receive)):
+        response.headers["Connection"] = "close"
+    await response(scope, receive, send)
+
+
+async def _passed_over(receive: Receive) -> bool:
+    """Whether the rest of the body could be read and thrown away, quickly."""
+    size = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE_S):
+            while size <= _PASSED_OVER:
+                message = await receive()
+                size += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return message["type"] != "http.disconnect"
+    return False
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in scope["headers"]
+    )
+
 
 _MOST_BUCKETS: Final = 10_000
 _SHARE: Final = 0.75
@@ -45,7 +192,7 @@ class TokenBucket:
 class Limits:
     """Refuses what is too much, at once: who is refused may come again, who waits in a queue waits for nothing."""
 
-    def __init__(self, app: ASGIApp, *, options: ServeOptions, life: Life, agents: int) -> None:
+    def __init__(self, app: ASGIApp, *, options: ServeOptions, life: Lifecycle, agents: int) -> None:
         """Stand before an app.
 
         Args:

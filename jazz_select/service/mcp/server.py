@@ -1,10 +1,10 @@
-"""One agent as an MCP server: four tools, a prompt for each flow, and a list that only grows."""
+"""One agent as an MCP server: four tools, a prompt for each flow, a list that only grows; over HTTP or a pipe."""
 
 import asyncio
 import base64
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, cast
 
 from mcp import MCPError, types
@@ -13,9 +13,14 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.session import ServerSession
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import INVALID_PARAMS
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
 from jazz_select import __version__
 from jazz_select.errors import ConfigError, JazzSelectError
@@ -24,15 +29,16 @@ from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tool_call import call_tool
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import prompt_of
-from jazz_select.service.http.metrics import ServiceMetrics
-from jazz_select.service.mcp import four
-from jazz_select.service.mcp.asking import Asking, input_required
-from jazz_select.service.mcp.connected import ConnectedTools
-from jazz_select.service.mcp.foreign import description_of
-from jazz_select.service.mcp.gateway.gateway import Gateway, beside
-from jazz_select.service.mcp.listing import LISTED, Listed, Listings
-from jazz_select.service.mcp.relay import Relay, relayed
-from jazz_select.service.mcp.results import answer, failure, outcome_of, unknown_name
+from jazz_select.service.agents import ServedAgents
+from jazz_select.service.http.observation import ServiceMetrics
+from jazz_select.service.mcp import meta_tools
+from jazz_select.service.mcp.connected_tools import ConnectedTools
+from jazz_select.service.mcp.elicitation import Asking, input_required
+from jazz_select.service.mcp.gateway import Gateway, beside
+from jazz_select.service.mcp.meta_tools import LISTED, Listed, Listings
+from jazz_select.service.mcp.results import Relay, answer, failure, outcome_of, relayed, unknown_name
+from jazz_select.service.mcp.untrusted_text import description_of
+from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue
 
 _SESSION_ID: Final = "mcp-session-id"
@@ -78,7 +84,7 @@ class AgentServer:
         Args:
             running: The agent's catalogue; whatever it is changed to is what answers from then on.
             gateway: Servers of others whose tools can be called here as well.
-            listed: Which of the connected tools stand in the list beside the four.
+            listed: Which of the connected tools stand in the list beside the meta_tools.
             approval: Which calls need a yes of the person at the client, where no hook decides.
             approve: Decides about every call; what it asks for is asked at the client.
             timeout_s: The most that one call of the agent's own tools may take, in seconds.
@@ -92,7 +98,7 @@ class AgentServer:
         check_approve(approve)
         self._running, self._gateway, self._timeout_s = running, gateway, timeout_s
         if gateway is not None:
-            gateway.reserve(four.NAMES)
+            gateway.reserve(meta_tools.NAMES)
         self.connected = ConnectedTools(running, gateway)
         self._asking = Asking(policy=checked_policy(approval), hook=approve)
         self._listings = Listings(listed)
@@ -108,7 +114,7 @@ class AgentServer:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
             on_subscriptions_listen=self._listening,
-            get_tool_input_schema=four.SCHEMAS.get,
+            get_tool_input_schema=meta_tools.SCHEMAS.get,
         )
         sealed = RequestStateSecurity.ephemeral(ttl=900.0)
         self.server.middleware.append(RequestStateBoundary(sealed, default_audience=self.server.name))
@@ -141,21 +147,21 @@ class AgentServer:
         self._seen(context)
         if self._listings.listed == "all":
             await self.connected.ready()
-        tools = {name: tool for name, tool in self.connected.tools.items() if name not in four.NAMES}
+        tools = {name: tool for name, tool in self.connected.tools.items() if name not in meta_tools.NAMES}
         more = self._listings.of(_session(context), tools, self._foreign(tools))
-        return types.ListToolsResult(tools=[*four.FOUR, *more])
+        return types.ListToolsResult(tools=[*meta_tools.META_TOOLS, *more])
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         self._seen(context)
         arguments = params.arguments or {}
-        if params.name not in four.NAMES:
+        if params.name not in meta_tools.NAMES:
             tool = self.connected.tools.get(params.name)
             if tool is None:
                 raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}; search_tools finds those there are")
             return await self._made(context, params, tool, arguments)
-        if problem := invalid(four.SCHEMAS[params.name], arguments):
+        if problem := invalid(meta_tools.SCHEMAS[params.name], arguments):
             return failure(f"{params.name}: {problem}")
         try:
             return await self._answered(context, params, arguments)
@@ -165,18 +171,18 @@ class AgentServer:
     async def _answered(
         self, context: Context, params: types.CallToolRequestParams, arguments: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """What one of the four answers."""
-        if params.name == four.SELECT_FLOW:
+        """What one of the four tools answers."""
+        if params.name == meta_tools.SELECT_FLOW:
             given = arguments.get("episode_summaries")
-            selector, asked = self._running.live.selector, four.question_of(arguments)
+            selector, asked = self._running.live.selector, meta_tools.question_of(arguments)
             result = await selector.select(arguments["request"], episode_summaries=given, asked=asked)
             if (metrics := _metrics(context)) is not None:
                 metrics.selected(self._running.agent_id, (result,))
-            return answer(four.selected(result))
-        if params.name == four.LIST_FLOWS:
-            return answer(four.flows_after(self._running, arguments.get("after", "")))
-        if params.name == four.SEARCH_TOOLS:
-            return await self._searched(context, arguments["request"], arguments.get("limit", four.FOUND))
+            return answer(meta_tools.selected(result))
+        if params.name == meta_tools.LIST_FLOWS:
+            return answer(meta_tools.flows_after(self._running, arguments.get("after", "")))
+        if params.name == meta_tools.SEARCH_TOOLS:
+            return await self._searched(context, arguments["request"], arguments.get("limit", meta_tools.FOUND))
         found = self.connected.resolve(arguments["name"])
         if found.stage != "exact":  # it may be one of a server that is still starting
             await self.connected.ready()
@@ -191,10 +197,12 @@ class AgentServer:
         if self._listings.found(_session(context), found.tools, foreign):
             await self._bus.publish(ToolsListChanged())
             await context.session.send_tool_list_changed()
-        told: dict[str, Any] = {"tools": [four.shown(tool, is_foreign=tool.name in foreign) for tool in found.tools]}
+        told: dict[str, Any] = {
+            "tools": [meta_tools.shown(tool, is_foreign=tool.name in foreign) for tool in found.tools]
+        }
         if foreign:
-            told["about"] = four.ABOUT_FOREIGN
-        return answer({**told, "notes": four.bounded_notes(found.notes)})
+            told["about"] = meta_tools.ABOUT_FOREIGN
+        return answer({**told, "notes": meta_tools.bounded_notes(found.notes)})
 
     async def _made(
         self, context: Context, params: types.CallToolRequestParams, tool: Tool, arguments: Mapping[str, Any]
@@ -227,7 +235,7 @@ class AgentServer:
     ) -> types.ListPromptsResult:
         self._seen(context)
         after = _after(params.cursor if params is not None else None)
-        page = four.flows_after(self._running, after)
+        page = meta_tools.flows_after(self._running, after)
         prompts = [
             types.Prompt(
                 name=flow["name"],
@@ -247,7 +255,7 @@ class AgentServer:
         if flow is None:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}; list_flows names those there are")
         text = await prompt_of(flow)
-        request = (params.arguments or {}).get("request", "")[: four.LONGEST_REQUEST]
+        request = (params.arguments or {}).get("request", "")[: meta_tools.LONGEST_REQUEST]
         texts = [text, request] if request.strip() else [text]
         messages = [types.PromptMessage(role="user", content=types.TextContent(text=each)) for each in texts]
         return types.GetPromptResult(description=description_of(flow.description), messages=messages)
@@ -302,3 +310,77 @@ def _after(cursor: str | None) -> str:
 
 def _cursor(name: object) -> str | None:
     return None if name is None else base64.urlsafe_b64encode(str(name).encode()).decode()
+
+
+CatalogueOf = Callable[[HTTPConnection], RunningCatalogue]
+"""The agent that a request is for; raises where it is for none."""
+Serving = Callable[[RunningCatalogue], AgentServer]
+"""Makes the server of an agent."""
+
+
+class McpApp:
+    """All agents over streamable HTTP, as an ASGI app to be mounted.
+
+    Each agent has sessions of its own: the id of one says nothing to whoever has another agent's key.
+
+    Attributes:
+        servers: Agent id to what answers its clients.
+    """
+
+    def __init__(
+        self,
+        served: ServedAgents,
+        of: CatalogueOf,
+        make: Serving = AgentServer,
+        *,
+        security: TransportSecuritySettings | None = None,
+        options: ServeOptions | None = None,
+    ) -> None:
+        """Take who is served.
+
+        Args:
+            served: The agents.
+            of: Whom a request is for; whatever it raises passes to the app that this is mounted in.
+            make: Makes the server of an agent, such as one with a gateway.
+            options: How many sessions of each agent there may be, how long one may rest, and how large a request is.
+            security: Which hosts and origins are answered, where nobody before this looks at them.
+        """
+        self._of = of
+        limits = options or ServeOptions()
+        self.servers: Mapping[str, AgentServer] = {agent_id: make(running) for agent_id, running in served.items()}
+        self._managers = {
+            agent_id: StreamableHTTPSessionManager(
+                each.server,
+                security_settings=security,
+                max_sessions=limits.max_sessions,
+                session_idle_timeout=limits.session_idle_s,
+                max_request_body_size=limits.max_body,
+            )
+            for agent_id, each in self.servers.items()
+        }
+
+    def routes(self, path: str = "/mcp") -> list[BaseRoute]:
+        """Where it answers, with and without a slash at the end: clients follow no redirects."""
+        return [Route(path, endpoint=self), Route(f"{path}/", endpoint=self)]
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncGenerator[None]:
+        """Hold all sessions for as long as this lasts; it can be entered once."""
+        async with AsyncExitStack() as stack:
+            for agent_id, each in self.servers.items():
+                await stack.enter_async_context(self._managers[agent_id].run())
+                await stack.enter_async_context(each.running())
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on to its agent."""
+        running = self._of(HTTPConnection(scope))
+        # Blanks around a value are no part of it (RFC 9110, 5.5), and not every parser takes them off.
+        scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
+        await self._managers[running.agent_id].handle_request(scope, receive, send)
+
+
+async def serve_stdio(server: AgentServer) -> None:
+    """Answer the client at standard in- and output until it leaves; nothing else is written there meanwhile."""
+    async with stdio_server() as (incoming, outgoing), server.running():
+        await server.server.run(incoming, outgoing, server.server.create_initialization_options())

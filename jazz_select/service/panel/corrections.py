@@ -6,7 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
 
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.evaluation.casefiles import entries_of
@@ -24,8 +26,9 @@ from jazz_select.evaluation.lessons.overlay import (
 from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.select import FlowSelector
-from jazz_select.service.panel.bodies import CorrectionBody
+from jazz_select.service.api.bodies import Asked
 from jazz_select.service.panel.files import PanelFiles, replaced
+from jazz_select.service.panel.trial import LONGEST_REQUEST
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import as_text, describe_error
 from jazz_select.values import flow_id
@@ -33,6 +36,23 @@ from jazz_select.values import flow_id
 _WRITES: Final = (".yaml", ".yml", ".jsonl", ".ndjson")
 _MOST_SHOWN: Final = 30
 _log = logging.getLogger(__name__)
+
+
+_Text = Annotated[str, Field(max_length=LONGEST_REQUEST)]
+_Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class CorrectionBody(Asked):
+    """What was right for a request, and what is to be made of it."""
+
+    request: Annotated[str, Field(min_length=1, max_length=LONGEST_REQUEST)]
+    right: list[_Name] = Field(default=[], max_length=10)
+    """Names of flows; none where nothing fits."""
+    make: Literal["case", "example"] = "case"
+    episodes: list[_Text] = Field(default=[], max_length=20)
+    note: Annotated[str, Field(max_length=LONGEST)] = ""
+    logged: Annotated[str, Field(max_length=100)] = ""
+    """The entry of the log that it is about; one is made where there is none."""
 
 
 async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> dict[str, Any]:

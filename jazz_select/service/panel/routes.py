@@ -20,10 +20,9 @@ from jazz_select.service.api.bodies import TurnBody, asked
 from jazz_select.service.api.operations import flow_named
 from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
 from jazz_select.service.app import Part
-from jazz_select.service.panel import corrections, flow_pages, runs, talking
-from jazz_select.service.panel.bodies import CorrectionBody, RunBody, TryBody
+from jazz_select.service.panel import corrections, pages, runs
 from jazz_select.service.panel.files import PanelFiles
-from jazz_select.service.panel.trying import tried
+from jazz_select.service.panel.trial import TryBody, tried, turn_shown
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import as_text
 
@@ -91,7 +90,7 @@ class _Panel:
 
     def __init__(self, files: Mapping[str, PanelFiles]) -> None:
         self._files = dict(files)
-        self._surveys = flow_pages.Surveys()
+        self._surveys = pages.Surveys()
         self._runs = runs.Runs()
 
     def _of(self, catalogue: RunningCatalogue) -> PanelFiles:
@@ -121,7 +120,7 @@ class _Panel:
                 "has_log": catalogue.log is not None,
                 "has_learned": settings.learned is not None,
                 "cases": list(await asyncio.to_thread(lambda: files.known)),
-                "examples": flow_pages.suggested(live),
+                "examples": pages.suggested(live),
                 "settings": {
                     "top_k": settings.top_k,
                     "coverage": settings.coverage,
@@ -140,29 +139,29 @@ class _Panel:
     async def turn(self, request: Request) -> Response:
         """A turn, as server-sent events."""
         given = turn_arguments(request, await asked(request, TurnBody))
-        return StreamingResponse(streamed(request, given, talking.told), media_type=MEDIA_TYPE, headers=HEADERS)
+        return StreamingResponse(streamed(request, given, turn_shown), media_type=MEDIA_TYPE, headers=HEADERS)
 
     async def flows(self, request: Request) -> Response:
         """Every flow, in short."""
         live = catalogue_of(request).live
-        return answer({"generation": live.number, "flows": flow_pages.listed(live)})
+        return answer({"generation": live.number, "flows": pages.listed(live)})
 
     async def flow(self, request: Request) -> Response:
         """One flow, whole."""
         live = catalogue_of(request).live
         found = flow_named(live, request.path_params["name"])
-        return answer(await flow_pages.shown(live, found))
+        return answer(await pages.shown(live, found))
 
     async def map(self, request: Request) -> Response:
         """Where the flows lie, and which are confused."""
-        return answer(flow_pages.mapped(await self._surveyed(request)))
+        return answer(pages.mapped(await self._surveyed(request)))
 
     async def findings(self, request: Request) -> Response:
         """What a check finds, and how much of it names which flow."""
         surveyed = await self._surveyed(request)
-        return answer({**surveyed.findings.to_dict(), "by_flow": flow_pages.counted(surveyed.findings)})
+        return answer({**surveyed.findings.to_dict(), "by_flow": pages.counted(surveyed.findings)})
 
-    async def _surveyed(self, request: Request) -> flow_pages.Surveyed:
+    async def _surveyed(self, request: Request) -> pages.Surveyed:
         catalogue = catalogue_of(request)
         return await self._surveys.of(catalogue, self._of(catalogue).known)
 
@@ -184,7 +183,7 @@ class _Panel:
     async def begin(self, request: Request) -> Response:
         """Begin a run."""
         catalogue = catalogue_of(request)
-        body = await asked(request, RunBody)
+        body = await asked(request, runs.RunBody)
         return answer({"id": self._runs.begin(catalogue, self._of(catalogue), body)}, 202)
 
     async def run(self, request: Request) -> Response:
@@ -219,7 +218,7 @@ class _Panel:
     async def correct(self, request: Request) -> Response:
         """Keep what was right."""
         catalogue = catalogue_of(request)
-        body = await asked(request, CorrectionBody)
+        body = await asked(request, corrections.CorrectionBody)
         return answer(await corrections.kept(catalogue, self._of(catalogue), body), 201)
 
 

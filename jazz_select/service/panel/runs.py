@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, Literal, cast
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 import orjson
+from pydantic import Field
 
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.evaluation.cases import read_cases
@@ -22,9 +23,9 @@ from jazz_select.evaluation.lessons.drifting import DAY_S, drift
 from jazz_select.evaluation.measures.evaluating import evaluate
 from jazz_select.evaluation.route import Policy
 from jazz_select.outcomes.entries import Logged
-from jazz_select.service.panel.bodies import RunBody
+from jazz_select.service.api.bodies import Asked
 from jazz_select.service.panel.files import PanelFiles, is_file_name, replaced
-from jazz_select.service.reload.places import placed
+from jazz_select.service.reload import placed
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import as_text, describe_error
 
@@ -32,6 +33,17 @@ _log = logging.getLogger(__name__)
 _LARGEST: Final = 32 << 20
 _MOST_LISTED, _MOST_COMMITS, _MOST_DAYS = 100, 15, 3_660
 _SUMMARIES: Final = ("requests", "flows", "recall_at_1", "recall_at_3", "mrr", "model", "summary", "passed")
+
+
+class RunBody(Asked):
+    """What is to be judged now."""
+
+    kind: Literal["eval", "diff"] = "eval"
+    cases: Annotated[str, Field(max_length=500)] = ""
+    """The file of cases, by the name that the panel was told."""
+    ask: bool = False
+    base: Annotated[str, Field(max_length=100)] = ""
+    """For `diff`: a commit that the panel was told of."""
 
 
 @dataclass(slots=True, kw_only=True)

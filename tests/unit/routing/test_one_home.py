@@ -17,7 +17,7 @@ CALLERS = {
     "routing/executor.py",
     "routing/plans/runner.py",
     "service/mcp/server.py",
-    "service/mcp/gateway/upstream.py",  # the protocol's own call, of a session that tools are made of
+    "service/mcp/upstream.py",  # the protocol's own call, of a session that tools are made of
 }
 
 

@@ -18,7 +18,7 @@ from jazz_select.ports import ChatModel, ClaimStore
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.app import Part, make_app
-from jazz_select.service.http.life import Life
+from jazz_select.service.http.limits import Lifecycle
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.service.server import bound, serve
@@ -75,7 +75,7 @@ class Service:
     root: str
     port: int
     client: httpx.AsyncClient
-    life: Life
+    life: Lifecycle
     agents: ServedAgents
 
     async def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
@@ -141,7 +141,7 @@ async def service(
     for each in catalogues:
         with pytest.raises(JazzSelectError) if each.agent_id in broken else nullcontext():
             await each.reload()
-    life, wanted = Life(), options or ServeOptions(stop_s=2, panel=False, mcp=False)
+    life, wanted = Lifecycle(), options or ServeOptions(stop_s=2, panel=False, mcp=False)
     listening = bound("127.0.0.1", 0)
     port: int = listening.getsockname()[1]
     ready = asyncio.Event()

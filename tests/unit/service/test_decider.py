@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from jazz_select.errors import ConfigError
-from jazz_select.service.opened import AgentSource, opened
-from jazz_select.service.tenants import load_agents
+from jazz_select.service.agents import AgentSource, load_agents
+from jazz_select.service.opened import opened
 from jazz_select.settings import Settings
 from tests.unit.chat.decision_protocols import SYSTEM_ONE
 from tests.unit.chat.loopback import Provider

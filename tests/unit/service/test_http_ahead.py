@@ -10,9 +10,9 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from jazz_select.service.app import Part
-from jazz_select.service.http.life import Life
-from jazz_select.service.http.protocol import LARGEST_HEAD
+from jazz_select.service.http.limits import Lifecycle
 from jazz_select.service.options import ServeOptions
+from jazz_select.service.server import LARGEST_HEAD
 from tests.unit.service.served import REFUND, Service, shop_service
 
 pytestmark = pytest.mark.spec("008.2")
@@ -81,7 +81,7 @@ STREAM: Final = b"GET /mcp HTTP/1.1\r\nhost: localhost\r\n\r\n"
 PART: Final = Part(routes=[Route("/mcp", endless)])
 
 
-async def streams(life: Life, count: int) -> None:
+async def streams(life: Lifecycle, count: int) -> None:
     """Wait until so many are held open."""
     async with asyncio.timeout(10):
         while len(life.streams) != count:

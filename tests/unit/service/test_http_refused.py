@@ -15,8 +15,8 @@ from jazz_select.errors import ConfigError
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.api.operations import OPERATIONS
 from jazz_select.service.http.limits import TokenBucket
-from jazz_select.service.http.protocol import LARGEST_HEAD
 from jazz_select.service.options import ServeOptions
+from jazz_select.service.server import LARGEST_HEAD
 from tests.unit.service.served import (
     KEY,
     OTHER_KEY,

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from jazz_select.routing.claims import SqliteClaims
-from jazz_select.service.opened import AgentSource, opened
+from jazz_select.service.agents import AgentSource
+from jazz_select.service.opened import opened
 from jazz_select.settings import Settings
 
 DAY_S = 86_400

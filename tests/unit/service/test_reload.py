@@ -17,9 +17,8 @@ import pytest
 
 from jazz_select import ProceduralMemory
 from jazz_select.errors import FlowLoadError, JazzSelectError
-from jazz_select.service.opened import AgentSource
-from jazz_select.service.reload.reading import ReadAnew
-from jazz_select.service.reload.watching import reloading
+from jazz_select.service.agents import AgentSource
+from jazz_select.service.reload import ReadAnew, reloading
 from jazz_select.service.running import Generation, RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import FailingEmbedder, HashEmbedder
@@ -371,7 +370,7 @@ async def test_a_single_file_is_watched(tmp_path: Path) -> None:
 
 
 async def test_what_fails_for_now_is_tried_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jazz_select.service.reload.watching._AGAIN_S", 0.05)
+    monkeypatch.setattr("jazz_select.service.reload._AGAIN_S", 0.05)
     embedder = FailingEmbedder(failing=False)
     async with served(folder, tmp_path / "index", embedder=embedder) as shop:
         embedder.failing = True

@@ -18,11 +18,10 @@ from jazz_select import Flow, FlowRegistry, ProceduralMemory
 from jazz_select.routing import Tool
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.mcp.app import CatalogueOf, McpApp
-from jazz_select.service.mcp.gateway.gateway import Gateway
-from jazz_select.service.mcp.gateway.servers_file import servers_of
-from jazz_select.service.mcp.gateway.upstream import Backoff
-from jazz_select.service.mcp.server import AgentServer
+from jazz_select.service.mcp.gateway import Gateway
+from jazz_select.service.mcp.server import AgentServer, CatalogueOf, McpApp
+from jazz_select.service.mcp.servers_file import servers_of
+from jazz_select.service.mcp.upstream import Backoff
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import HashEmbedder

@@ -144,7 +144,7 @@ import logging
 import sys
 
 from jazz_select.routing import Tool
-from jazz_select.service.mcp.app import serve_stdio
+from jazz_select.service.mcp.server import serve_stdio
 from jazz_select.service.mcp.server import AgentServer
 from tests.unit.service.mcp.desk import catalogue, own_tools
 

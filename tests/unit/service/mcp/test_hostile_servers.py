@@ -12,13 +12,13 @@ import orjson
 import pytest
 
 from jazz_select.routing import Tool, tools_from_mcp
-from jazz_select.service.mcp import four
-from jazz_select.service.mcp.foreign import in_its_words, plain_schema, plain_text
-from jazz_select.service.mcp.gateway.connection import connection
-from jazz_select.service.mcp.gateway.names import GivenNames, named
-from jazz_select.service.mcp.gateway.servers_file import ServerSpec
-from jazz_select.service.mcp.listing import as_listed
+from jazz_select.service.mcp import meta_tools
+from jazz_select.service.mcp.gateway import GivenNames, named
+from jazz_select.service.mcp.meta_tools import as_listed
 from jazz_select.service.mcp.server import AgentServer
+from jazz_select.service.mcp.servers_file import ServerSpec
+from jazz_select.service.mcp.untrusted_text import in_its_words, plain_schema, plain_text
+from jazz_select.service.mcp.upstream import connection
 from tests.unit.service.mcp.desk import catalogue, data, entry, gateway, own_tools, said, served, server_file, until
 
 ODD = """
@@ -107,7 +107,7 @@ async def test_a_hostile_server_is_one_more_server(tmp_path: Path, caplog: pytes
     ):
         listing = (await client.list_tools()).tools
         names = [tool.name for tool in listing]
-        assert names[:4] == [tool.name for tool in four.FOUR]
+        assert names[:4] == [tool.name for tool in meta_tools.META_TOOLS]
         assert names[4:6] == ["look_up_order", "cancel_order"]
         assert len({name.casefold() for name in names}) == len(names)
         assert all(name.startswith(("evil.", "good.")) for name in names[6:])
@@ -195,7 +195,7 @@ def test_a_name_that_was_given_stands_for_what_it_stood_for() -> None:
 
 
 def test_a_server_that_invents_names_without_end_gets_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jazz_select.service.mcp.gateway.names.MOST_NAMES", 5)
+    monkeypatch.setattr("jazz_select.service.mcp.gateway.MOST_NAMES", 5)
     names = GivenNames()
     first = [list(named(spec("a"), [Tool(name=f"x{n}")], names)) for n in range(9)]
     assert [len(each) for each in first] == [1] * 5 + [0] * 4

@@ -9,12 +9,12 @@ import pytest
 from mcp import types
 
 from jazz_select.routing import Tool
-from jazz_select.service.mcp import four
-from jazz_select.service.mcp.listing import Listings
+from jazz_select.service.mcp import meta_tools
+from jazz_select.service.mcp.meta_tools import Listings
 from jazz_select.service.mcp.server import AgentServer
 from tests.unit.service.mcp.desk import catalogue, data, entry, gateway, own_tools, served, server_file, until
 
-FOUR = [tool.name for tool in four.FOUR]
+FOUR = [tool.name for tool in meta_tools.META_TOOLS]
 HUNDREDS = """
 def make(number):
     def tool(text: str = "") -> str:

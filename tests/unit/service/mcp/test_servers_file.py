@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from jazz_select.errors import ConfigError
-from jazz_select.service.mcp.gateway.servers_file import load_servers, servers_of
+from jazz_select.service.mcp.servers_file import load_servers, servers_of
 
 SECRET = "sk-live-0123456789"  # noqa: S105 - of nothing
 

@@ -37,7 +37,7 @@ class _Waiting:
     answer: "asyncio.Future[RecallResult]"
 
 
-class RecallsTogether:
+class BatchedRecall:
     """A memory that answers as the one behind it does.
 
     A recall that is alone never waits; those that come while one is looked up wait for it, and are then looked up

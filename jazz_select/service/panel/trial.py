@@ -1,20 +1,43 @@
-"""One request tried: both retrievers, the fusion, the decision, what a model is shown and what it said."""
+"""A request tried, and a turn taken, with all that the panel shows of either."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
+from pydantic import Field
+
+from jazz_select.agent.chain.transcript import Event, Finished
+from jazz_select.agent.events import event_data
+from jazz_select.agent.turn import TurnResult
+from jazz_select.json_values import Secret, plain
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.selector.select import FlowSelector
-from jazz_select.service.panel.bodies import TryBody
+from jazz_select.service.api.bodies import Asked
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.telemetry import Span, Trace
-from jazz_select.text import as_text, estimate_tokens
-from jazz_select.values import Candidate, Message, Reply
+from jazz_select.text import as_text, describe_error, estimate_tokens
+from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, Candidate, Message, Reply
 
 _OPTIONS: Final = ("top_k", "coverage", "skip_llm_above", "abstain_below")
+LONGEST_REQUEST: Final = 8_000
+"""Characters of a request, and of what was said before it."""
 Seen = Literal["sent", "unsent", ""]
 """Whether a prompt was sent to the model, is what would have been sent, or there is none."""
+_Text = Annotated[str, Field(max_length=LONGEST_REQUEST)]
+
+
+class TryBody(Asked):
+    """A request, and how it is to be selected. What is None is as the service does it."""
+
+    request: _Text
+    episodes: list[_Text] = Field(default=[], max_length=20)
+    context: dict[str, Any] = Field(default_factory=dict[str, Any])
+    top_k: Annotated[int, Field(ge=1, le=20)] | Literal["auto"] | None = None
+    coverage: Annotated[float, Field(ge=LEAST_COVERAGE, le=MOST_COVERAGE)] | None = None
+    skip_llm_above: Annotated[float, Field(ge=0, le=1)] | None = None
+    abstain_below: Annotated[float, Field(ge=0, le=1)] | None = None
+    ask: bool = False
+    """Whether the model is asked where it would be: that costs a call."""
 
 
 async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
@@ -102,3 +125,70 @@ async def _would_send(
     selector = FlowSelector(model, live.registry, None, catalogue.agent_id, on_empty="none", max_reasks=0)
     await selector.select(body.request, list(result.candidates), body.episodes, context=body.context)
     return model.messages
+
+
+_MOST_SPANS: Final = 400
+_LONGEST: Final = 20_000
+"""Characters of a text of a span that are sent; the browser need not hold more."""
+
+
+def turn_shown(event: Event, secret: Secret) -> Mapping[str, Any]:
+    """What the panel is told of an event: what every client is, but of the last one as its pages show it."""
+    return _result(event.answer, secret) if isinstance(event, Finished) else event_data(event)
+
+
+def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
+    conversation = result.conversation
+    pending, active = conversation.pending, conversation.active
+    selection = result.selection
+    return {
+        "status": result.status,
+        "text": as_text(result.text),
+        "reason": as_text(result.reason),
+        "notes": list(map(as_text, result.notes)),
+        "error": "" if result.error is None else describe_error(result.error),
+        "incomplete": result.incomplete,
+        "prompt": as_text(result.prompt),
+        "runs": [{"flow": run.flow, "status": run.status, "problem": as_text(run.problem)} for run in result.runs],
+        "pending": None
+        if pending is None
+        else {
+            "tool": pending.tool,
+            "title": pending.display_name,
+            "words": as_text(pending.words),
+            "arguments": plain(pending.arguments),
+            "destructive": pending.destructive,
+            "flow": pending.flow,
+            "question": pending.question(),
+        },
+        "waits_for": list(active.asks) if active is not None else [],
+        "choices": {} if active is None else {name: list(plain(each)) for name, each in active.choices.items()},
+        "options": [] if result.question is None else [each.title for each in result.question.options],
+        "flows": [{"name": each.name, "status": each.status} for each in reversed(conversation.flows)],
+        "selection": None
+        if selection is None
+        else {
+            "names": selection.names,
+            "explained": as_text(selection.explain()),
+            "logged": selection.logged,
+            "decision": selection.decision.to_dict(),
+        },
+        "model_calls": result.model_calls,
+        "input_tokens": result.usage.input_tokens,
+        "output_tokens": result.usage.output_tokens,
+        "trace": [_bounded(each.as_json()) for each in result.trace.spans[:_MOST_SPANS]],
+        "left_out": max(0, len(result.trace.spans) - _MOST_SPANS),
+        "turns": conversation.turns,
+        "conversation": conversation.to_json(secret=secret),
+    }
+
+
+def _bounded(value: Any) -> Any:
+    """A JSON value whose long texts are cut where one can see it."""
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}… ({len(value):,} characters)"
+    if isinstance(value, Mapping):
+        return {name: _bounded(each) for name, each in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_bounded(each) for each in cast("list[Any]", value)]
+    return value

@@ -19,7 +19,7 @@ from jazz_select.json_values import storable_text
 from jazz_select.routing.approval import Allow, Answer, ApprovalPolicy, Approve, Ask, Deny, Verdict, needs_yes
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.tool_call import fingerprint, verdict_of
-from jazz_select.service.mcp.foreign import plain_text
+from jazz_select.service.mcp.untrusted_text import plain_text
 from jazz_select.text import beginning, cut, in_one_line, json_line, name_shown
 
 ANSWER: Final = "approval"

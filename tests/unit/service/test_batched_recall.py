@@ -8,7 +8,7 @@ import pytest
 from jazz_select import ProceduralMemory
 from jazz_select.build import sync_registry
 from jazz_select.errors import ConfigError, StoreError
-from jazz_select.service.together import RecallsTogether
+from jazz_select.service.batched_recall import BatchedRecall
 from tests.unit.service.served import REFUND, Shop, memory
 
 pytestmark = pytest.mark.spec("008.1")
@@ -31,10 +31,10 @@ class Counted:
         return await self.inner.recall_many(queries, *given, **options)
 
 
-async def filled(inner: ProceduralMemory) -> tuple[Counted, RecallsTogether]:
+async def filled(inner: ProceduralMemory) -> tuple[Counted, BatchedRecall]:
     await sync_registry(inner, "shop", Shop().sources().registry)
     counted = Counted(inner)
-    return counted, RecallsTogether(counted)  # pyright: ignore[reportArgumentType] - asked as the memory is
+    return counted, BatchedRecall(counted)  # pyright: ignore[reportArgumentType] - asked as the memory is
 
 
 async def test_the_answers_are_those_of_each_alone() -> None:
@@ -76,7 +76,7 @@ async def test_a_lookup_that_is_cancelled_from_within_is_an_error_to_those_who_w
 
     async with memory() as inner:
         await filled(inner)
-        together = RecallsTogether(Cancelling(inner))  # pyright: ignore[reportArgumentType] - asked as the memory is
+        together = BatchedRecall(Cancelling(inner))  # pyright: ignore[reportArgumentType] - asked as the memory is
         tasks = [asyncio.create_task(together.recall(REFUND, "shop")) for _ in range(5)]
         found = await asyncio.gather(*tasks, return_exceptions=True)
         assert [isinstance(each, StoreError) for each in found] == [False, True, True, True, True]

@@ -1,0 +1,458 @@
+"""Changed files of flows and tools are live without a restart, or what was live stays and `problem` says why."""
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import find_spec
+from pathlib import Path
+from time import monotonic
+from types import ModuleType
+from typing import Final
+
+from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType] - of a framework that is not here
+
+from jazz_select.errors import EmbeddingError, FlowLoadError, StoreError, SyncDeletesError
+from jazz_select.flow.data import SUFFIXES
+from jazz_select.flow.imports import AsWritten, run_once
+from jazz_select.service.running import RunningCatalogue, Sources
+from jazz_select.text import describe_error, in_log
+from jazz_select.threads import in_thread
+
+_MOST_FOLDERS: Final = 1_000
+"""As many as are read flows from."""
+_READ: Final = frozenset({".py", *SUFFIXES})
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file as it lies there. Another one in its place differs, whatever its time says."""
+
+    path: str
+    changed_ns: int
+    size: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What lay at all places of a catalogue at one moment; two are equal where nothing changed."""
+
+    files: tuple[File, ...] = ()
+    folders: tuple[str, ...] = ()
+    """Where these lie, those without one too."""
+    landmarks: tuple[str, ...] = ()
+    """The places themselves and what leads to them, which may be put in another's place, go, or come back."""
+
+    @property
+    def told_by(self) -> set[str]:
+        """The folders whose changes may be changes of this."""
+        around = (os.path.dirname(each) for each in self.landmarks)  # noqa: PTH120 - also of what is not there
+        return {*self.folders, *(each for each in around if os.path.isdir(each))}  # noqa: PTH112
+
+    def is_told_by(self, path: str) -> bool:
+        """Whether a change at this path is one that matters: editors and caches leave many beside it."""
+        return path in self.landmarks or (os.path.dirname(path) in self.folders and not _is_passing(path))  # noqa: PTH120
+
+
+def look(sources: Iterable[str | Path]) -> Seen:
+    """What lies there now. A place that is gone holds nothing."""
+    files: dict[str, File] = {}
+    folders: dict[str, None] = {}
+    landmarks: dict[str, None] = {}
+    for source in sources:
+        place = placed(source)
+        if place is None:
+            continue
+        landmarks.update(dict.fromkeys(_leading_to(place)))
+        for entry in _walk(place, folders):
+            files.update((entry.path, entry) for entry in _stat(entry))
+    return Seen(tuple(files[each] for each in sorted(files)), tuple(folders), tuple(landmarks))
+
+
+def python_files(sources: Iterable[str | Path]) -> Iterator[Path]:
+    """All files of Python there, in the order of their paths."""
+    return (Path(each.path) for each in look(sources).files if each.path.endswith(".py"))
+
+
+def roots(sources: Iterable[str | Path]) -> Sequence[str]:
+    """The places as paths: as they are called, and as they are where that is a link."""
+    found = [place for source in sources if (place := placed(source)) is not None]
+    return list(dict.fromkeys(each for place in found for each in (place, os.path.realpath(place))))
+
+
+def placed(source: str | Path) -> str | None:
+    """Where a source lies: a path, or the name of what can be imported; None where nothing says it."""
+    text = os.path.abspath(source)  # noqa: PTH100 - no link is followed
+    if isinstance(source, Path) or os.path.exists(text):  # noqa: PTH110
+        return text
+    if not source.strip() or not all(part.isidentifier() for part in source.split(".")):
+        return text
+    try:
+        spec = find_spec(source)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    except Exception:  # noqa: BLE001 - what holds it is imported, and may raise anything; reading it will say so
+        return None
+    if spec is None:
+        return None
+    within = next(iter(spec.submodule_search_locations or ()), None)
+    return within or (spec.origin if spec.has_location else None)
+
+
+def _walk(place: str, folders: dict[str, None]) -> Iterator[str]:
+    """The files that may be read below a place, each real folder once; and note the folders."""
+    if not os.path.isdir(place):  # noqa: PTH112
+        yield place
+        return
+    real: set[str] = set()
+    waiting = [place]
+    while waiting and len(real) < _MOST_FOLDERS:
+        folder = waiting.pop()
+        if (at := os.path.realpath(folder)) in real:
+            continue
+        real.add(at)
+        folders.update(dict.fromkeys((folder, at)))
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if _is_passing(entry.path):
+                        continue
+                    if entry.is_dir():
+                        waiting.append(entry.path)
+                    elif os.path.splitext(entry.name)[1].lower() in _READ:  # noqa: PTH122
+                        yield entry.path
+        except OSError:  # gone meanwhile, or not to be read: reading it will say so
+            continue
+
+
+def _is_passing(path: str) -> bool:
+    """Whether it is of an editor, a cache or a version control, none of which is read."""
+    name = os.path.basename(path)  # noqa: PTH119
+    # A volume of Kubernetes changes all of its files at once by a link of this name.
+    return name != "..data" and (name.startswith((".", "#")) or name.endswith("~") or name == "__pycache__")
+
+
+def _stat(path: str) -> Iterator[File]:
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return
+    yield File(path, found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def _leading_to(place: str) -> Iterator[str]:
+    """The place; what it and what holds it are links to; and where it is not there, what of its way is missing."""
+    yield place
+    here = place
+    while (above := os.path.dirname(here)) != here:  # noqa: PTH120
+        if os.path.islink(here):  # noqa: PTH114
+            yield here
+            yield os.path.realpath(here)
+        if not os.path.exists(above):  # noqa: PTH110
+            yield above
+        here = above
+
+
+_ONE_AT_A_TIME: Final = threading.RLock()
+"""What is imported belongs to the whole process."""
+PATIENCE_S: Final = 30.0
+"""How long the reading of another catalogue is waited for: a module of it may hang, and nothing can end that."""
+
+
+class Modules:
+    """The modules that lie at the places of one catalogue.
+
+    What they import from elsewhere is not theirs: it is imported once for the whole process, and a change of it needs
+    a restart.
+    """
+
+    def __init__(self, sources: Sequence[str | Path], patience_s: float = PATIENCE_S) -> None:
+        """For these places; nothing is looked at yet. Other catalogues are waited for so many seconds."""
+        self._sources, self._patience_s = tuple(sources), patience_s
+        self._ours: dict[str, ModuleType] = {}
+        self._written = ""
+
+    @contextmanager
+    def as_written(self) -> Generator[None]:
+        """Inside, what is imported from there is what is written there now.
+
+        Where no file of Python changed since the last time, its modules stay with all that they hold, such as open
+        connections. Where one did, all of them are run again, as one may import another. Where the block raises, what
+        was imported before is there again.
+
+        Raises:
+            FlowLoadError: Another catalogue is being read, and does not come to its end.
+        """
+        with self._alone():
+            places, written = roots(self._sources), self._digest()
+            anew = bool(self._written) and written != self._written
+            if not anew:
+                sys.modules.update(self._ours)
+            before = self._take(places) if anew else self._there(places)
+            finder = _Finder(places)
+            sys.meta_path.insert(0, finder)
+            try:
+                with run_once(() if anew else self._ours):
+                    yield
+            except BaseException:
+                self._take(places)
+                _put_back(before)
+                raise
+            finally:
+                sys.meta_path.remove(finder)
+            self._ours, self._written = self._there(places), written
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        if not _ONE_AT_A_TIME.acquire(timeout=self._patience_s):
+            problem = (
+                f"another catalogue has been read for more than {self._patience_s:g} s: does a module of it wait for "
+                "something? Mend it, and start the service again"
+            )
+            raise FlowLoadError(str(next(iter(self._sources), "")), problem)
+        try:
+            yield
+        finally:
+            _ONE_AT_A_TIME.release()
+
+    def _digest(self) -> str:
+        total = sha256()
+        for file in python_files(self._sources):
+            try:
+                text = file.read_bytes()
+            except OSError:  # gone meanwhile, or not to be read: importing it will say so
+                text = b""
+            for each in (str(file).encode(errors="surrogatepass"), text):
+                total.update(len(each).to_bytes(8))
+                total.update(each)
+        return total.hexdigest()
+
+    def _there(self, places: Sequence[str]) -> dict[str, ModuleType]:
+        """What is imported from there."""
+        return {name: module for name, module in tuple(sys.modules.items()) if _lies_in(_file(module), places)}
+
+    def _take(self, places: Sequence[str]) -> dict[str, ModuleType]:
+        """Have it forgotten; also what lay elsewhere when it was imported, where the place is another folder now."""
+        earlier = {name: module for name, module in self._ours.items() if sys.modules.get(name) is module}
+        taken = self._there(places) | earlier
+        for name in taken:
+            del sys.modules[name]
+        return taken
+
+
+class _Finder:
+    """Finds the modules of some places, and has them read from their source."""
+
+    def __init__(self, places: Sequence[str]) -> None:
+        self._places = places
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """As Python asks it of a finder."""
+        found = PathFinder.find_spec(name, path, target)
+        if found is None or not isinstance(found.loader, SourceFileLoader) or not _lies_in(found.origin, self._places):
+            return None
+        found.loader = AsWritten(name, found.loader.path)
+        return found
+
+
+def _put_back(modules: dict[str, ModuleType]) -> None:
+    sys.modules.update(modules)
+    for name, module in modules.items():
+        above, _, last = name.rpartition(".")
+        if above and (parent := sys.modules.get(above)) is not None:
+            setattr(parent, last, module)
+
+
+def _file(module: object) -> str | None:
+    found: object = getattr(module, "__file__", None)
+    return found if isinstance(found, str) else None
+
+
+def _lies_in(file: str | None, places: Sequence[str]) -> bool:
+    return file is not None and any(file == each or file.startswith(each.rstrip(os.sep) + os.sep) for each in places)
+
+
+class ReadAnew:
+    """Calls what reads a catalogue, so that it gets what is written now, and notes what that was.
+
+    Attributes:
+        places: Where it is read from: folders, files, and names of what can be imported.
+        seen: What lay there when it was last read, whether or not it could be.
+    """
+
+    def __init__(
+        self, read: Callable[[], Sources], places: Sequence[str | Path], *, patience_s: float = PATIENCE_S
+    ) -> None:
+        """Wrap what reads; nothing is read yet. Other catalogues are waited for so many seconds."""
+        self.places = tuple(places)
+        self.seen = Seen()
+        self._read, self._modules = read, Modules(self.places, patience_s)
+
+    def __call__(self) -> Sources:
+        """What it reads; see there for what it raises.
+
+        Raises:
+            FlowLoadError: Code there raised what is no `Exception`, which would end more than the reading; or another
+                catalogue is being read, and does not come to its end.
+        """
+        seen, self.seen = look(self.places), Seen()
+        try:
+            with self._modules.as_written():
+                self.seen = seen  # not before: what could not even begin is to be tried again
+                return self._read()
+        except Exception:
+            raise
+        except BaseException as error:
+            raise FlowLoadError(str(self.places[0]), f"running it raised {describe_error(error)}") from error
+
+
+log = logging.getLogger(__name__)
+_TELL_MS: Final = 20
+_QUIET_S: Final = 0.03
+"""A save is often several changes: a file is read once nothing changed for so long."""
+_NOISY: Final = 30
+"""Or after looking so often: what changes all the time is read as it is."""
+_LOOK_S: Final = 2.0
+"""Between two looks where nobody told of a change: some file systems never do."""
+_SHARE: Final = 50
+"""Looking takes one part in so many of the time at most, however many files there are."""
+_AGAIN_S: Final = 5.0
+_AGAIN_MOST_S: Final = 60.0
+_LONG_S: Final = 30.0
+
+
+@asynccontextmanager
+async def reloading(catalogues: Iterable[RunningCatalogue], *, every_s: float | None = None) -> AsyncGenerator[None]:
+    """While the block runs, changed files of these catalogues are read, checked and synced, and then answer.
+
+    Catalogues that are not read by a `ReadAnew` are left alone.
+
+    Args:
+        catalogues: Whose; they have been loaded.
+        every_s: Look that often instead of being told by the system: for network file systems, which do not tell.
+    """
+    watches = [_Watch(each, each.read, every_s) for each in catalogues if isinstance(each.read, ReadAnew)]
+    tasks = [asyncio.create_task(each.run()) for each in watches]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Watch:
+    """The files of one catalogue."""
+
+    def __init__(self, catalogue: RunningCatalogue, read: ReadAnew, every_s: float | None) -> None:
+        self._catalogue, self._read, self._every_s = catalogue, read, every_s
+        self._stirred = asyncio.Event()
+        self._listener: asyncio.Task[None] | None = None
+        self._listens_to, self._folders = Seen(), set[str]()
+        self._again_at = None if catalogue.is_ready else monotonic() + _AGAIN_S  # it failed when the service started
+        self._pause_s = _AGAIN_S
+
+    async def run(self) -> None:
+        """Look whenever there is a reason to, until cancelled."""
+        try:
+            while True:
+                self._stirred.clear()
+                began = monotonic()
+                seen = await self._look()
+                took_s = monotonic() - began
+                if self._every_s is None and await self._listens_anew(seen):
+                    continue  # what changed before it did was told to nobody
+                if seen != self._read.seen or self._catalogue.is_outdated:
+                    await self._settle(seen)
+                    await self._reload()
+                elif self._again_at is not None and monotonic() >= self._again_at:
+                    await self._reload()
+                else:
+                    await self._wait(max(_LOOK_S, took_s * _SHARE) if self._every_s is None else self._every_s)
+        finally:
+            await self._stop_listening()
+
+    async def _look(self) -> Seen:
+        return await in_thread(look, self._read.places)
+
+    async def _settle(self, seen: Seen) -> None:
+        """Wait until nobody writes any more."""
+        for _ in range(_NOISY):
+            await asyncio.sleep(_QUIET_S)
+            later = await self._look()
+            if later == seen:
+                return
+            seen = later
+
+    async def _wait(self, most_s: float) -> None:
+        """Until there may be a change, or what failed may work now."""
+        if self._again_at is not None:
+            most_s = min(most_s, max(self._again_at - monotonic(), 0))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stirred.wait(), most_s)
+
+    async def _reload(self) -> None:
+        """Have it read; whatever comes of it, this goes on."""
+        catalogue = self._catalogue
+        task = asyncio.create_task(catalogue.reload())
+        try:
+            done, _ = await asyncio.wait({task}, timeout=_LONG_S)
+            if not done:
+                catalogue.problem = f"reading takes longer than {_LONG_S:g} s: does a module wait for something?"
+                log.warning("agent %s: %s", catalogue.agent_id, in_log(catalogue.problem))
+            await task
+        except Exception as error:  # noqa: BLE001 - an author's code may raise anything, and the service goes on
+            self._failed(error)
+            return
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait({task})
+            raise
+        self._again_at, self._pause_s = None, _AGAIN_S
+
+    def _failed(self, error: Exception) -> None:
+        catalogue = self._catalogue
+        log.warning(
+            "agent %s: what was changed is not live, and what was before still is: %s",
+            catalogue.agent_id,
+            describe_error(error),
+        )
+        passing = isinstance(error, StoreError | EmbeddingError) and not isinstance(error, SyncDeletesError)
+        self._again_at = monotonic() + self._pause_s if passing else None
+        self._pause_s = min(2 * self._pause_s, _AGAIN_MOST_S) if passing else _AGAIN_S
+
+    async def _listens_anew(self, seen: Seen) -> bool:
+        """Be told of changes of these; true where that begins now."""
+        folders = seen.told_by
+        self._listens_to = seen
+        if self._listener is not None and folders == self._folders and not self._listener.done():
+            return False
+        await self._stop_listening()
+        is_new, self._folders = folders != self._folders, folders
+        self._listener = asyncio.create_task(self._told())
+        await asyncio.sleep(0)
+        return is_new
+
+    async def _stop_listening(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+            await asyncio.gather(self._listener, return_exceptions=True)
+
+    async def _told(self) -> None:
+        def matters(_: object, path: str) -> bool:
+            return self._listens_to.is_told_by(path)
+
+        try:
+            async for _ in awatch(*sorted(self._folders), watch_filter=matters, step=_TELL_MS, recursive=False):
+                self._stirred.set()
+        except Exception as error:  # noqa: BLE001 - a limit of the system, or a folder that is gone meanwhile
+            log.debug("agent %s: not told of changes: %s", self._catalogue.agent_id, describe_error(error))

@@ -1,1 +1,0 @@
-"""Changed files of flows and tools are live without a restart."""
