@@ -33,6 +33,7 @@ from jazz_select.agent.turn import (
 )
 from jazz_select.agent.turn_selector import SHIFT_ABOVE, TurnSelector
 from jazz_select.agent.view import forget_closed
+from jazz_select.arguments import check_argument
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.decisions import DeciderLike
 from jazz_select.chat.models import ModelLike
@@ -47,7 +48,7 @@ from jazz_select.routing.executor import FlowExecutor, OpenRouter
 from jazz_select.routing.tools.showing import OpenTools, check_open_tools
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.selector.growing import Ledger
-from jazz_select.selector.options import check_timeout
+from jazz_select.selector.options import TimeLimit
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
 from jazz_select.threads import Deadline, run_within_budget, spent_budget, time_budget
@@ -158,7 +159,7 @@ class Agent:
         check_agent_parts(selector, self._tools, guards, approve, shift_above)
         self._agent_id = selector.agent_id
         self._guards = tuple(guards)
-        check_timeout(timeout_s)
+        check_argument("timeout_s", timeout_s, TimeLimit)
         self._timeout_s = timeout_s
         self._registry = selector.flow_registry
         decision_callback = as_callback(decision_callback)
@@ -279,7 +280,7 @@ class Agent:
         if timeout_s == "agent":
             timeout_s = self._timeout_s
         else:
-            check_timeout(timeout_s)
+            check_argument("timeout_s", timeout_s, TimeLimit)
         whole = Deadline.after(timeout_s)
         with time_budget(timeout_s):
             wanted = self._schema if schema is None else await _prepared(schema)

@@ -12,7 +12,7 @@ from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, plain_bytes, signed, unsigned
-from jazz_select.selector.cascade.asking import FEWEST, MOST
+from jazz_select.selector.asking import FEWEST, MOST
 from jazz_select.selector.growing import MOST_SHOWN
 from jazz_select.selector.prompt import FirstShown
 from jazz_select.stages import UserOption, UserQuestion

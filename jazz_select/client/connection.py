@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
+from jazz_select.arguments import check_argument
 from jazz_select.client.refusals import Refusal, one_line_of, problem_error, refusal
 from jazz_select.errors import (
     ConfigError,
@@ -24,7 +25,7 @@ from jazz_select.errors import (
     ServiceUnavailableError,
     SnapshotError,
 )
-from jazz_select.selector.options import check_timeout
+from jazz_select.selector.options import TimeLimit
 from jazz_select.text import describe_error
 from jazz_select.values import is_count
 
@@ -71,7 +72,7 @@ class Connection:
         Raises:
             ConfigError: An argument cannot work.
         """
-        check_timeout(timeout_s)
+        check_argument("timeout_s", timeout_s, TimeLimit)
         if not is_count(max_retries) or max_retries < 0:
             msg = f"max_retries is how often to ask again, from 0, not {max_retries!r:.80}"
             raise ConfigError(msg)

@@ -8,11 +8,11 @@ from jazz_select.client.connection import Connection
 from jazz_select.client.sent import sent_json, sent_objects
 from jazz_select.errors import ConfigError, ServiceReplyError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.selector.cascade.asking import NO_QUESTION, question_in
-from jazz_select.selector.options import TopK, check_request
+from jazz_select.selector.asking import NO_QUESTION, question_in
+from jazz_select.selector.options import TopK
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.selector.retrieval import SelectRequest
+from jazz_select.selector.retrieval import SelectRequest, check_request
 from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
 from jazz_select.travel import as_data

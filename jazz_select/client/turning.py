@@ -12,11 +12,12 @@ from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.events import event_of
 from jazz_select.agent.turn import checked_input
 from jazz_select.agent.turn_result import TurnResult
+from jazz_select.arguments import check_argument
 from jazz_select.client.connection import Connection
 from jazz_select.client.sent import sent_history, sent_json
 from jazz_select.errors import ConfigError, ServiceReplyError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.selector.options import check_timeout
+from jazz_select.selector.options import TimeLimit
 from jazz_select.values import Message
 
 _TIMEOUT_S: Final = 90.0
@@ -166,5 +167,5 @@ def _limit(timeout_s: float | Literal["agent"] | None) -> float | None:
     if timeout_s is None:
         msg = "a service lets no turn take for ever: give timeout_s in seconds, or leave it out"
         raise ConfigError(msg)
-    check_timeout(timeout_s)
+    check_argument("timeout_s", timeout_s, TimeLimit)
     return timeout_s

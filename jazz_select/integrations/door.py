@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any, Final, cast
 from uuid import uuid4
 
+from jazz_select.arguments import check_argument
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.checks import check_connected
@@ -34,8 +35,8 @@ from jazz_select.routing.tool_call import CallOutcome, call_tool, copied, made_o
 from jazz_select.routing.tools.showing import OpenTools, check_open_tools, selected_tools, shown_names
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.selector.cascade.asking import adds_nothing, question_in
-from jazz_select.selector.options import check_timeout
+from jazz_select.selector.asking import adds_nothing, question_in
+from jazz_select.selector.options import TimeLimit
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
@@ -128,7 +129,7 @@ class FlowDoor:
         if not isinstance(selector, FlowSelector):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
             msg = f"selector is a FlowSelector, not {selector!r:.80}"
             raise ConfigError(msg)
-        check_timeout(timeout_s)
+        check_argument("timeout_s", timeout_s, TimeLimit)
         check_approve(approve)
         check_claims(claims)
         check_open_tools(open_tools)

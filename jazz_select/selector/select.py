@@ -4,50 +4,41 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from jazz_select import outcomes
+from jazz_select.arguments import Constraint, Count, Positive, Probability, checked, shown
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.decisions import DeciderLike, decision_client_for
 from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory
-from jazz_select.selector.availability import Availability, Unavailable
-from jazz_select.selector.cascade.asking import open_question
-from jazz_select.selector.cascade.budget import Budget
-from jazz_select.selector.cascade.calibration import Calibration
-from jazz_select.selector.cascade.choosing import Choosing, Heard
-from jazz_select.selector.cascade.deciding import Deciding
-from jazz_select.selector.cascade.learning import labelled
+from jazz_select.selector.asking import open_question
+from jazz_select.selector.calibration import Budget, Calibration, labelled
 from jazz_select.selector.choice import (
     BLANK,
-    CandidateOrder,
     Choice,
     ChoiceOptions,
+    Choosing,
+    Heard,
     ModelChoice,
-    OnEmpty,
-    PlainChoice,
     Settling,
     warn_of,
 )
-from jazz_select.selector.options import (
-    TopK,
-    check_cascade,
-    check_choice_options,
-    check_options,
-    check_parts,
-    check_probabilities,
-    check_request,
-)
-from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
-from jazz_select.selector.result import FlowSelectionResult, PromptCache, note_selection, nothing_found
+from jazz_select.selector.decider import Deciding
+from jazz_select.selector.options import Coverage, ExamplesShown, OnEmpty, TimeLimit, TopK
+from jazz_select.selector.prompt import PROMPT_TOKENS, CandidateOrder, Situation
+from jazz_select.selector.result import FlowSelectionResult, note_selection, nothing_found, prompt_of
 from jazz_select.selector.retrieval import (
+    Availability,
     CandidateSet,
     CandidateSource,
     Request,
     SelectRequest,
+    Unavailable,
     candidate_sets,
+    check_request,
     side_by_side,
 )
 from jazz_select.stages import UserQuestion
@@ -58,6 +49,29 @@ if TYPE_CHECKING:
     from jazz_select.selector.feedback import Outcomes
 
 _WITHOUT_A_FLOW = (Reason.UNASKED, Reason.ASK)
+
+
+class PromptCache:
+    """The compact prompts of flows by id; a flow whose checksum changed is built anew, one that is gone is dropped."""
+
+    def __init__(self, registry: Mapping[str, BaseFlow]) -> None:
+        self._registry = registry
+        self._built: dict[str, tuple[str, str]] = {}
+
+    async def prompt(self, flow: BaseFlow) -> str:
+        """`flow.build_prompt(verbose=False)`, built only if this definition was not built before."""
+        checksum = flow.compute_checksum()
+        known = self._built.get(flow.id)
+        if known is not None and known[0] == checksum:
+            return known[1]
+        prompt = await prompt_of(flow)
+        self._built[flow.id] = (checksum, prompt)
+        if len(self._built) > len(self._registry):
+            self._built = {flow_id: built for flow_id, built in self._built.items() if flow_id in self._registry}
+        return prompt
+
+    def __len__(self) -> int:
+        return len(self._built)
 
 
 class FlowSelector:
@@ -72,35 +86,40 @@ class FlowSelector:
 
     takes_situation: ClassVar[bool] = True
 
+    @checked
     def __init__(  # noqa: PLR0913 - the published signature
         self,
         llm: ModelLike | None,
-        flow_registry: Mapping[str, BaseFlow],
+        flow_registry: Annotated[
+            Mapping[str, BaseFlow], Constraint("a mapping of flow id to flow, such as BaseFlow.registry")
+        ],
         proc_mem: FlowMemory | None = None,
         agent_id: str = "",
         top_k: TopK = 3,
-        rrf_k: int = 10,
+        rrf_k: Positive = 10,
         *,
-        coverage: float = COVERAGE,
+        coverage: Coverage = COVERAGE,
         on_empty: OnEmpty = "top1",
-        timeout_s: float | None = 20.0,
+        timeout_s: TimeLimit = 20.0,
         fallback_candidates: Sequence[Mapping[str, Any]] = (),
-        skip_llm_above: float | None = None,
-        abstain_below: float | None = None,
-        ambiguous_within: float | None = None,
-        examples_shown: int | None = None,
+        skip_llm_above: Probability | None = None,
+        abstain_below: Probability | None = None,
+        ambiguous_within: Probability | None = None,
+        examples_shown: ExamplesShown = None,
         candidate_order: CandidateOrder = "rank",
-        prompt_tokens: int = PROMPT_TOKENS,
+        prompt_tokens: Positive = PROMPT_TOKENS,
         second_read: bool = False,
-        max_reasks: int = 1,
-        max_retries: int = 2,
-        max_concurrency: int = 64,
+        max_reasks: Count = 1,
+        max_retries: Count = 2,
+        max_concurrency: Positive = 64,
         share_identical: bool = False,
         log: "outcomes.OutcomeLog | str | PathLike[str] | None" = None,
         decider: DeciderLike | None = None,
-        max_error: float | None = None,
+        max_error: Probability | None = None,
         ask_user: bool = False,
-        calibration: Calibration | None = None,
+        calibration: Annotated[
+            Calibration | None, Constraint("what `await selector.calibrate(cases)` gave, or None")
+        ] = None,
     ) -> None:
         """Put a selector together.
 
@@ -149,23 +168,9 @@ class FlowSelector:
             ConfigError: An argument cannot work.
             OutcomeLogError: The file of the log cannot be used.
         """
-        check_parts(flow_registry=flow_registry, proc_mem=proc_mem, agent_id=agent_id)
-        check_options(top_k=top_k, coverage=coverage, rrf_k=rrf_k, timeout_s=timeout_s, on_empty=on_empty)
-        check_probabilities(
-            skip_llm_above=skip_llm_above,
-            abstain_below=abstain_below,
-            ambiguous_within=ambiguous_within,
-            max_error=max_error,
-        )
-        check_cascade(ask_user=ask_user, calibration=calibration)
-        check_choice_options(
-            examples_shown=examples_shown,
-            candidate_order=candidate_order,
-            prompt_tokens=prompt_tokens,
-            max_reasks=max_reasks,
-            max_retries=max_retries,
-            max_concurrency=max_concurrency,
-        )
+        if proc_mem is not None and not callable(getattr(proc_mem, "recall", None)):
+            msg = f"proc_mem needs `async recall(query, agent_id, top_k, rrf_k)`, not {shown(proc_mem)}"
+            raise ConfigError(msg)
         self.agent_id = agent_id
         self._registry = flow_registry
         self._at_once = max_concurrency
@@ -203,7 +208,6 @@ class FlowSelector:
             )
             options = ChoiceOptions(
                 on_empty=on_empty,
-                timeout_s=timeout_s,
                 max_reasks=max_reasks,
                 examples_shown=examples_shown,
                 candidate_order=candidate_order,
@@ -211,12 +215,11 @@ class FlowSelector:
                 second_read=second_read,
             )
             asked = ModelChoice(client, options, flow_registry)
-        self._plain = PlainChoice(flow_registry, self._settling, asked)
-        self._cascades = max_error is not None or self._decider is not None or ask_user
         self._choosing = Choosing(
-            flow_registry,
-            self._plain,
-            Budget(max_error=max_error, flows=flow_registry, calibration=calibration or Calibration()),
+            flows=flow_registry,
+            settling=self._settling,
+            budget=Budget(max_error=max_error, flows=flow_registry, calibration=calibration or Calibration()),
+            model=asked,
             decider=None if self._decider is None else Deciding(self._decider),
             ask_user=ask_user,
             timeout_s=timeout_s,
@@ -415,16 +418,11 @@ class FlowSelector:
     ) -> FlowSelectionResult:
         """The stages after recall, up to where a model would be asked or to the end, and the record of all."""
         narrowed_at = perf_counter()
-        choice = await self._choose(request, narrowed, narrowed_at - began, ask=ask)
+        choice = await self._choosing.choose(request, narrowed, recall_s=narrowed_at - began, ask=ask)
         decided_at = perf_counter()
         latency = Latency(recall_s=narrowed_at - began, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
         result = await self._record(narrowed, choice, context, latency)
         return self._outcomes.noted(request, result) if ask and self._outcomes is not None else result
-
-    async def _choose(self, request: Request, narrowed: CandidateSet, recall_s: float, *, ask: bool) -> Choice:
-        if self._cascades or self._plain.budgeted(narrowed.candidates):
-            return await self._choosing.choose(request, narrowed, recall_s=recall_s, ask=ask)
-        return await self._plain.choose(request, narrowed, ask=ask)
 
     async def _answered(
         self, answer: str, choice: Choice, question: UserQuestion, context: Mapping[str, Any]

@@ -31,8 +31,8 @@ from jazz_select.routing.run_context import chain_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.selector.availability import Availability
 from jazz_select.selector.result import prompt_of
+from jazz_select.selector.retrieval import Availability
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import beginning, describe_error, in_words, name_shown, one_line
 from jazz_select.threads import run_within_budget, spent_budget

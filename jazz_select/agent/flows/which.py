@@ -7,7 +7,7 @@ from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.consent import consent, is_courtesy
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import SelectedFlows, TurnRequest
-from jazz_select.selector.cascade.asking import again, ends, named_in
+from jazz_select.selector.asking import again, ends, named_in
 from jazz_select.stages import UserQuestion
 from jazz_select.values import Decision, Reason
 

@@ -7,12 +7,13 @@ from typing import Any, Final, Generic, cast
 import orjson
 
 from jazz_select.agent.graph.state import FINISH, ActionDecision, StateT
+from jazz_select.arguments import Count, check_argument
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import ChatReply, Question
 from jazz_select.chat.json_reader import after_thoughts, decoded, ends_as_json, repaired, unquoted, values_in
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, PlanError
-from jazz_select.selector.options import check_counts, check_timeout
+from jazz_select.selector.options import TimeLimit
 from jazz_select.text import in_one_line, name_shown
 from jazz_select.threads import Deadline
 from jazz_select.values import Message
@@ -58,8 +59,9 @@ class ModelPlanner(Generic[StateT]):
         Raises:
             ConfigError: An argument cannot work.
         """
-        check_timeout(timeout_s)
-        check_counts(max_retries=max_retries, max_reasks=max_reasks)
+        check_argument("timeout_s", timeout_s, TimeLimit)
+        check_argument("max_retries", max_retries, Count)
+        check_argument("max_reasks", max_reasks, Count)
         missing = "a planner needs a model; for a turn without one, let `acquire` decide on everything"
         self._client = client_for(model, max_retries=max_retries, missing=missing)
         if isinstance(actions, str):

@@ -6,6 +6,7 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
+from jazz_select.arguments import Count, Positive, check_argument
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.decisions import DeciderLike
 from jazz_select.chat.exchange import ChatReply, Question, why_unusable
@@ -14,7 +15,7 @@ from jazz_select.chat.sure import Decider, decider_of
 from jazz_select.errors import ConfigError, DecisionReplyError
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.decisions.points import Chosen, ToolCandidate, ToolChoice
-from jazz_select.selector.options import check_counts, check_timeout
+from jazz_select.selector.options import TimeLimit
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.text import beginning, clean, cut, in_one_line, name_shown
 from jazz_select.threads import Deadline
@@ -77,8 +78,10 @@ class ModelDecision:
         Raises:
             ConfigError: An argument cannot work.
         """
-        check_timeout(timeout_s)
-        check_counts(max_reasks=max_reasks, max_retries=max_retries, max_concurrency=max_concurrency)
+        check_argument("timeout_s", timeout_s, TimeLimit)
+        check_argument("max_reasks", max_reasks, Count)
+        check_argument("max_retries", max_retries, Count)
+        check_argument("max_concurrency", max_concurrency, Positive)
         self._decider = decider_of(decider)
         if model is None and self._decider is None:
             msg = "a decision by a model needs one; without it leave decision_callback out: the choice stays open"

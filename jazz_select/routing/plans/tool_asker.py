@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
+from jazz_select.arguments import Count, check_argument
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import Question
 from jazz_select.chat.models import ModelLike
@@ -20,7 +21,7 @@ from jazz_select.routing.schemas.assignability import is_possible
 from jazz_select.routing.tools.retrieval import RecalledTools, ToolRecall
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool, Toolbox
-from jazz_select.selector.options import check_counts, check_timeout
+from jazz_select.selector.options import TimeLimit
 from jazz_select.telemetry import Span, span
 from jazz_select.text import as_text, beginning, in_one_line, json_line
 from jazz_select.threads import Deadline, in_thread
@@ -134,8 +135,8 @@ class ToolAsker:
                 cannot work.
             DuplicateToolError: Two tools have one name.
         """
-        check_timeout(timeout_s)
-        check_counts(max_retries=max_retries)
+        check_argument("timeout_s", timeout_s, TimeLimit)
+        check_argument("max_retries", max_retries, Count)
         self._client = client_for(model, max_retries=max_retries)
         self._timeout_s = timeout_s
         self._tools = toolbox_of(tools)

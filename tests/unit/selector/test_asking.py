@@ -9,7 +9,7 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
-from jazz_select.selector.choice import CandidateOrder, ordered
+from jazz_select.selector.prompt import CandidateOrder, ordered
 from jazz_select.testing import ScriptedModel
 from jazz_select.text import estimate_tokens
 from jazz_select.values import Message, Reason

@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
-from jazz_select.selector.cascade.asking import named_in, question_of
+from jazz_select.selector.asking import named_in, question_of
 from jazz_select.stages import UserOption
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Candidate, Decision, Reason, Tier

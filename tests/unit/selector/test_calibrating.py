@@ -9,7 +9,7 @@ from jazz_select import FlowSelector
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, Question
-from jazz_select.selector.cascade.calibration import Calibration, Line, fitted
+from jazz_select.selector.calibration import Calibration, Line, fitted
 from jazz_select.selector.prompt import Situation
 from jazz_select.testing import ScriptedDecider, ScriptedModel
 from jazz_select.testing import likely as likely_option

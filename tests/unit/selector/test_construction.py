@@ -59,7 +59,7 @@ ASKED: list[tuple[dict[str, Any], str]] = [
     ({"enhanced_query": ["money back"]}, "enhanced_query"),
     ({"context": "abc"}, "context is a mapping such as {'authenticated': True}, or None, not 'abc'"),
     ({"context": [("a", 1)]}, "context"),
-    ({"episode_summaries": 3}, "episode_summaries are strings in a list, or None, not 3"),
+    ({"episode_summaries": 3}, "episode_summaries is a list of strings, or None, not 3"),
     ({"episode_summaries": ["earlier", None]}, "episode_summaries"),
     ({"enhanced_query": "", "context": 3}, "context"),
 ]

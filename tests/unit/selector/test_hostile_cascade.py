@@ -11,8 +11,8 @@ import pytest
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, labels_of
-from jazz_select.selector.cascade.asking import named_in
-from jazz_select.selector.cascade.calibration import Calibration, Line
+from jazz_select.selector.asking import named_in
+from jazz_select.selector.calibration import Calibration, Line
 from jazz_select.stages import Usage, UserOption, UserQuestion
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.values import Reason

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazz_select import FlowSelector
-from jazz_select.selector.cascade.budget import NONE, at_most, together
-from jazz_select.selector.cascade.calibration import Calibration, Line
+from jazz_select.selector.calibration import Calibration, Line
+from jazz_select.selector.decider import NONE, at_most, together
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Candidate, Reason
 from tests.unit.selector.shop import EXCHANGE, REFUND, metadata, shop

@@ -3,7 +3,7 @@
 import pytest
 
 from jazz_select import BaseFlow, FlowRegistry, FlowSelector
-from jazz_select.selector.result import PromptCache
+from jazz_select.selector.select import PromptCache
 from tests.unit.selector.shop import REFUND, guarded, metadata
 
 

@@ -1,18 +1,26 @@
-"""The decision model's stage: one choice among the candidates, put to it as a question, and its answer as data."""
+"""The decision model's stage: one choice among the candidates, put to it as a question, and what recall adds to it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import exp, log
 
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.questions import ChoiceQuestion
-from jazz_select.selector.cascade.budget import NONE
-from jazz_select.selector.choice import ordered
-from jazz_select.selector.prompt import DESCRIPTION_LIMIT, EFFECTS_LIMIT, REQUEST_LIMIT, SUMMARY_LIMIT
+from jazz_select.selector.prompt import DESCRIPTION_LIMIT, EFFECTS_LIMIT, REQUEST_LIMIT, SUMMARY_LIMIT, ordered
 from jazz_select.selector.retrieval import Request
+from jazz_select.stages import likely
 from jazz_select.text import beginning, clean, in_one_line
 from jazz_select.threads import Deadline, current_budget
 from jazz_select.values import Candidate, Usage
 
+NONE = "none"
+"""The option beside the candidates."""
+LAPSE, TRUST = 0.15, 0.6
+"""How often a decision model is taken to answer without looking, and how much of its log odds is believed otherwise:
+such models are surer than they are right (of those answered at .95 or more, some nine in ten are)."""
+_SOMETHING_ELSE = 0.02
+"""P(the right flow is not among the candidates), where nobody says more of it."""
+_LEAST = 1e-6
 _QUESTION = "flow"
 _ASKED = (
     "Which of these procedures does the user's request call for? The condition of a procedure says when it is the "
@@ -95,3 +103,55 @@ def _meaning(candidate: Candidate) -> str:
         f"Afterwards: {beginning(effects, DESCRIPTION_LIMIT)}" if effects else "",
     )
     return " ".join((f"{name}.", *(part for part in parts if part)))
+
+
+def together(
+    candidates: Sequence[Candidate], said: Mapping[str, float], *, in_scope: float | None, scoped: bool
+) -> dict[str, float]:
+    """What recall and a decision model know together: P(each is right), those of all options sum to one.
+
+    Args:
+        candidates: What there was to choose from.
+        said: The model's probability of each, by flow id, and of `NONE`.
+        in_scope: P(some flow is right), where recall knows it.
+        scoped: Whether "none" is an answer.
+
+    Their log odds are added, as if each erred for itself. Since they do not, what the model says counts for less:
+    a part of it is taken to be said without looking (`LAPSE`), and of the rest not all is believed (`TRUST`).
+    """
+    before = _before(candidates, in_scope=in_scope, scoped=scoped)
+    options = len(before)
+    score = {
+        each: log(max(known, _LEAST)) + TRUST * log((1 - LAPSE) * said.get(each, 0.0) + LAPSE / options)
+        for each, known in before.items()
+    }
+    most = max(score.values())
+    weight = {each: exp(own - most) for each, own in score.items()}
+    total = sum(weight.values())
+    return {each: own / total for each, own in weight.items()}
+
+
+def at_most(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: bool) -> dict[str, float]:
+    """What P(it is right) of each option would be if the decision model were wholly sure of it: it is never more.
+
+    As `together` has it, with 1 for the option and 0 for each of the others.
+    """
+    before = {each: max(known, _LEAST) for each, known in _before(candidates, in_scope=in_scope, scoped=scoped).items()}
+    floor = LAPSE / len(before)
+    more = ((1 - LAPSE + floor) / floor) ** TRUST
+    total = sum(before.values())
+    return {each: more * own / (total + (more - 1) * own) for each, own in before.items()}
+
+
+def _before(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: bool) -> dict[str, float]:
+    """What recall knows, of each candidate and of none of them."""
+    if not any(each.confidence for each in candidates):
+        even = 1 / (len(candidates) + 1)
+        return {**{each.flow_id: even for each in candidates}, NONE: even}
+    # What recall did not find, such as the flow that was done last, is about as likely as something else altogether.
+    sure = [_SOMETHING_ELSE if each.confidence is None else max(each.confidence, _LEAST) for each in candidates]
+    none = max(1 - sum(sure), _SOMETHING_ELSE)
+    if scoped and in_scope is not None:
+        none = max(none, 1 - likely(1.0, in_scope))
+    share = (1 - none) / sum(sure)
+    return {**{each.flow_id: share * own for each, own in zip(candidates, sure, strict=True)}, NONE: none}

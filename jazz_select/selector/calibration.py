@@ -1,0 +1,311 @@
+"""How sure a stage is and has to be: its error budget, and what labelled requests show of it."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import exp, log
+from typing import Any, cast
+
+from jazz_select.errors import ConfigError, ModelError
+from jazz_select.flow.base import BaseFlow
+from jazz_select.selector.decider import NONE, Deciding, Said, together
+from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, side_by_side
+from jazz_select.stages import SHARED, OwnAnswers, likely
+from jazz_select.text import describe_error, in_log
+from jazz_select.threads import Deadline
+from jazz_select.travel import as_data, value_of, whole_of
+
+_log = logging.getLogger(__name__)
+
+_PRECISION = (1_000.0, 4.0)
+"""How firmly the slope and the shift are held to 1 and 0. A hundred requests say how often all is right, and nothing of
+those few that are surest: a slope learned from them would put a budget into the hands of chance."""
+_STEPS, _SMALL = 50, 1e-9
+_EDGE = 1e-6
+SPREAD = 1.25
+"""How many errors of its budget an answer of recall and decision model may be worth: those that are at least so sure
+are far surer on average, and the budget is about all of them."""
+
+
+def log_odds(chance: float) -> float:
+    """Of a probability; those of one that is all but 0 or 1 have an end."""
+    inside = min(max(chance, _EDGE), 1 - _EDGE)
+    return log(inside / (1 - inside))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """P = 1 / (1 + exp(-(shift + slope · log odds))): as it is said to be, where nothing was learned."""
+
+    slope: float = 1.0
+    shift: float = 0.0
+    cases: int = 0
+    """Labelled requests that it was learned from."""
+
+    def __post_init__(self) -> None:
+        """A line that falls would make the surest the least sure.
+
+        Raises:
+            ValueError: It does not rise, or is no line.
+        """
+        if not (0 < self.slope < _STEEPEST and abs(self.shift) < _STEEPEST and self.cases >= 0):
+            msg = "slope is above 0, and neither it nor the shift beyond 1,000"
+            raise ValueError(msg)
+
+    def __call__(self, chance: float) -> float:
+        """What a probability is worth; 0 and 1, which are known and not estimated, stay."""
+        if not 0 < chance < 1 or (self.slope, self.shift) == (1.0, 0.0):
+            return chance
+        return 1 / (1 + exp(-max(-_SUREST, min(_SUREST, self.shift + self.slope * log_odds(chance)))))
+
+
+_STEEPEST = 1_000.0
+_SUREST = 30.0
+"""Log odds that no line goes beyond: what was estimated is never certain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What labelled requests say of how sure the stages are; without any, they are taken at their word.
+
+    "Scoped" is how sure they are where "none" is an answer, with `on_empty="none"` and within a conversation.
+
+    Attributes:
+        recall: Of recall's confidence.
+        decider: Of the confidence of recall and decision model together.
+        recall_scoped: As `recall`, and that the request is one for a flow at all.
+        decider_scoped: As `decider`, where it may also be that nothing fits.
+        lost: Labelled requests that the decision model gave no answer about.
+    """
+
+    recall: Line = field(default_factory=Line)
+    decider: Line = field(default_factory=Line)
+    recall_scoped: Line = field(default_factory=Line)
+    decider_scoped: Line = field(default_factory=Line)
+    lost: int = 0
+
+    def of_recall(self, *, scoped: bool) -> Line:
+        """How sure recall is; `scoped` where "none" is an answer."""
+        return self.recall_scoped if scoped else self.recall
+
+    def of_decider(self, *, scoped: bool) -> Line:
+        """Likewise of recall and decision model together."""
+        return self.decider_scoped if scoped else self.decider
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return cast("dict[str, Any]", as_data(self))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Calibration":
+        """What `to_dict` told.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        return value_of(cls, whole_of(data, cls.__name__), sparse=True)
+
+
+def fitted(answers: Sequence[tuple[float, bool]]) -> Line:
+    """The line under which what was claimed, and whether it was right, is likeliest; drawn towards what is claimed.
+
+    Newton's method on two numbers; a line that would not rise stays as steep as it was.
+    """
+    slope, shift = 1.0, 0.0
+    told = [(log_odds(chance), float(right)) for chance, right in answers]
+    for _ in range(_STEPS):
+        found = [(at, 1 / (1 + exp(-max(-50.0, min(50.0, shift + slope * at)))), right) for at, right in told]
+        down_slope = sum((p - right) * at for at, p, right in found) + _PRECISION[0] * (slope - 1)
+        down_shift = sum(p - right for _, p, right in found) + _PRECISION[1] * shift
+        bend = [p * (1 - p) for _, p, _ in found]
+        aa = sum(each * at * at for each, (at, _, _) in zip(bend, found, strict=True)) + _PRECISION[0]
+        ab = sum(each * at for each, (at, _, _) in zip(bend, found, strict=True))
+        bb = sum(bend) + _PRECISION[1]
+        scale = aa * bb - ab * ab
+        by_slope = (bb * down_slope - ab * down_shift) / scale
+        by_shift = (aa * down_shift - ab * down_slope) / scale
+        longest = max(abs(by_slope), abs(by_shift))
+        damped = min(1.0, 1.0 / longest) if longest else 1.0
+        slope, shift = slope - damped * by_slope, shift - damped * by_shift
+        if longest < _SMALL:
+            break
+    return Line(slope=max(slope, 0.05), shift=shift, cases=len(told))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labelled:
+    """A request, what was recalled for it, and the id of the flow that is right; "none" where none is."""
+
+    request: Request
+    narrowed: CandidateSet
+    right: str
+
+
+async def labelled(
+    cases: Iterable[tuple[str, str | None]], flows: Mapping[str, BaseFlow], narrower: CandidateSource
+) -> list[Labelled]:
+    """Requests, each with the name of its flow or None, and what is recalled for them.
+
+    Raises:
+        ConfigError: One is no such pair, names a flow that there is not, or nothing is recalled for any of them.
+        StoreError: The memory failed.
+        EmbeddingError: Likewise.
+    """
+    pairs = [_pair(each) for each in cases]
+    names = {flow.name: flow.id for flow in flows.values()}
+    if unknown := sorted({name for _, name in pairs if name is not None and name not in names}):
+        msg = f"cases name flows that the registry does not have: {', '.join(unknown[:5])}"
+        raise ConfigError(msg)
+    requests = [Request.of(text, None) for text, _ in pairs]
+    narrowed = await narrower.recalled(requests, {}) if requests else []
+    if not any(each.candidates for each in narrowed):
+        notes = dict.fromkeys(note for each in narrowed for note in each.notes)
+        msg = f"nothing is recalled for {len(pairs)} cases, so there is nothing to learn from: {'; '.join(notes)}"
+        raise ConfigError(msg.removesuffix(": "))
+    return [
+        Labelled(request=request, narrowed=found, right=NONE if name is None else names[name])
+        for request, found, (_, name) in zip(requests, narrowed, pairs, strict=True)
+    ]
+
+
+def _pair(case: object) -> tuple[str, str | None]:
+    match case:
+        case (str() as text, str() | None as name):
+            return text, name
+        case _:
+            msg = f"a case is a request with the name of its flow, or with None, not {case!r:.80}"
+            raise ConfigError(msg)
+
+
+async def calibrated(cases: Sequence[Labelled], decider: Deciding | None, *, timeout_s: float | None) -> Calibration:
+    """What these requests say of recall, and of it together with the decision model, which is asked about each.
+
+    It is asked about as many at once as it takes, and the time for each counts from when its turn comes.
+
+    Raises:
+        ModelError: The decision model answered none of them.
+    """
+    asked: list[tuple[Labelled, Said]] = []
+    lost = 0
+    if decider is not None:
+        some = [each for each in cases if each.narrowed.candidates]
+        calls = [partial(_said, each, decider, timeout_s) for each in some]
+        answers = await side_by_side(calls, at_once=decider.client.max_concurrency)
+        asked = [(each, said) for each, said in zip(some, answers, strict=True) if isinstance(said, Said)]
+        lost = len(some) - len(asked)
+        if some and not asked:
+            raise ModelError(decider.client.name, f"it answered none of {lost} cases: {answers[0]}", retryable=True)
+        if lost:
+            _log.warning("lost=<%d>, cases=<%d> | the decision model gave no answer about some cases", lost, len(some))
+    recall = {scoped: [_by_recall(each, scoped=scoped) for each in cases] for scoped in (False, True)}
+    both = {scoped: [_by_both(*each, scoped=scoped) for each in asked] for scoped in (False, True)}
+    return Calibration(
+        recall=_fitted(recall[False]),
+        decider=_fitted(both[False]),
+        recall_scoped=_fitted(recall[True]),
+        decider_scoped=_fitted(both[True]),
+        lost=lost,
+    )
+
+
+def _fitted(answers: Iterable[tuple[float, bool] | None]) -> Line:
+    return fitted([each for each in answers if each is not None])
+
+
+def _by_recall(case: Labelled, *, scoped: bool) -> tuple[float, bool] | None:
+    """How sure recall is, and whether it is right; None where it says nothing of that, or "none" is no answer."""
+    if not case.narrowed.candidates or (case.right == NONE and not scoped):
+        return None
+    first = case.narrowed.candidates[0]
+    if first.confidence is None:
+        return None
+    sure = likely(first.confidence, case.narrowed.in_scope) if scoped else first.confidence
+    return sure, first.flow_id == case.right
+
+
+async def _said(case: Labelled, decider: Deciding, timeout_s: float | None) -> Said | str:
+    """What the decision model says of a case, or in words why it says nothing."""
+    try:
+        return await decider.ask(case.request, case.narrowed.candidates, Deadline.after(timeout_s))
+    except Exception as error:  # noqa: BLE001 - whatever a model fails with
+        why = describe_error(error)
+        _log.debug("error=<%s> | a case says nothing of the decision model", in_log(why))
+        return why
+
+
+def _by_both(case: Labelled, said: Said, *, scoped: bool) -> tuple[float, bool] | None:
+    """How sure both are together, and whether they are right; None where "none" is right, and no answer."""
+    if case.right == NONE and not scoped:
+        return None
+    chances = together(case.narrowed.candidates, said.chances, in_scope=case.narrowed.in_scope, scoped=scoped)
+    best = max((each for each in chances if scoped or each != NONE), key=chances.__getitem__)
+    return chances[best], best == case.right
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How many of the answers of a stage may be wrong, for each flow.
+
+    Attributes:
+        max_error: The share, for flows that say nothing of their own; None where nobody says.
+        flows: The live flows, whose own `max_error` comes first.
+        calibration: What labelled requests show.
+    """
+
+    max_error: float | None
+    flows: Mapping[str, BaseFlow]
+    calibration: Calibration = field(default_factory=Calibration)
+    _corrected: list[tuple[OwnAnswers, OwnAnswers]] = field(
+        default_factory=list[tuple[OwnAnswers, OwnAnswers]], init=False, compare=False, repr=False
+    )
+
+    def allowed(self, flow_id: str) -> float | None:
+        """The share of wrong answers where it is this flow that is answered; None where nobody says."""
+        flow = self.flows.get(flow_id)
+        own = None if flow is None else flow.max_error
+        return self.max_error if own is None else own
+
+    def sureness(self, narrowed: CandidateSet, *, scoped: bool) -> float | None:
+        """P(the first candidate is right), None where that is not known.
+
+        Args:
+            narrowed: What was recalled.
+            scoped: Whether "none" is an answer: then it has to be a request for a flow as well.
+        """
+        first = narrowed.candidates[0].confidence if narrowed.candidates else None
+        if first is None:
+            return None
+        return self.calibration.of_recall(scoped=scoped)(likely(first, narrowed.in_scope) if scoped else first)
+
+    def wanted(self, narrowed: CandidateSet, allowed: float, *, scoped: bool, shared: bool = False) -> float:
+        """How sure recall has to be; one less the share where it does not know how sure it usually is.
+
+        Args:
+            narrowed: What was recalled.
+            allowed: The share of wrong answers.
+            scoped: Whether "none" is an answer.
+            shared: Whether a decision model is asked about what recall leaves.
+        """
+        if narrowed.answers is None:
+            return 1 - allowed
+        return self._known(narrowed.answers).threshold(allowed * SHARED if shared else allowed, scoped=scoped)
+
+    def _known(self, answers: OwnAnswers) -> OwnAnswers:
+        """As they are once corrected, made anew where it is another catalogue's."""
+        line, scoped = self.calibration.recall, self.calibration.recall_scoped
+        if not (line.cases or scoped.cases):
+            return answers
+        if not self._corrected or self._corrected[0][0] is not answers:
+            known = answers.errors
+            corrected = OwnAnswers(
+                tuple(map(line, answers.first)),
+                tuple(map(scoped, answers.scoped)),
+                None if known is None else (_errors(line, known[0]), _errors(scoped, known[1])),
+            )
+            self._corrected[:] = [(answers, corrected)]
+        return self._corrected[0][1]
+
+
+def _errors(line: Line, errors: Sequence[float]) -> tuple[float, ...]:
+    return tuple(1 - line(1 - each) for each in errors)
