@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
 
 from jazz_select import Flow, FlowRegistry, ProceduralMemory, tool_from_function
 from jazz_select.errors import JazzSelectError
@@ -118,6 +120,23 @@ def catalogue(
     """One agent, not loaded yet."""
     told = Settings(agent_id=agent_id, top_k=3, on_empty="top1").model_copy(update=settings)
     return RunningCatalogue(told, memory, read, model=model, claims=claims, secret=f"{agent_id} signs with this")
+
+
+async def endless(_: Request) -> StreamingResponse:
+    """An answer that has begun, and ends only when its client leaves."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"x"
+        await asyncio.Event().wait()
+
+    return StreamingResponse(pieces())
+
+
+async def streams(life: Lifecycle, count: int) -> None:
+    """Wait until so many are held open."""
+    async with asyncio.timeout(10):
+        while len(life.streams) != count:
+            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -1,19 +1,15 @@
 """What is sent beside heads and bodies is bounded, and what is sent ahead of an answer does no harm."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Final
 
 import pytest
-from starlette.requests import Request
-from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from jazz_select.service.app import Part
-from jazz_select.service.http.limits import Lifecycle
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.server import LARGEST_HEAD
-from tests.unit.service.served import REFUND, Service, shop_service
+from tests.unit.service.served import REFUND, Service, endless, shop_service, streams
 
 pytestmark = pytest.mark.spec("008.2")
 OPTIONS: Final = ServeOptions(body_timeout_s=5, head_timeout_s=5, stop_s=1, panel=False)
@@ -67,25 +63,8 @@ async def test_what_is_neither_head_nor_body_is_bounded(first: bytes, more: byte
         assert (await up.post("/v1/select", {"request": REFUND})).status_code == 200
 
 
-async def endless(_: Request) -> StreamingResponse:
-    """An answer that has begun, and ends only when its client leaves."""
-
-    async def pieces() -> AsyncIterator[bytes]:
-        yield b"x"
-        await asyncio.Event().wait()
-
-    return StreamingResponse(pieces())
-
-
 STREAM: Final = b"GET /mcp HTTP/1.1\r\nhost: localhost\r\n\r\n"
 PART: Final = Part(routes=[Route("/mcp", endless)])
-
-
-async def streams(life: Lifecycle, count: int) -> None:
-    """Wait until so many are held open."""
-    async with asyncio.timeout(10):
-        while len(life.streams) != count:
-            await asyncio.sleep(0.01)
 
 
 async def test_a_head_behind_a_stream_is_bounded() -> None:

@@ -10,10 +10,12 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.routing import Route
 
 from jazz_select.errors import ConfigError
-from jazz_select.service.agents import ServedAgents
+from jazz_select.service.agents import ServedAgents, digest_of
 from jazz_select.service.api.operations import OPERATIONS
+from jazz_select.service.app import Part, make_app
 from jazz_select.service.http.limits import TokenBucket
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.server import LARGEST_HEAD
@@ -27,9 +29,11 @@ from tests.unit.service.served import (
     beside,
     catalogue,
     clinic,
+    endless,
     memory,
     service,
     shop_service,
+    streams,
 )
 
 pytestmark = pytest.mark.spec("008.2")
@@ -218,6 +222,52 @@ async def test_more_than_there_is_room_for_is_refused_at_once() -> None:
         assert [status_of(each) for each in await asyncio.gather(*waiting)] == [408, 408]
 
 
+HELD = Part(routes=[Route("/mcp", endless)])
+LISTEN = b"GET /mcp HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+async def test_as_many_streams_are_held_open_as_there_may_be_and_not_one_more() -> None:
+    options = ServeOptions(max_streams=2, stop_s=1, panel=False, mcp=False)
+    async with shop_service(options=options, parts=[HELD]) as up:
+        held = [await asyncio.open_connection("127.0.0.1", up.port) for _ in range(2)]
+        for number, (_, writer) in enumerate(held, start=1):
+            writer.write(LISTEN)
+            await streams(up.life, number)
+        refused = await up.client.get("/mcp")
+        assert problem_in(refused, 503)["code"] == "no_room"
+        assert refused.headers["retry-after"] == "1"
+        held[0][1].transport.abort()
+        await streams(up.life, 1)
+        held[0] = await asyncio.open_connection("127.0.0.1", up.port)
+        held[0][1].write(LISTEN)
+        await streams(up.life, 2)
+        for _, writer in held:
+            writer.transport.abort()
+
+
+async def test_who_is_about_to_stop_takes_no_stream_and_answers_the_rest() -> None:
+    async with shop_service(options=ServeOptions(stop_s=1, panel=False, mcp=False), parts=[HELD]) as up:
+        up.life.stop()
+        assert problem_in(await up.client.get("/mcp"), 503)["code"] == "no_room"
+        assert (await up.post("/v1/select", {"request": REFUND})).status_code == 200
+
+
+async def test_a_websocket_is_refused_at_the_door() -> None:
+    async with memory() as index:
+        app = make_app(ServedAgents({"shop": catalogue(index, Shop().sources)}, is_open=True))
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "websocket.connect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "websocket", "path": "/v1/select", "headers": [(b"host", b"localhost")], "query_string": b""}
+        await app(scope, receive, send)
+        assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
 async def test_a_key_that_asks_too_often_is_refused_and_no_other() -> None:
     options = ServeOptions(rate=0.001, burst=2, stop_s=1)
     async with memory() as index:
@@ -296,6 +346,15 @@ async def test_without_its_key_an_agent_says_nothing(headers: dict[str, str]) ->
             assert "refund" not in told["detail"]
 
 
+async def test_each_key_of_an_agent_opens_it() -> None:
+    async with memory() as index:
+        shop, other = catalogue(index, Shop().sources), catalogue(index, clinic, "clinic")
+        keys = {digest_of(key): agent for key, agent in ((KEY, "shop"), (OTHER_KEY, "clinic"), ("a-new-key", "shop"))}
+        served = ServedAgents({"shop": shop, "clinic": other}, keys)
+        opens = [served.of_key(key) for key in (KEY, "a-new-key", OTHER_KEY, "another", "", None)]
+        assert opens == [shop, shop, other, None, None, None]
+
+
 async def test_of_two_keys_none_counts() -> None:
     async with shop_service(keys=[KEY]) as up:
         twice = [("authorization", f"Bearer {KEY}"), ("authorization", "Bearer wrong")]
@@ -363,6 +422,7 @@ def test_several_agents_are_not_open() -> None:
         ({"origin": "http://localhost:1"}, 403),
         ({"host": "localhost:1", "origin": "http://localhost:1"}, 200),
         ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
         ({"sec-fetch-site": "same-origin"}, 200),
     ],
     ids=str,

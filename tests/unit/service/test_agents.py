@@ -1,0 +1,42 @@
+"""`agents.yaml` and keys: each key that an entry names opens its agent, and what is no key is refused."""
+
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+import yaml
+
+from jazz_select.errors import ConfigError
+from jazz_select.service.agents import digest_of, key_digest, key_of_file, load_agents
+from jazz_select.settings import Settings
+
+pytestmark = pytest.mark.spec("008.2")
+KEY = "a-key-of-twenty-four-abc"
+
+
+def test_every_key_of_an_entry_counts(tmp_path: Path) -> None:
+    files = ["first.key", "second.key"]
+    for number, name in enumerate(files):
+        (tmp_path / name).write_text(f"  {KEY}{number}\n", "utf-8")
+    digests = [sha256(name.encode()).hexdigest() for name in ("one", "two", "three")]
+    entry = {"flows": "flows", "key_file": files, "key_sha256": digests}
+    (tmp_path / "agents.yaml").write_text(yaml.safe_dump({"agents": {"shop": entry}}), "utf-8")
+    (source,) = load_agents(tmp_path / "agents.yaml", Settings())
+    assert source.keys == (*digests, digest_of(f"{KEY}0"), digest_of(f"{KEY}1"))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [KEY[:15], f"{KEY} {KEY}", f"{KEY}é", f"{KEY}\x7f", f"{KEY}\x00", f"{KEY}\t{KEY}", f"{KEY}\nx", ""],
+    ids=ascii,
+)
+def test_what_cannot_be_sent_as_a_key_is_refused(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ConfigError, match="a key has at least 16 characters, of ASCII, without blanks"):
+        key_digest(key, "JAZZ_SERVE_KEY")
+    (tmp_path / "a.key").write_bytes(key.encode())
+    with pytest.raises(ConfigError, match=r"a\.key: a key has at least 16 characters"):
+        key_of_file(tmp_path / "a.key")
+
+
+def test_sixteen_characters_are_a_key() -> None:
+    assert key_digest(KEY[:16], "JAZZ_SERVE_KEY") == digest_of(KEY[:16])
