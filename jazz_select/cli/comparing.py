@@ -64,12 +64,12 @@ class Wishes:
     as_json: bool
 
 
-def run(settings: "Settings", wishes: Wishes, runner: asyncio.Runner) -> None:
-    """Compare in this runner, and report; the exit code is 1 where a gate is not passed."""
+def run(settings: "Settings", wishes: Wishes) -> None:
+    """Compare, and report; the exit code is 1 where a gate is not passed."""
     gates = Gates.load(Path.cwd())
     requests = [*read_requests(wishes.requests), *(() if wishes.log is None else _logged(wishes.log, settings))]
     with waiting("comparing"):
-        found = runner.run(_found(settings, wishes, gates, requests))
+        found = asyncio.run(_found(settings, wishes, gates, requests))
     if wishes.markdown is not None:
         write_file(wishes.markdown, comment(found), option="--markdown")
     if wishes.as_json:

@@ -318,34 +318,31 @@ def diff(  # noqa: PLR0913 - one per option
     Every case, logged request and example is asked of both versions; no model is. The gates are those of
     \[tool.jazz-select.gates] in pyproject.toml; where one is not passed the exit code is 1.
     """
-    from jazz_select.evaluation.changes.side_start import started_ahead
+    settings = settings_with(
+        {
+            "flows": flows,
+            "agent_id": agent,
+            "top_k": top_k,
+            "rrf_k": rrf_k,
+            "embedder": embedder,
+            "learned": learned,
+        }
+    )
+    from jazz_select.cli.comparing import Wishes, default_cases, run
 
-    with started_ahead() as runner:
-        settings = settings_with(
-            {
-                "flows": flows,
-                "agent_id": agent,
-                "top_k": top_k,
-                "rrf_k": rrf_k,
-                "embedder": embedder,
-                "learned": learned,
-            }
-        )
-        from jazz_select.cli.comparing import Wishes, default_cases, run
-
-        wishes = Wishes(
-            base=base,
-            head=head,
-            base_flows=base_flows,
-            cases=cases or default_cases(),
-            requests=requests or (),
-            log=log,
-            markdown=markdown,
-            shown=0 if every else _SHOWN,
-            cached=not no_cache,
-            as_json=json,
-        )
-        run(settings, wishes, runner)
+    wishes = Wishes(
+        base=base,
+        head=head,
+        base_flows=base_flows,
+        cases=cases or default_cases(),
+        requests=requests or (),
+        log=log,
+        markdown=markdown,
+        shown=0 if every else _SHOWN,
+        cached=not no_cache,
+        as_json=json,
+    )
+    run(settings, wishes)
 
 
 @judging.command(epilog=also_read("learned", "language"))

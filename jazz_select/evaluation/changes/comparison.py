@@ -23,12 +23,11 @@ from jazz_select.evaluation.changes.difference import (
 from jazz_select.evaluation.changes.gates import GateFailure, Gates
 from jazz_select.evaluation.changes.git_tree import is_tracked
 from jazz_select.evaluation.changes.route_book import RouteBook, keep_untracked
-from jazz_select.evaluation.changes.side_process import Job
-from jazz_select.evaluation.changes.side_run import SideRun
+from jazz_select.evaluation.changes.side_run import Job, SideRun
 from jazz_select.evaluation.changes.sides import side_of
 from jazz_select.evaluation.changes.snapshots import Snapshot
 from jazz_select.evaluation.index import CACHE
-from jazz_select.evaluation.lessons.overlay import Version, load_overlay
+from jazz_select.evaluation.lessons.overlay import load_overlay
 from jazz_select.evaluation.route import Asked, Policy
 from jazz_select.evaluation.tables import dataframe, html_table
 
@@ -233,12 +232,12 @@ async def diff(  # noqa: PLR0913 - options with a name
         policy=policy,
         embedder=embedder,
         language=language,
-        cache=kept,
+        cache=None if kept is None else str(kept),
         agent_id=agent_id,
         learned=_lesson(place, learned),
     )
     async with AsyncExitStack() as stack:
-        runs = [await stack.enter_async_context(each) for each in SideRun.of(sides, book, job)]
+        runs = [await stack.enter_async_context(SideRun(side, book, job)) for side in sides]
         older, newer, asked = await _snapshots(runs, labelled, list(requests))
     found = compared(older, newer, asked)
     notes += left_out if found.after.labelled or found.before.labelled else (*left_out, _NO_CASES)
@@ -258,8 +257,9 @@ def _cache_at(folder: Path | None) -> tuple[Path | None, tuple[str, ...]]:
     return folder, ()
 
 
-def _lesson(place: Path, learned: Path | None) -> Version | None:
-    return None if learned is None else load_overlay(place / learned, must_exist=True).version("live")
+def _lesson(place: Path, learned: Path | None) -> dict[str, Any] | None:
+    live = None if learned is None else load_overlay(place / learned, must_exist=True).version("live")
+    return None if live is None else live.model_dump(mode="json")
 
 
 def _labelled(cases: Iterable[Case | Path | str] | Path | str) -> tuple[list[Case], tuple[str, ...]]:

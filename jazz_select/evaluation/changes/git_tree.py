@@ -1,21 +1,22 @@
 """Versions out of git: which commit a name means, what lies in it, and its files in a folder of their own.
 
-Files are taken out of git's objects and written elsewhere. No working tree is checked out, no index is touched, and
-git knows of nothing that would have to be removed afterwards, however a run ends.
+Files are taken out of git's archive of a commit and written elsewhere. No working tree is checked out, no index is
+touched, and git knows of nothing that would have to be removed afterwards, however a run ends.
 """
 
 import asyncio
 import os
 import subprocess
+import tarfile
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from jazz_select.errors import ConfigError
 from jazz_select.text import near
 
-_FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
 _NO_NAMES = frozenset({"", ".", "..", ".git"})
-"""What git refuses to write, and so does whoever writes in its place; `.git` in any case."""
+"""What git refuses to write, in any case of letters, and so does whoever writes in its place."""
 _DRIVES = frozenset("\\:") if os.name == "nt" else frozenset[str]()
 _NAMES_SHOWN = 5
 _MOST_REFS = 5_000
@@ -140,8 +141,19 @@ def object_at(commit: Commit, path: str) -> str:
 
 
 def paths_at(commit: Commit, path: str) -> tuple[str, ...]:
-    """The files at and below a path of the repository, empty for all of it."""
-    return tuple(each for _, _, each in _entries(commit, path))
+    """The files at and below a path of the repository, empty for all of it.
+
+    Raises:
+        ConfigError: A path is none that git itself would write: it would lead out of the folder.
+    """
+    below = ("--", f":(literal){path}") if path else ()
+    listed = _git(commit.root, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit.sha, *below)
+    found = listed.decode(errors="surrogateescape").split("\0")[:-1]
+    for name in found:
+        if any(part.lower() in _NO_NAMES or _DRIVES & set(part) for part in name.split("/")):
+            msg = f"{commit.label} has a file {name!r:.200}, which no checkout may write: look at what made that commit"
+            raise ConfigError(msg)
+    return tuple(found)
 
 
 def uncommitted(root: Path, path: Path) -> int:
@@ -167,9 +179,8 @@ def is_tracked(path: Path) -> bool:
 async def write_files(commit: Commit, path: str, into: Path) -> None:
     """The files at and below a path of the repository (empty: all of it), written under `into` as they lie in it.
 
-    As they were committed: without what filters (line ends, LFS) would make of them, and without submodules.
-
-    Links are written where they lead inside of `into`; elsewhere there is nothing of this version.
+    As git archives them: without submodules, and without what the repository keeps out of archives. Links are written
+    where they lead inside of `into`; elsewhere there is nothing of this version.
 
     Raises:
         ConfigError: Git could not be asked, its objects are not all there, or a path leads out of the folder.
@@ -178,57 +189,37 @@ async def write_files(commit: Commit, path: str, into: Path) -> None:
 
 
 def _write_files(commit: Commit, path: str, into: Path) -> None:
-    entries = _entries(commit, path)
-    asked = "".join(f"{sha}\n" for _, sha, _ in entries).encode()
-    answer = memoryview(_git(commit.root, "cat-file", "--batch", stdin=asked))
-    links: list[tuple[Path, bytes]] = []
-    at = 0
-    for mode, _, name in entries:
-        head = bytes(answer[at : at + 200]).split(b"\n", 1)[0]
-        kind, size = (*head.split(b" ")[1:], b"", b"")[:2]
-        if kind != b"blob":
-            msg = f"git does not have the content of {name!r:.200} in {commit.label}: run git fetch --refetch"
-            raise ConfigError(msg)
-        content = answer[at + len(head) + 1 : at + len(head) + 1 + int(size)]
-        at += len(head) + int(size) + 2
-        target = into / name
+    paths_at(commit, path)  # whoever made the commit may have named files of other places
+    below = ("--", f":(literal){path}") if path else ()
+    with TemporaryDirectory(prefix="jazz-archive-") as made:
+        archive = Path(made) / "files.tar"
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if mode == _LINK:
-                links.append((target, bytes(content)))
-                continue
-            target.write_bytes(content)
-            if mode == _PROGRAM:
-                target.chmod(0o755)
-        except OSError as error:
-            raise _unwritten(commit, name, error) from error
-    _write_links(commit, links, into)
-
-
-def _write_links(commit: Commit, links: list[tuple[Path, bytes]], into: Path) -> None:
-    """The links, once all else lies there, so that nothing is written through one; those that lead outside are gone.
-
-    Where one leads depends on others that it goes through: all are looked at again for as long as one had to go.
-    """
-    made: list[Path] = []
-    for link, content in links:
-        leads = content.decode(errors="surrogateescape")
-        if not leads or "\0" in leads or PurePosixPath(leads).is_absolute() or Path(leads).is_absolute():
-            continue  # elsewhere there is nothing of this version
+            _git(commit.root, "archive", "--format=tar", f"--output={archive}", commit.sha, *below)
+        except ConfigError as error:
+            what = "if they are not all there, run git fetch --refetch"
+            msg = f"git cannot give the files of {commit.label}; {what} ({error})"
+            raise ConfigError(msg) from error
         try:
-            link.symlink_to(leads)
-        except FileExistsError as error:
-            raise _unwritten(commit, link.relative_to(into).as_posix(), error) from error
-        except OSError:  # a system that makes no links: a file that says where, as git itself has it there
-            link.write_bytes(content)
-        else:
-            made.append(link)
-    outside = [each for each in made if not _leads_inside(each, into)]
-    while outside:
-        for each in outside:
+            with tarfile.open(archive) as tar:
+                every = tar.getmembers()
+                tar.extractall(into, [each for each in every if not each.issym()], filter="data")
+                # Links come once all else lies there, so that nothing is written through one.
+                links = [each for each in every if each.issym()]
+                tar.extractall(into, links, filter=_unless_outside)  # noqa: S202 - what `data` takes
+        except (OSError, tarfile.TarError) as error:
+            msg = f"cannot write the files of {commit.label}: {error}"
+            raise ConfigError(msg) from error
+    made_links = [into / each.name for each in links]
+    while outside := [each for each in made_links if each.is_symlink() and not _leads_inside(each, into)]:
+        for each in outside:  # where one leads depends on others that it goes through
             each.unlink()
-        made = [each for each in made if each not in outside]
-        outside = [each for each in made if not _leads_inside(each, into)]
+
+
+def _unless_outside(link: tarfile.TarInfo, into: str) -> tarfile.TarInfo | None:
+    try:
+        return tarfile.data_filter(link, into)
+    except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError):
+        return None
 
 
 def _leads_inside(link: Path, into: Path) -> bool:
@@ -239,38 +230,7 @@ def _leads_inside(link: Path, into: Path) -> bool:
         return False
 
 
-def _unwritten(commit: Commit, name: str, error: OSError) -> ConfigError:
-    return ConfigError(f"cannot write {name!r:.200} of {commit.label}: {error.strerror or error}")
-
-
-def _entries(commit: Commit, path: str) -> list[tuple[str, str, str]]:
-    """Mode, hash and path of each file.
-
-    Raises:
-        ConfigError: A path is none that git itself would write: it would lead out of the folder.
-    """
-    below = ("--", f":(literal){path}") if path else ()
-    listed = _git(commit.root, "ls-tree", "-r", "-z", "--full-tree", commit.sha, *below)
-    found: list[tuple[str, str, str]] = []
-    for line in listed.split(b"\0"):
-        told, tab, name = line.partition(b"\t")
-        if tab:
-            mode, _, sha = told.decode().split(" ")
-            if mode in {_FILE, _PROGRAM, _LINK}:
-                found.append((mode, sha, _checked(commit, name.decode(errors="surrogateescape"))))
-    return found
-
-
-def _checked(commit: Commit, name: str) -> str:
-    """The path of a file, where every part of it is a name."""
-    bad = any(part.lower() in _NO_NAMES or (_DRIVES and _DRIVES & set(part)) for part in name.split("/"))
-    if bad:
-        msg = f"{commit.label} has a file {name!r:.200}, which no checkout may write: look at what made that commit"
-        raise ConfigError(msg)
-    return name
-
-
-def _git(folder: Path, *words: str, stdin: bytes = b"") -> bytes:
+def _git(folder: Path, *words: str) -> bytes:
     """What git prints.
 
     Raises:
@@ -279,7 +239,7 @@ def _git(folder: Path, *words: str, stdin: bytes = b"") -> bytes:
     # Without locks: looking at a repository must not change its index, nor stop who works in it.
     command = ["git", "--no-optional-locks", "-C", str(folder), "-c", "core.quotePath=false", *words]
     try:
-        done = subprocess.run(command, input=stdin, capture_output=True, check=False)  # noqa: S603 - a list, no shell
+        done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - a list, no shell
     except OSError as error:
         msg = f"git cannot be run ({error.strerror or error}): install it, or compare folders"
         raise ConfigError(msg) from error

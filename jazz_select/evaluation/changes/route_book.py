@@ -14,10 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
 
-import orjson
-
 import jazz_select
-from jazz_select.evaluation.changes.snapshots import dumps, route_from_dict, route_to_dict
+from jazz_select.evaluation.changes.snapshots import dumps, loads, route_from_dict
 from jazz_select.evaluation.route import Policy, Route
 from jazz_select.evaluation.whole_files import write_whole
 
@@ -130,8 +128,7 @@ class RouteBook:
         known = self.routes(digest)
         routes = dict([*known.routes.items(), *new.routes.items()][-_MOST_ROUTES:])
         tokens = {key: count for key, count in (known.tokens | new.tokens).items() if key in routes}
-        told = {"routes": {key: route_to_dict(route) for key, route in routes.items()}, "tokens": tokens}
-        self._write("routes", f"{digest} {self._setting}", told)
+        self._write("routes", f"{digest} {self._setting}", {"routes": routes, "tokens": tokens})
 
     def _file(self, kind: str, key: str) -> Path | None:
         if self._folder is None:
@@ -144,7 +141,7 @@ class RouteBook:
         if file is None:
             return None
         try:
-            told = orjson.loads(file.read_bytes())
+            told = loads(file.read_bytes())
             os.utime(file)
         except FileNotFoundError:
             return None

@@ -1,102 +1,86 @@
-"""Running one side: from the book of earlier runs where it is there, and from processes of its own for the rest."""
+"""Running one side: from the book of earlier runs where it is there, and by a process of its own for the rest."""
 
 import asyncio
 import hashlib
-import logging
-from collections import deque
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from tempfile import TemporaryDirectory
+from typing import Any, Self, cast
 
-from jazz_select.errors import JazzSelectError
+import jazz_select
+from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.evaluation.changes.asking import Question
 from jazz_select.evaluation.changes.route_book import Known, RouteBook
-from jazz_select.evaluation.changes.side_process import Job
-from jazz_select.evaluation.changes.side_start import usable_cores
-from jazz_select.evaluation.changes.side_worker import SideWorker
 from jazz_select.evaluation.changes.sides import Side
-from jazz_select.evaluation.changes.snapshots import Snapshot, dumps
-from jazz_select.text import in_log
+from jazz_select.evaluation.changes.snapshots import Snapshot, dumps, loads, route_from_dict
+from jazz_select.evaluation.index import AGENT, PREFIX, in_memory
+from jazz_select.evaluation.route import Asked, Policy
+from jazz_select.json_values import plain
+from jazz_select.text import describe_error
 
 _UNCOUNTED = (
     "an index does not hold the examples that prompts show, so the tokens of its prompts are not known and the gate "
     "max_extra_tokens is not looked at"
 )
-_SHARE = 256
-"""Requests that a process is asked at once, as many as are selected for in one go."""
-_WORTH_ANOTHER = 4 * _SHARE
-"""Requests that are left from which on a second process is started for them: it takes half a second to be of use."""
-_log = logging.getLogger(__name__)
+_PROGRAM = (
+    "import sys; here = sys.argv[2]; "
+    "sys.path[:] = [sys.argv[1], *(each for each in sys.path if each not in ('', '.', here))]; "
+    "from jazz_select.evaluation.changes.side_program import main; sys.path.pop(0); main()"
+)
+"""The library that compares is the one that judges both sides, whatever lies in their trees; they are found later."""
+_LIBRARY = str(Path(jazz_select.__file__).absolute().parents[1])
+_END_S, _GRACE_S = 5.0, 1.0
+"""How long a process that is killed may take to end, and what it said before is waited for."""
+_LAST = 4_000
+"""Bytes of what a side printed that are kept, to say why it ended."""
 
 
-class Cores:
-    """How many processes can work at once, of both sides together.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a side is made of, as its process is told: places are texts, since it travels as JSON.
 
-    The first of each side does so in any case; a further one waits until there is a core for it.
+    Attributes:
+        root: The folder that is to be the working directory.
+        flows: What to load, seen from there; a name where it is a package.
+        apart: Whether every flow has to come from below `root`.
+        index: The folder of a deployed index instead, whose flows are taken as they lie there.
+        agent_id: Whose flows of it.
+        policy: How the deployment selects.
+        embedder: As for `ProceduralMemory.open`.
+        language: Likewise.
+        cache: Where indexes are kept; None for nowhere.
+        beside: As for `indexed`: who starts a side sees to what is left when it ends.
+        learned: What flows that are files are taught before they are judged: a version, as JSON.
     """
 
-    def __init__(self) -> None:
-        """As many as this process may use."""
-        self._free = usable_cores()
-        self._freed = asyncio.Event()
-        self.idle: list[SideWorker] = []
-        """Processes that are done with their side, and can do another's as well."""
-
-    @contextmanager
-    def one(self) -> Generator[None]:
-        """One is used in this block, whether it is free or not."""
-        self._free -= 1
-        try:
-            yield
-        finally:
-            self._free += 1
-            self._freed.set()
-
-    async def spare(self) -> None:
-        """Wait until one is free."""
-        while self._free <= 0:
-            self._freed.clear()
-            await self._freed.wait()
-
-
-@dataclass(kw_only=True)
-class _Work:
-    """Shares of what is asked of one side, and what came of them."""
-
-    waiting: deque[Sequence[Question]]
-    uncounted: frozenset[str]
-    done: list[Known] = field(default_factory=list[Known])
-    lent: int = 0
-    """Shares that the second process is at."""
-    is_indexed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def left(self) -> int:
-        """Requests that nobody is at."""
-        return sum(map(len, self.waiting))
-
-    async def by(self, worker: SideWorker, share: Sequence[Question]) -> None:
-        """Have this one do a share."""
-        counted = [each.asked for each in share if each.key in self.uncounted]
-        self.done.append(await worker.routed([each.asked for each in share], counted))
-
-    async def all_by(self, worker: SideWorker) -> None:
-        """Have this one do what is left."""
-        while self.waiting:
-            await self.by(worker, self.waiting.popleft())
+    root: str = "."
+    flows: str = ""
+    apart: bool = False
+    index: str | None = None
+    agent_id: str = AGENT
+    policy: Policy
+    embedder: str = "auto"
+    language: str = "english"
+    cache: str | None = None
+    beside: str | None = None
+    learned: Mapping[str, Any] | None = None
 
 
 class SideRun:
     """One side, for as long as the block runs: what its flows say, then where they lead what it is asked.
 
     Attributes:
+        side: Which it is.
         flows: What each flow says, by its name; known after `open`.
         digest: What its routes are kept under; empty where they are not kept.
     """
 
-    def __init__(self, side: Side, book: RouteBook, job: Job, cores: Cores) -> None:
+    def __init__(self, side: Side, book: RouteBook, job: Job) -> None:
         """Of this side, judged as the job says, wherever its files are."""
         self.side = side
         self.flows: Mapping[str, Mapping[str, Any]] = {}
@@ -104,15 +88,8 @@ class SideRun:
         self._notes: tuple[str, ...] = ()
         self._book = book
         self._job = job
-        self._cores = cores
         self._stack = AsyncExitStack()
-        self._worker: SideWorker | None = None
-
-    @classmethod
-    def of(cls, sides: Iterable[Side], book: RouteBook, job: Job) -> "list[SideRun]":
-        """Of all sides of a comparison, which share the cores of this machine."""
-        cores = Cores()
-        return [cls(side, book, job, cores) for side in sides]
+        self._process: _Process | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -128,14 +105,12 @@ class SideRun:
         """
         source, learned = self.side.source, self._job.learned
         if source and learned is not None:
-            source += f" and learned {hashlib.sha256(dumps(learned.model_dump(mode='json'))).hexdigest()}"
+            source += f" and learned {hashlib.sha256(dumps(learned)).hexdigest()}"
         told = self._book.flows(source) if source else None
         if told is None:
-            with self._cores.one():
-                _, told = await self._started()
+            _, told = await self._started()
             if source and told["flows"]:
-                kept = {"flows": told["flows"], "digest": told["digest"], "notes": told.get("notes", [])}
-                self._book.keep_flows(source, kept)
+                self._book.keep_flows(source, told)
         self.flows, self.digest, self._notes = told["flows"], told["digest"], tuple(told.get("notes", ()))
 
     async def asked(self, questions: Sequence[Question], counted: Sequence[Question]) -> Snapshot:
@@ -145,14 +120,13 @@ class SideRun:
             FlowLoadError: It can no longer be loaded.
         """
         known = self._book.routes(self.digest)
-        unknown = [each for each in questions if each.key not in known.routes]
-        uncounted = [each for each in counted if each.key not in known.tokens and self.side.index is None]
+        unknown = {each.key: each for each in questions if each.key not in known.routes}
+        uncounted = {each.key: each for each in counted if each.key not in known.tokens and self.side.index is None}
         notes = self._notes
         if self.side.index is not None and counted:
             notes += (_UNCOUNTED,)
         if self.flows and (unknown or uncounted):
-            again = {each.key: each for each in (*unknown, *uncounted)}
-            new = await self._routed(list(again.values()), uncounted)
+            new = await self._routed(unknown | uncounted, tuple(uncounted))
             self._book.keep_routes(self.digest, new)
             known = Known(routes=known.routes | new.routes, tokens=known.tokens | new.tokens)
         if not self.flows:
@@ -165,72 +139,129 @@ class SideRun:
             notes=notes,
         )
 
-    async def _routed(self, unknown: Sequence[Question], uncounted: Sequence[Question]) -> Known:
-        """By one process, and by a second one where a core is free for it and there is much to do."""
-        shares = (unknown[start : start + _SHARE] for start in range(0, len(unknown), _SHARE))
-        work = _Work(waiting=deque(shares), uncounted=frozenset(each.key for each in uncounted))
-        helping: asyncio.Task[None] | None = None
-        try:
-            with self._cores.one():
-                worker = self._worker or (await self._started())[0]
-                if self.side.index is None and work.left >= _WORTH_ANOTHER:
-                    helping = asyncio.create_task(self._helped(work, worker.job))
-                    await worker.routed(())  # when it answers, the index is kept, and another can read it
-                    work.is_indexed.set()
-                await work.all_by(worker)
-                if self.side.is_data and not work.lent:
-                    self._cores.idle.append(worker)
-            if helping is not None and work.lent:
-                await helping
-                await work.all_by(worker)  # what came back
-        finally:
-            if helping is not None:
-                helping.cancel()
-                await asyncio.gather(helping, return_exceptions=True)
-        routes = {key: route for each in work.done for key, route in each.routes.items()}
-        return Known(routes=routes, tokens={key: count for each in work.done for key, count in each.tokens.items()})
+    async def _routed(self, questions: Mapping[str, Question], counted: Sequence[str]) -> Known:
+        """Where it leads these requests, by their keys, and the tokens of the prompts for some of them."""
+        process = self._process or (await self._started())[0]
+        places = {key: place for place, key in enumerate(questions)}
+        asked = [_told(each.asked) for each in questions.values()]
+        told = await process.asked({"asked": asked, "counted": [places[key] for key in counted]})
+        return Known(
+            routes=dict(zip(questions, map(route_from_dict, told["routes"]), strict=True)),
+            tokens=dict(zip(counted, told["tokens"], strict=True)),
+        )
 
-    async def _helped(self, work: _Work, job: Job) -> None:
-        """A second process does what it can. Where it cannot the first does it all, and says what is wrong."""
-        await self._cores.spare()
-        if work.left < _WORTH_ANOTHER:
-            return
-        try:
-            with self._cores.one():
-                await self._lent(work, job)
-        except JazzSelectError as error:
-            _log.warning("side=<%s>, error=<%s> | one process does it alone", self.side.label, in_log(error))
-
-    async def _lent(self, work: _Work, job: Job) -> None:
-        async with AsyncExitStack() as stack:
-            if self.side.is_data and self._cores.idle:
-                worker = self._cores.idle.pop()
-                await worker.take_over(self.side.label, job)
-            else:
-                worker = await stack.enter_async_context(SideWorker(self.side.label, job))
-                await worker.start()
-            await work.is_indexed.wait()
-            while work.waiting:
-                share = work.waiting.popleft()
-                work.lent += 1
-                try:
-                    await work.by(worker, share)
-                except BaseException:
-                    work.waiting.append(share)
-                    raise
-                finally:
-                    work.lent -= 1
-
-    async def _started(self) -> tuple[SideWorker, dict[str, Any]]:
+    async def _started(self) -> "tuple[_Process, dict[str, Any]]":
         """The process under way, and the first thing that it says."""
-        root: Path = await self._stack.enter_async_context(self.side.files())
+        root = await self._stack.enter_async_context(self.side.files())
+        passing = TemporaryDirectory(prefix=PREFIX, dir=in_memory(), ignore_cleanup_errors=True)
+        beside = self._stack.enter_context(passing)
         job = replace(
             self._job,
-            root=root,
+            root=str(root),
             flows=self.side.flows,
             apart=self.side.commit is not None,
-            index=self.side.index,
+            index=None if self.side.index is None else str(self.side.index),
+            beside=beside,
         )
-        worker = await self._stack.enter_async_context(SideWorker(self.side.label, job))
-        self._worker = worker
-        return worker, await worker.start()
+        self._process = process = await _Process.started(self.side.label, root)
+        self._stack.push_async_callback(process.end)
+        return process, await process.asked(asdict(job))
+
+
+def _told(asked: Asked) -> dict[str, Any]:
+    """A request as JSON; so guards see its context, since nothing else leaves this process."""
+    context = {str(key): plain(value) for key, value in asked.context.items()}
+    return {"request": asked.request, "episodes": asked.episodes, "context": context}
+
+
+class _Process(asyncio.SubprocessProtocol):
+    """The process of a side: a line of JSON in, a line of JSON out.
+
+    A program that it started may hold its pipes open when it has ended: the end of it counts, not of them.
+    """
+
+    _transport: asyncio.SubprocessTransport
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._lines: asyncio.Queue[bytes] = asyncio.Queue()
+        """What it answered; an empty one where nothing comes any more."""
+        self._parts: list[bytes] = []
+        self._said = b""
+        self._exited = asyncio.Event()
+
+    @classmethod
+    async def started(cls, label: str, root: Path) -> "_Process":
+        """One for the side of this label, in this folder, which it imports nothing from by itself."""
+        _, process = await asyncio.get_running_loop().subprocess_exec(
+            lambda: cls(label),
+            sys.executable,
+            "-P",
+            "-c",
+            _PROGRAM,
+            _LIBRARY,
+            str(root),
+            cwd=root,
+            start_new_session=True,  # a group of its own, which ends with it
+        )
+        return process
+
+    async def asked(self, message: object) -> dict[str, Any]:
+        """What it answers.
+
+        Raises:
+            FlowLoadError: It ended instead.
+            ConfigError: What it says is wrong.
+        """
+        stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
+        stdin.write(dumps(message) + b"\n")
+        line = await self._lines.get()
+        if not line:
+            await self._ended()
+            said = [each for each in self._said.decode(errors="replace").splitlines() if each.strip()]
+            last = said[-1] if said else f"exit code {self._transport.get_returncode()}"
+            why = describe_error(RuntimeError(last)).removeprefix("RuntimeError: ")
+            raise FlowLoadError(self._label, f"loading it ended the process: {why}")
+        told = loads(line)
+        if "error" in told:
+            msg = f"{self._label}: {told['error']}"
+            raise ConfigError(msg)
+        return told
+
+    async def end(self) -> None:
+        """It and all that it started end; what left its group is not waited for."""
+        with suppress(ProcessLookupError, PermissionError):
+            if sys.platform != "win32":
+                os.killpg(self._transport.get_pid(), signal.SIGKILL)
+            else:
+                self._transport.kill()
+        await self._ended()
+        self._transport.close()
+
+    async def _ended(self) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._exited.wait(), _END_S)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """As asyncio says it."""
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """As asyncio says it: an answer, or what its flows print."""
+        if fd != 1:
+            self._said = (self._said + data)[-_LAST:]
+            return
+        self._parts.append(data)
+        if data.endswith(b"\n"):
+            self._lines.put_nowait(b"".join(self._parts))
+            self._parts.clear()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's form
+        """As asyncio says it."""
+        if fd == 1:
+            self._lines.put_nowait(b"")
+
+    def process_exited(self) -> None:
+        """As asyncio says it; what it said before may yet come."""
+        self._exited.set()
+        asyncio.get_running_loop().call_later(_GRACE_S, self._lines.put_nowait, b"")

@@ -1,14 +1,15 @@
 """One version of a catalogue as data: what its flows say, and where it leads the requests that it was asked."""
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
-from jazz_select.evaluation.changes.asking import Question, key_of
+from jazz_select.evaluation.changes.asking import Question
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, routes
 from jazz_select.flow.base import BaseFlow
@@ -18,9 +19,6 @@ from jazz_select.ports import Embedder
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import estimate_tokens
 from jazz_select.values import Candidate, Message, RecallResult, Reply
-
-if TYPE_CHECKING:
-    from jazz_select.memory.procedural import ProceduralMemory
 
 _GUARD = "guarded"
 """The field that says whether a flow asks `available`; code is no data, so that is all that can be said of it."""
@@ -90,48 +88,31 @@ async def snapshot(  # noqa: PLR0913 - options with a name
         EmbeddingError: The embedder failed.
         ConfigError: There is no such embedder or language.
     """
-    wanted = [each.asked for each in asked]
-    found: dict[str, Route] = {}
-    if registry and wanted:
+    found: list[Route] = []
+    if registry and asked:
         async with indexed(registry, embedder=embedder, language=language, cache=cache) as memory:
-            found = await routed(registry, memory, AGENT, wanted, policy)
-    return Snapshot(label=label, flows=told_by(registry), routes=found)
+            found = await routes(registry, memory, AGENT, [each.asked for each in asked], policy)
+    by_key = {each.key: route for each, route in zip(asked, found, strict=False)}
+    return Snapshot(label=label, flows=told_by(registry), routes=by_key)
 
 
-async def routed(
-    registry: Mapping[str, BaseFlow],
-    memory: "ProceduralMemory",
-    agent_id: str,
-    asked: Sequence[Asked],
-    policy: Policy | None,
-) -> dict[str, Route]:
-    """The route of each request, by its key."""
-    found = await routes(registry, memory, agent_id, asked, policy)
-    return {key_of(each): route for each, route in zip(asked, found, strict=True)}
-
-
-async def prompt_tokens(
-    registry: Mapping[str, BaseFlow], asked: Sequence[Asked], found: Mapping[str, Route]
-) -> dict[str, int]:
-    """About how many tokens the prompt for each of these requests takes, by its key; 0 where no model is asked.
+async def prompt_tokens(registry: Mapping[str, BaseFlow], routed: Sequence[tuple[Asked, Route]]) -> list[int]:
+    """About how many tokens the prompt for each of these requests takes, given its route; 0 where no model is asked.
 
     The prompts are those of a `FlowSelector` with a model that counts them and chooses nothing.
     """
     counter = _Counter()
     selector = FlowSelector(counter, registry, on_empty="none", max_reasks=0, timeout_s=None)
     by_name = {flow.name: flow for flow in registry.values()}
-    counted: dict[str, int] = {}
-    for each in asked:
-        route, key = found[key_of(each)], key_of(each)
-        counted[key] = 0
-        offered = [by_name[name] for name in route.candidates if name in by_name]
-        if route.outcome is not Outcome.ASKED or not offered:
-            continue
+    counted: list[int] = []
+    for asked, route in routed:
         counter.tokens = 0
-        # With a size of its own, as recall gives one: then a single candidate is shown to the model as well.
-        shown = RecallResult((_candidate(flow).as_metadata() for flow in offered), sized="as the route has it")
-        await selector.select(each.request, shown, each.episodes, context=each.context)
-        counted[key] = counter.tokens
+        offered = [by_name[name] for name in route.candidates if name in by_name]
+        if route.outcome is Outcome.ASKED and offered:
+            # With a size of its own, as recall gives one: then a single candidate is shown to the model as well.
+            shown = RecallResult((_candidate(flow).as_metadata() for flow in offered), sized="as the route has it")
+            await selector.select(asked.request, shown, asked.episodes, context=asked.context)
+        counted.append(counter.tokens)
     return counted
 
 
@@ -158,17 +139,8 @@ class _Counter:
         return Reply(text="[]")
 
 
-def route_to_dict(route: Route) -> dict[str, Any]:
-    """As plain JSON types."""
-    told = {name: getattr(route, name) for name in _ROUTE}  # thousands are told, and all they hold is plain
-    return told | {"outcome": route.outcome.value}
-
-
-_ROUTE = tuple(each.name for each in fields(Route))
-
-
 def route_from_dict(told: Mapping[str, Any]) -> Route:
-    """From what `route_to_dict` made.
+    """From the JSON of one.
 
     Raises:
         TypeError: It did not.
@@ -190,8 +162,20 @@ def route_from_dict(told: Mapping[str, Any]) -> Route:
 
 
 def dumps(value: object) -> bytes:
-    """As one line of JSON, whatever texts are in it."""
+    """JSON values and dataclasses as one line of JSON, whatever texts are in it."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except (TypeError, ValueError):
-        return orjson.dumps(plain(value), option=orjson.OPT_SORT_KEYS)
+    except (TypeError, ValueError):  # halves of surrogate pairs, which a flow or a request may have
+        return json.dumps(value, default=asdict, sort_keys=True).encode()
+
+
+def loads(line: bytes) -> Any:
+    """What `dumps` wrote.
+
+    Raises:
+        ValueError: It did not.
+    """
+    try:
+        return orjson.loads(line)
+    except ValueError:
+        return json.loads(line)

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ async def test_an_unchanged_side_costs_nothing(
         raise AssertionError(_)
 
     with monkeypatch.context() as patched:
-        patched.setattr(asyncio, "create_subprocess_exec", started)
+        patched.setattr(asyncio.BaseEventLoop, "subprocess_exec", started)
         again = await between(known, cases=CASES, requests=REQUESTS)
     assert again.to_dict() | {"took_s": 0} == judged.found.to_dict() | {"took_s": 0}
     known.commit()
@@ -105,6 +106,26 @@ async def test_python_flows_of_two_versions_with_their_guards(repo: Repository) 
         ("refund my order", "broken", True)
     ]
     assert guarded.flows.any is False, "a guard is code: what the flow says is as it was"
+
+
+async def test_guards_see_the_context_of_a_request_as_json(repo: Repository) -> None:
+    repo.write_python("refund", guard='context["since"] == "2026-11-01" and context["odd"].startswith("object")')
+    repo.write({name: examples for name, examples in FLOWS.items() if name != "refund"})
+    repo.commit()
+    context = {"since": date(2026, 11, 1), "odd": Odd()}
+    cases = [Case(request="refund my order", expect=("refund",), context=context)]
+    found = await between(repo, cases=cases, requests=["half of a pair: \ud83d"])
+    assert (found.before.recall_at_1, found.after.recall_at_1, found.changes) == (1.0, 1.0, ())
+
+
+class Odd:
+    """What is no JSON, and cannot be sent to another process either."""
+
+    def __repr__(self) -> str:
+        return "object"
+
+    def __reduce__(self) -> str:
+        raise TypeError
 
 
 @pytest.mark.spec("007.3")

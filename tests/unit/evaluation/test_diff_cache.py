@@ -1,6 +1,8 @@
 """What a comparison keeps for the next time, and from whom it takes nothing."""
 
 import asyncio
+import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +83,56 @@ async def test_what_cannot_be_is_made_anew(repo: Repository, judged: Judged, nam
     again = await between(repo)
     assert again.to_dict() | {"took_s": 0} == judged.found.to_dict() | {"took_s": 0}
     assert [file.read_bytes() for file in files] == before, "each was made anew"
+
+
+@pytest.mark.parametrize("kept", ["routes", "indexes"])
+async def test_what_is_kept_and_cannot_be_read_is_made_anew(
+    repo: Repository, judged: Judged, caplog: pytest.LogCaptureFixture, kept: str
+) -> None:
+    cache = repo.folder / ".jazz/cache"
+    kept_before = judged.repo.folder / ".jazz/cache" / kept
+    for file in [each for each in kept_before.rglob("*") if each.is_file()]:
+        spoilt = cache / kept / file.relative_to(kept_before)
+        spoilt.parent.mkdir(parents=True, exist_ok=True)
+        spoilt.write_bytes(b"\x00nothing")
+    if kept == "indexes":
+        shutil.rmtree(cache / "routes")  # else nobody asks for them
+    with caplog.at_level(logging.WARNING):
+        assert told(await between(repo)) == told(judged.found)
+    assert kept == "indexes" or f"kept=<{kept}>" in caplog.text
+    caplog.clear()
+    if kept == "indexes":
+        shutil.rmtree(cache / "routes")
+    assert told(await between(repo)) == told(judged.found)
+    assert not caplog.records, "it was kept again"
+
+
+async def test_one_process_judges_a_side_and_what_other_settings_found_is_not_taken(
+    repo: Repository, judged: Judged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+    start = asyncio.BaseEventLoop.subprocess_exec
+
+    async def noted(*words: Any, **options: Any) -> Any:
+        started.append(words)
+        return await start(*words, **options)
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "subprocess_exec", noted)
+    assert told(await between(repo)) == told(judged.found)
+    assert not started, "with these settings all is known"
+    otherwise = told(await between(repo, language="none"))
+    assert len(started) == 2, "with other settings nothing is known"
+    assert otherwise == told(await between(repo, language="none", cache=None))
+
+
+def told(found: Difference) -> Any:
+    """An engine adds up the words of a request in an order of its own, which the last digits show."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: rounded(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, list | tuple):
+            return [rounded(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        return round(value, 5) if isinstance(value, float) else value
+
+    return rounded(found.to_dict() | {"took_s": 0})

@@ -1,0 +1,173 @@
+"""The program of one side of a comparison: it loads its flows, says what they are, and routes requests.
+
+Python catalogues are imported under their own names, so two versions of one cannot live in one process. Each message
+is a line of JSON: a job, answered with what its flows say, then requests, answered with their routes.
+"""
+
+import asyncio
+import gc
+import hashlib
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from jazz_select.errors import FlowLoadError, JazzSelectError
+from jazz_select.evaluation.changes.side_run import Job
+from jazz_select.evaluation.changes.snapshots import catalogue_digest, dumps, loads, prompt_tokens, told_by
+from jazz_select.evaluation.index import AGENT, indexed
+from jazz_select.evaluation.lessons.overlay import Version, taught
+from jazz_select.evaluation.route import Asked, Policy, routes
+from jazz_select.flow.base import Flow, FlowRegistry
+from jazz_select.flow.imports import NOT_THERE
+from jazz_select.flow.loading import load_flows
+from jazz_select.memory.procedural import ProceduralMemory
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_PASSED_OVER = frozenset({"__pycache__", ".git", ".jazz"})
+_SELDOM = 50_000
+"""Objects made, and not let go of, between two looks for those that hold each other."""
+
+
+_Answer = Callable[[Mapping[str, Any]], None]
+
+
+def installed(paths: Sequence[str]) -> list[str]:
+    """Of places to import from, those of Python itself and of what is installed."""
+    own = Path(sysconfig.get_path("stdlib")).resolve()
+    return [each for each in paths if Path(each).name in _INSTALLED or Path(each).resolve().is_relative_to(own)]
+
+
+class InstalledFirst:
+    """Finds what is installed before anything of the tree that is judged, whatever a loader puts first for a while.
+
+    A tree that has a `calendar.py` or a `yaml.py` must not change what judges it; only the flows themselves go before
+    a package of their name.
+    """
+
+    def __init__(self, flows: str, paths: Sequence[str]) -> None:
+        """For the flows of this name or path, and these places."""
+        self._flows = {*Path(flows).parts, *flows.split(".")}
+        self._paths = installed(paths)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """As Python asks it of a finder."""
+        if path is not None or name in self._flows:
+            return None
+        found = PathFinder.find_spec(name, self._paths, target)
+        return found if found is not None and found.loader is not None else None  # a mere folder is no module
+
+
+def sources_digest(root: Path, flows: str) -> str:
+    """Of the code that guards may be made of: all files of the flows, and the modules that came from `root`."""
+    place = root / flows
+    files = {each for each in place.rglob("*") if each.is_file()} if place.is_dir() else {place}
+    own = root.resolve()
+    for module in tuple(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and Path(file).resolve().is_relative_to(own):
+            files.add(Path(file).resolve())
+    digest = hashlib.sha256()
+    seen = {each.resolve() for each in files}
+    for file in sorted(seen):
+        if file.is_relative_to(own) and file.is_file() and not _PASSED_OVER & set(file.relative_to(own).parts):
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            digest.update(f"{file.relative_to(own).as_posix()} {content}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def main() -> None:
+    """Do the job that stdin says, and answer on stdout; what the flows print goes to stderr."""
+    gc.set_threshold(_SELDOM, 50, 50)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+
+    def answer(told: Mapping[str, Any]) -> None:
+        answers.write(dumps(told) + b"\n")
+        answers.flush()
+
+    try:
+        told = loads(sys.stdin.buffer.readline())
+        job = Job(**told | {"policy": Policy(**told["policy"])})
+        os.chdir(job.root)
+        asyncio.run(_as_written(job, answer) if job.index is None else _deployed(job, job.index, answer))
+    except JazzSelectError as error:
+        answer({"error": str(error)})
+
+
+async def _as_written(job: Job, answer: _Answer) -> None:
+    root = Path(job.root)
+    own = installed(sys.path)
+    sys.meta_path.insert(0, InstalledFirst(job.flows, sys.path))
+    sys.path[:] = [*own, job.root, *(each for each in sys.path if each not in own)]
+    registry = FlowRegistry()
+    try:
+        load_flows(job.flows, registry)
+    except FlowLoadError as error:
+        if (root / job.flows).exists() or (_is_name(job.flows) and error.problem != NOT_THERE):
+            raise
+    _check_homes(job, registry)
+    notes: tuple[str, ...] = ()
+    if job.learned is not None:
+        made = taught(registry, Version.model_validate(job.learned))
+        registry, notes = made.registry, made.notes
+    gc.freeze()  # what is there now stays until the end
+    digest = catalogue_digest(registry, sources_digest(root, job.flows))
+    answer({"flows": told_by(registry), "digest": digest, "notes": notes})
+    if line := sys.stdin.buffer.readline():
+        cache, beside = (None if each is None else Path(each) for each in (job.cache, job.beside))
+        how = {"embedder": job.embedder, "language": job.language}
+        async with indexed(registry, **how, cache=cache, beside=beside) as memory:
+            answer(await _routed(job, registry, memory, AGENT, loads(line)))
+
+
+def _is_name(flows: str) -> bool:
+    return all(part.isidentifier() for part in flows.split("."))
+
+
+def _check_homes(job: Job, registry: FlowRegistry) -> None:
+    """A package that is installed elsewhere would be the same for every version, and nothing would seem to change.
+
+    Raises:
+        FlowLoadError: A flow comes from outside the folder.
+    """
+    for flow in registry.values():
+        file = flow.origin.file
+        if job.apart and file and not Path(file).resolve().is_relative_to(Path(job.root).resolve()):
+            problem = f"it was imported from {file}, which is not of this version; name the folder (--flows src/…)"
+            raise FlowLoadError(job.flows, problem)
+
+
+async def _deployed(job: Job, index: str, answer: _Answer) -> None:
+    async with await ProceduralMemory.open(Path(index), embedder=job.embedder, language=job.language) as memory:
+        registry = FlowRegistry(min_examples=0)
+        for told in await memory.list_flows(job.agent_id):
+            Flow(
+                name=told["flow_name"],
+                description=told["description"],
+                condition=told["condition"],
+                desired_effects=told["desired_effects"],
+                priority=tuple(told["priority"]),
+                registry=registry,
+            )
+        known = {"name", "description", "condition", "desired_effects", "priority"}
+        flows = {name: {each: fields[each] for each in known} for name, fields in told_by(registry).items()}
+        answer({"flows": flows, "digest": ""})
+        if line := sys.stdin.buffer.readline():
+            answer(await _routed(job, registry, memory, job.agent_id, loads(line)))
+
+
+async def _routed(
+    job: Job, registry: FlowRegistry, memory: ProceduralMemory, agent_id: str, wanted: Mapping[str, Any]
+) -> dict[str, Any]:
+    asked = [Asked(**each | {"episodes": tuple(each["episodes"])}) for each in wanted["asked"]]
+    found = await routes(registry, memory, agent_id, asked, job.policy)
+    counted = [(asked[place], found[place]) for place in map(int, wanted["counted"])]
+    tokens = await prompt_tokens(registry, counted)
+    return {"routes": found, "tokens": tokens}
