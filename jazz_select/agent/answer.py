@@ -23,7 +23,7 @@ from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, beginning, in_words, titled
+from jazz_select.text import as_text, beginning, in_words, json_line, titled
 from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
 
@@ -143,6 +143,11 @@ def left_undone(pending: PendingCall) -> str:
     return f"All right, this is not done: {pending.display_name}."
 
 
+def left_open(text: str) -> str:
+    """What a user is told of a part of a message that nobody here can read."""
+    return f"This part is left open: {json_line(beginning(text, _LONGEST_VALUE))}"
+
+
 def told_of(pending: PendingCall, became: str) -> str:
     """What a user is told who says no to a call that another process has begun; empty where none has."""
     if not became:
@@ -156,8 +161,7 @@ def repeated_question(flow: OpenFlow, known: Container[str], titles: Titles) -> 
     left = [name for name in flow.asks if name not in known and name not in flow.answers]
     if left:
         return asked_for(left, flow.choices)
-    named = f"{', '.join(flow.named)} will not be used. " if flow.named else ""
-    return f"{named}{_changed(flow, titles)}Shall I go on with: {titles.flow(flow.name)}?"
+    return f"{_changed(flow, titles)}Shall I go on with: {titles.flow(flow.name)}?"
 
 
 def _changed(flow: OpenFlow, titles: Titles) -> str:

@@ -108,8 +108,6 @@ class OpenFlow(_Frozen):
         status: `queued` until it is begun, `waiting` where it asked for something, `failed`, else `active`. Only an
             active one takes whatever is said next; the others go on where they are answered, chosen or agreed to.
         asks: What it waits for: names of facts; none where it waits for a yes.
-        named: What the user named and nothing takes, as the last question said.
-        agreed: What of that the user has agreed to leave out.
         doubt: Tools that destroy something and failed: they may have been done all the same.
         unheard: The ids of calls that nobody heard the end of, where the tool is `idempotent`, by their places: made
             again just as they were, they are made by the same id.
@@ -129,8 +127,6 @@ class OpenFlow(_Frozen):
     asks: tuple[str, ...] = ()
     answers: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     parts: Mapping[str, Part] = Field(default_factory=dict[str, Part])
-    named: tuple[str, ...] = ()
-    agreed: tuple[str, ...] = ()
     doubt: tuple[str, ...] = ()
     unheard: Mapping[str, str] = Field(default_factory=dict[str, str])
     changed: tuple[str, ...] = ()

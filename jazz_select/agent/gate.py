@@ -1,7 +1,6 @@
 """The gate before what cannot be undone: which flows wait there, and which calls, until the user says yes."""
 
 import logging
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +9,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from jazz_select.agent.conversation import OpenFlow, Ran
-from jazz_select.agent.flows.consent import AGREED, AGREEING, calls_off
 from jazz_select.agent.flows.runner import FlowRun, steps_left
-from jazz_select.agent.flows.said import EDGES, folded_message, number_in_words
-from jazz_select.agent.flows.slots import is_hesitant, unused
-from jazz_select.agent.flows.tentative import LONGEST_READ, is_tentative
 from jazz_select.agent.pending_call import Before, PendingCall
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
@@ -22,40 +17,16 @@ from jazz_select.json_values import plain_bytes
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Approve, Ask, Deny, Verdict, check_claims, checked_policy, needs_yes
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
-from jazz_select.routing.names.words import stems
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.routing.run_context import Step, chain_of
 from jazz_select.routing.tool_call import fingerprint, verdict_of, withdrawn
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, describe_error, one_line, word_list
+from jazz_select.text import beginning, describe_error, one_line
 from jazz_select.threads import run_with_timeout, self_bounded
 
 _log = logging.getLogger(__name__)
-_MOST_NAMED: Final = 5
 _CONFIRM_S: Final = 5.0
 _LONGEST_WORDS: Final = 500
-_LONGEST_YES: Final = 200
-_WHY_NOT: Final = frozenset({"why not", "warum nicht", "wieso nicht", "por qué no", "pourquoi pas", "perché no"})
-_BUT: Final = word_list("""
-    but other another different both half only first later after before until tomorrow think
-    aber andere anderen anderer anderes beide beides hälfte nur zuerst später nachdem bevor bis morgen
-    pero otro otra ambos mitad solo primero luego después antes mañana
-    mais autre deux moitié seulement d'abord après avant demain
-    ma altro altra entrambi metà soltanto prima dopo domani но другой другую другое потом позже завтра
-    all every everyone everybody everything also too twice times more again plus forget
-    tell explain show what how who whose which where when
-    alle alles allen jeden jede jedes auch nochmal zweimal mehr vergiss was wie wer wo wenn sobald
-    todo todos todas también más olvida qué quién cómo dónde cuando cuándo
-    tout tous toutes aussi encore oublie quoi quand comment lorsque
-    tutto tutti tutte anche ancora dimentica cosa chi dove quando come
-    все всё тоже также ещё забудь что как кто где когда
-""")
-"""Words of a yes to something else than what was asked, to more or less of it, or for another time; and of a wish or a
-question beside it, or when there is to be one."""
-_IRONIC: Final = frozenset({"/s", "🙄", "🙃", "😏", "😒", "🤨"})
-"""Signs that a yes is not meant."""
-_AGREED_IN_WORDS: Final = tuple(f" {phrase} " for phrase in AGREED if " " in phrase)
-_DIGITS: Final = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +35,10 @@ class Hold:
 
     Attributes:
         problem: In words.
-        named: What the user named and nothing takes.
         changed: The steps to come, where they are not those of when the flow was begun.
     """
 
     problem: str
-    named: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
 
 
@@ -77,18 +46,12 @@ class DestructionGate:
     """Decides when a flow that destroys something may run, and what is kept of one in which something was destroyed.
 
     A flow destroys something where its chain, or that of a part, may run a tool that is `destructive`; where that
-    cannot be told, it does. Such a flow is held, and the user asked for a yes,
+    cannot be told, it does. Such a flow is held, and the user asked for a yes, where its steps are not those of when it
+    was begun, since its author changed them meanwhile (`held_by_change`). A tool that failed in it, and may have been
+    done all the same, is asked about when its turn comes (`TurnApproval`).
 
-    - where the answer that would let it go on has a word that may take it back, or only asks (`lets_through`);
-    - where its steps are not those of when it was begun, since its author changed them meanwhile (`held_by_change`);
-    - where the user named one thing in particular, such as an order's number, and no input takes it (`held_by_name`):
-      a message that names order 60105 must not end in a refund of another one.
-
-    A tool that failed in it, and may have been done all the same, is asked about when its turn comes (`TurnApproval`).
-
-    The yes is for what was asked, and for no more (`agreed`). A flow that ends before it is done, after something was
-    destroyed in it, is kept (`kept`): asked for again, it goes on where it stood and does not destroy that twice. A
-    flow without a chain is not held here: the model that calls its tools reads the message itself.
+    A flow that ends before it is done, after something was destroyed in it, is kept (`kept`): asked for again, it goes
+    on where it stood and does not destroy that twice.
     """
 
     def __init__(self, tools: Mapping[str, Tool]) -> None:
@@ -129,10 +92,6 @@ class DestructionGate:
         except FlowError:
             return True
 
-    def lets_through(self, flow: BaseFlow | None, message: str) -> bool:
-        """Whether an answer lets a flow that waits go on."""
-        return not ((is_hesitant(message) or is_tentative(message)) and self.destroys(flow))
-
     def held_by_change(self, waiting: OpenFlow, flow: BaseFlow) -> Hold | None:
         """Why it is held, where its steps have changed since some of them were done, and it destroys something."""
         if not (waiting.is_final or self.destroys(flow)):
@@ -142,23 +101,9 @@ class DestructionGate:
             return None
         return Hold(problem="its steps have changed since it was begun", changed=changed)
 
-    def held_by_name(
-        self, waiting: OpenFlow, flow: BaseFlow, said: Sequence[str], known: Mapping[str, Any]
-    ) -> Hold | None:
-        """Why it is held, where the user named something that nothing takes, and has not agreed to leave it out."""
-        if not self.destroys(flow):
-            return None
-        agreed = {word.casefold() for word in waiting.agreed}
-        left = [word for word in dict.fromkeys(unused(said, known)) if word.casefold() not in agreed]
-        if not left:
-            return None
-        named = tuple(left[:_MOST_NAMED])
-        return Hold(problem=f"{', '.join(named)} was named, and nothing takes it", named=named)
-
     def agreed(self, waiting: OpenFlow) -> OpenFlow:
         """A flow that was held, once the user says yes to what was asked."""
-        agreed = {"agreed": (*waiting.agreed, *waiting.named), "named": ()}
-        return waiting.model_copy(update={**agreed, "taken": waiting.changed or waiting.taken, "changed": ()})
+        return waiting.model_copy(update={"taken": waiting.changed or waiting.taken, "changed": ()})
 
     def kept(
         self, ended: OpenFlow, run: FlowRun | None = None, approval: "TurnApproval | None" = None
@@ -186,46 +131,6 @@ class DestructionGate:
         gone = [(part.path, record.tool) for part in run.all for record in part.records if record.unknown]
         found = (approval.passed.get((flow, *each)) for each in gone if self._tools[each[1]].idempotent)
         return dict(each for each in found if each is not None)
-
-
-def is_why_not(message: str) -> bool:
-    """Whether a message is a "why not?", and nothing more."""
-    return folded_message(message).strip(" ?!.") in _WHY_NOT
-
-
-def may_agree(message: str, pending: PendingCall) -> bool:
-    """Whether a message can be a yes at all: what a model reads as one counts only then.
-
-    It is short, has a word that agrees, none that denies, supposes, calls off, puts off or takes back, and names
-    nothing, and no number, that is not in the question; or it is a "why not?".
-    """
-    if len(message) > LONGEST_READ:
-        return False
-    text = folded_message(message)
-    if len(text) > _LONGEST_YES:
-        return False
-    if is_why_not(message):
-        return True
-    own = {*stems(f"{pending.tool} {pending.title}")}
-    said = [word.strip(EDGES) for word in text.split()]
-    left = " ".join(word for word in text.split() if not own & {*stems(word)})
-    spoken = f" {' '.join(said)} "
-    agrees = not AGREEING.isdisjoint(said) or any(phrase in spoken for phrase in _AGREED_IN_WORDS)
-    if calls_off(text, f"{pending.tool} {pending.title}") or not _IRONIC.isdisjoint([*said, *text]):
-        return False
-    if not agrees or not _BUT.isdisjoint(said) or not _numbers(said) <= _digits(pending.question()):
-        return False
-    return not (is_tentative(message) or is_hesitant(left) or unused([message], pending.arguments))
-
-
-def _numbers(said: Sequence[str]) -> set[str]:
-    """The numbers in what was said, in digits or words, but for a one: that may be anyone."""
-    spelt = [found for word in said if (found := number_in_words(word)) is not None]
-    return {*_digits(" ".join(said)), *(str(each) for each in spelt if each > 1)}
-
-
-def _digits(text: str) -> set[str]:
-    return {each.lstrip("0") for each in _DIGITS.findall(text)}
 
 
 def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:

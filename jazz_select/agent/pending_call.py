@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jazz_select.agent.reading.consent import Asked
 from jazz_select.json_values import plain, plain_bytes, storable
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.text import as_text, cut, in_one_line, in_words, json_line, one_line, titled
@@ -74,6 +75,11 @@ class PendingCall(BaseModel):
     def display_name(self) -> str:
         """What users are told that it is called."""
         return self.title or titled(self.tool)
+
+    @property
+    def asked(self) -> Asked:
+        """What a yes is said to: an answer may repeat its words."""
+        return Asked(words=f"{self.tool} {self.title} {self.words}", arguments=self.arguments)
 
     def question(self) -> str:
         """What the user is asked: what would be done, and with which arguments."""

@@ -134,6 +134,7 @@ class SelectedFlows:
         question: Which flow is meant, where the user is asked that now.
         wanted: What the user wanted before, where the message only says which flow is meant.
         about: Whether the message only asks or says something about the flow on top.
+        besides: What the message says beside a yes or a no, and no flow was found for.
         unsaid: Flow to what of it was looked for in the user's words in this turn already, and is not in them.
         reason: Why it came out so.
         notes: What a decider made of the message, or why it did not count.
@@ -151,6 +152,7 @@ class SelectedFlows:
     question: UserQuestion | None = None
     wanted: str = ""
     about: bool = False
+    besides: str = ""
     unsaid: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     reason: str = ""
     notes: tuple[str, ...] = ()

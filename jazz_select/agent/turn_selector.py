@@ -4,18 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jazz_select.agent.answer import Titles, called_off, left_undone, told_of
+from jazz_select.agent.answer import Titles, called_off, left_open, left_undone, told_of
 from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows import which
-from jazz_select.agent.flows.consent import Consent, consent, is_courtesy
 from jazz_select.agent.flows.decided import approval_heard
 from jazz_select.agent.flows.decisive import is_sure, may_begin, only_tells
 from jazz_select.agent.flows.said import is_named
 from jazz_select.agent.flows.slots import HeardFacts, Wanted, bare_answer, is_value, plain_answer
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.flows.turn_flows import TurnFlows
-from jazz_select.agent.gate import AgentApproval, DestructionGate, may_agree
+from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.reading.consent import Asked, is_courtesy, read_consent
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, Way
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.sure import Decider
@@ -71,7 +71,7 @@ class TurnSelector:
         answer: which.Heard = "" if request.conversation.question is None else which.heard(request, beside=beside)
         begun, at_once = await self._settled(begun, pending)
         if at_once is None:
-            at_once = self._at_once(begun, pending, answer)
+            at_once = await self._at_once(begun, pending, answer)
         if at_once is not None:
             return at_once
         try:
@@ -117,13 +117,15 @@ class TurnSelector:
             return which.asked(replace(begun, pending=pending), question)
         return replace(begun, way="open" if active is None else "run", reason=begun.reason or why)
 
-    def _at_once(self, begun: SelectedFlows, pending: PendingCall | None, answer: which.Heard) -> SelectedFlows | None:
+    async def _at_once(
+        self, begun: SelectedFlows, pending: PendingCall | None, answer: which.Heard
+    ) -> SelectedFlows | None:
         """What needs no selection: answers, a question that is called off, thanks."""
         active, at_once = begun.stack.top, None
         idle = active is not None and active.status != "active"
         # What waits is asked for behind the question which flow is meant, so it is answered before that.
         if active is not None and (idle or not answer):
-            at_once = self._answered_at_once(begun, active, idle=idle)
+            at_once = await self._answered_at_once(begun, active, idle=idle)
         if at_once is None and answer == "off":
             return which.left(begun, pending)
         if at_once is None and active is None and self._has_model and is_courtesy(begun.request.message):
@@ -139,18 +141,19 @@ class TurnSelector:
         left = replace(stack, flows=tuple(each for each in stack.flows if each.name not in gone))
         return SelectedFlows(request=request, stack=left, reason=f"there is no flow {', '.join(gone)} any more")
 
-    def _answered_at_once(self, begun: SelectedFlows, active: OpenFlow, *, idle: bool) -> SelectedFlows | None:
+    async def _answered_at_once(self, begun: SelectedFlows, active: OpenFlow, *, idle: bool) -> SelectedFlows | None:
         """Where a message is a bare answer, agrees or calls off, nothing has to be looked for."""
         message = begun.request.message
-        said: Consent = consent(message, f"{active.name} {self._titles.flow(active.name)}")
+        said = read_consent(message, Asked(words=f"{active.name} {self._titles.flow(active.name)}"))
         if idle and (answers := bare_answer(self._lacking(begun, active), message)):
             return _answered(begun, active, answers, way="run")
-        if idle and said == "yes" and set(active.asks) <= _known(begun, active).keys():
-            return _answered(begun, self._gate.agreed(active), {}, way="run")
-        if said == "no" and (idle or not self._has_model):
+        if idle and said.answer == "yes" and set(active.asks) <= _known(begun, active).keys():
+            agreed = _answered(begun, self._gate.agreed(active), {}, way="run")
+            return await self._besides(agreed, said.rest, after=active.name)
+        if said == ("no", "") and (idle or not self._has_model):
             return self._off(begun, [active])
         asked = ConversationView.of(begun.request, begun.stack, self._titles.flow).asked
-        if self._has_model and not idle and (is_value(message) or (said and "?" in asked)):
+        if self._has_model and not idle and (is_value(message) or (said.answer != "neither" and "?" in asked)):
             return replace(begun, way="run")  # the model that goes on with the flow has asked, and hears it
         return None
 
@@ -162,9 +165,37 @@ class TurnSelector:
             return begun, None
         said, notes = await approval_heard(self._decider, pending, begun.request.message)
         begun = replace(begun, notes=(*begun.notes, *notes))
-        if said == "yes":
-            return begun, replace(begun, way="run" if pending.flow else "open", granted=pending)
-        return begun, await self._refused(begun, pending) if said == "no" else None
+        if said.answer == "yes":
+            return begun, await self._besides(self._granted(begun, pending), said.rest, after=pending.flow)
+        if said.answer == "neither" or (said.rest and self._selector.has_model):
+            return begun, None  # who refuses and says more may correct something: whoever reads it all can tell
+        return begun, await self._besides(await self._refused(begun, pending), said.rest)
+
+    @staticmethod
+    def _granted(begun: SelectedFlows, pending: PendingCall) -> SelectedFlows:
+        """The user has said yes to the call that waits."""
+        return replace(begun, way="run" if pending.flow else "open", granted=pending)
+
+    async def _besides(self, begun: SelectedFlows, rest: str, *, after: str = "") -> SelectedFlows:
+        """With what was said beside a yes or a no: the flows that it is for come next, and else it is answered."""
+        if not rest:
+            return begun
+        alone = replace(begun, request=replace(begun.request, message=rest))
+        try:
+            found = await run_within_budget(self._found(alone, "", alone=False), what="recall")
+        except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
+            begun = replace(begun, notes=(*begun.notes, f"no flow could be looked for: {describe_error(error)}"))
+            names: list[str] = []
+        else:
+            begun = replace(begun, selection=found, wanted=rest)
+            names = [each for each in found.names if each != after] if self._is_decisive(found, rest) else []
+        if names:
+            return self._with_wishes(begun, names, after=after)
+        return (
+            replace(begun, text=f"{begun.text}\n\n{left_open(rest)}")
+            if begun.way == "ask"
+            else replace(begun, besides=rest)
+        )
 
     async def _refused(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows:
         """The call that waits is not made, and the flow that wants it is called off."""
@@ -173,6 +204,15 @@ class TurnSelector:
         if active is not None and pending.flow:
             return self._off(begun, [active], told=became)
         return replace(begun, way="ask", text=became or left_undone(pending))
+
+    @staticmethod
+    def _with_wishes(begun: SelectedFlows, names: list[str], *, after: str = "") -> SelectedFlows:
+        """With the flows that are wanted beside a yes or a no: they come after what it was said to."""
+        if not names:
+            return begun
+        wanted = [after, *names] if after else names
+        way: Way = "open" if begun.granted is not None and not after else "run"
+        return replace(begun, way=way, stack=_with(begun, wanted, None), resumed="")
 
     def _off(
         self, begun: SelectedFlows, off: Sequence[OpenFlow], *, told: str = "", meant: Sequence[str] = ()
@@ -243,12 +283,7 @@ class TurnSelector:
         }
         if not self._has_model and not chosen and not _names_a_flow(begun):
             answers |= plain_answer(self._lacking(begun, active), begun.request.message)
-        # Who corrects something often begins with a no: where nothing is destroyed unasked, it is asked about anew.
-        asked_anew = self._approval.before_it_destroys and any(name in active.answers for name in answers)
-        goes_on = (answers or chosen) and (
-            asked_anew or self._gate.lets_through(self._running.flow(active.name), begun.request.message)
-        )
-        return _answered(begun, active, answers, way="run" if goes_on else "ask")
+        return _answered(begun, active, answers, way="run" if answers or chosen else "ask")
 
     async def _as_chosen(  # noqa: C901, PLR0911 - one way for each answer
         self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None, *, idle: bool
@@ -258,13 +293,12 @@ class TurnSelector:
         if pending is not None and decision.confirmed:
             if decision.confirmed == "no":
                 refused = await self._refused(begun, pending)
-                return _with_wishes(refused, [each for each in found.names if each != pending.flow])
+                return self._with_wishes(refused, [each for each in found.names if each != pending.flow])
             own = flow_id(pending.flow) in decision.called_off
-            if not own and may_agree(request.message, pending):
+            if not own and read_consent(request.message, pending.asked, quote="").answer == "yes":
                 if decision.called_off:
                     begun = replace(await self._called_off(begun, decision.called_off, None), resumed="")
-                agreed = replace(begun, way="run" if pending.flow else "open", granted=pending)
-                return _with_wishes(agreed, found.names, after=pending.flow) if pending.flow else agreed
+                return self._with_wishes(self._granted(begun, pending), found.names, after=pending.flow)
             if own or not (found.names or decision.called_off):  # done and called off: it contradicts itself
                 return _asked_again(replace(begun, way="ask"), pending)
         if decision.called_off:
@@ -316,7 +350,7 @@ class TurnSelector:
         if answer:
             return await self._selector.select(message, context=context, asked=asked)
         if self._selector.has_model:
-            view = ConversationView.of(request, begun.stack, self._titles.flow)
+            view = ConversationView.of(request, begun.stack, self._titles.flow, agreed=begun.granted is not None)
             situation = replace(view.situation(), begins=self._begins(message))
             return await self._selector.select(
                 message, episode_summaries=episodes, context=context, situation=situation, asked=asked
@@ -381,17 +415,10 @@ def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall
 
 
 def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way) -> SelectedFlows:
-    """With what the user answered kept in the flow that waits for it.
-
-    What it takes the place of need not be asked about any more: the user has left it out, unless it is said once more.
-    """
+    """With what the user answered kept in the flow that waits for it."""
     # Whatever was not asked for, and is said now, the steps that ran went without.
     corrected = any(name in active.answers or name not in active.asks for name in answers) and not active.is_final
-    before = {name: (*active.choices.get(name, ()), active.answers.get(name)) for name in answers}
-    gone = [str(each) for name, values in before.items() for each in values if each not in (None, answers[name])]
-    message = begun.request.message.casefold()
-    agreed = (*active.agreed, *(each for each in gone if each.casefold() not in message))
-    known: dict[str, Any] = {"answers": {**active.answers, **answers}, "agreed": tuple(dict.fromkeys(agreed))}
+    known: dict[str, Any] = {"answers": {**active.answers, **answers}}
     # What was found by what is corrected now does not hold any more.
     flow = active.model_copy(update=known | ({"parts": {}, "pending": None} if corrected else {}))
     return replace(begun, way=way, stack=begun.stack.with_top(flow))
@@ -403,7 +430,7 @@ def _unclear(begun: SelectedFlows, active: OpenFlow, heard: HeardFacts) -> Selec
     flow = begun.stack.top or active
     known = {name: value for name, value in flow.answers.items() if name not in heard.unclear}
     asks = tuple(dict.fromkeys((*heard.unclear, *active.asks)))
-    waits: dict[str, Any] = {"answers": known, "asks": asks, "choices": heard.unclear, "named": ()}
+    waits: dict[str, Any] = {"answers": known, "asks": asks, "choices": heard.unclear}
     if len(known) < len(flow.answers) and not flow.is_final:
         waits |= {"parts": {}, "pending": None}
     reason = f"which is meant is not clear: {', '.join(heard.unclear)}"
@@ -423,14 +450,6 @@ def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedF
     else:
         why = f"the message does not plainly give {wanted}" if wanted else "the message is no yes to going on"
     return replace(heard, pending=pending, reason=heard.reason or f"the question was asked again: {why}")
-
-
-def _with_wishes(begun: SelectedFlows, names: list[str], *, after: str = "") -> SelectedFlows:
-    """With the flows that are wanted beside a yes or a no: they come after the one that it was said to."""
-    if not names:
-        return begun
-    wanted = [after, *names] if after else names
-    return replace(begun, way="run", stack=_with(begun, wanted, None), resumed="")
 
 
 def _names_a_flow(begun: SelectedFlows) -> bool:

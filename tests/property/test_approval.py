@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jazz_select import FlowSelector
 from jazz_select.agent import Agent, Conversation, run_chain
-from jazz_select.agent.flows.consent import consent
+from jazz_select.agent.reading.consent import read_consent
 from jazz_select.routing import (
     CHOOSE,
     Allow,
@@ -137,7 +137,7 @@ def test_an_agent_destroys_what_its_hook_allowed_or_its_user_said_yes_to(
             kept = Conversation.from_json(result.conversation.to_json())
             assert (result.status == "confirming") == (kept.pending is not None)
             ran = shop.ran[before:]
-            agreed = waits is not None and consent(message) == "yes"
+            agreed = waits is not None and read_consent(message).answer == "yes"
             shown = [(waits.tool, json.dumps(dict(waits.arguments), sort_keys=True))] if agreed and waits else []
             left = list(ran)
             for each in [*(shop.allowed if hooked else []), *shown]:

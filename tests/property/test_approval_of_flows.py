@@ -15,7 +15,7 @@ from jazz_select import ConditionalFlow, FlowRegistry, FlowSelector, ParallelFlo
 from jazz_select.agent import Agent, Conversation, respond, run_chain
 from jazz_select.agent.chain.options import Strategy
 from jazz_select.agent.chain.transcript import ToolRequest, ToolResult
-from jazz_select.agent.flows.consent import consent
+from jazz_select.agent.reading.consent import read_consent
 from jazz_select.errors import FormatError
 from jazz_select.routing import CHOOSE, Allow, FlowExecutor, ToolAsker, run_plan
 from jazz_select.testing import ListMemory, ScriptedModel
@@ -106,7 +106,7 @@ def test_no_flow_and_no_part_of_one_destroys_unasked(
             result = await agent.turn(message, kept)
             kept = Conversation.from_json(result.conversation.to_json())
             may = Counter(shop.allowed[allowed:])
-            if waits is not None and consent(message) == "yes":
+            if waits is not None and read_consent(message).answer == "yes":
                 may[waits.tool, json.dumps(dict(waits.arguments), sort_keys=True)] += 1
             assert not Counter(shop.ran[ran:]) - may
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import Conversation
-from jazz_select.agent.flows.consent import consent
-from jazz_select.agent.gate import may_agree
 from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.reading.consent import read_consent
 from jazz_select.values import Message, Reply
 from tests.unit.agent.talks import BEGINNINGS, FLOWS, shop_agent
 
@@ -73,8 +72,8 @@ def _agreed(pending: PendingCall | None, message: str) -> list[str]:
     """What a message may let pass: the call that waits, where it is a yes to it, or may be read as one."""
     if pending is None:
         return []
-    plain = consent(message, f"{pending.tool} {pending.title}", pending.arguments) == "yes"
-    return [json.dumps(dict(pending.arguments))] if plain or may_agree(message, pending) else []
+    said = (read_consent(message, pending.asked), read_consent(message, pending.asked, quote=""))
+    return [json.dumps(dict(pending.arguments))] if "yes" in {each.answer for each in said} else []
 
 
 @pytest.mark.spec("005.1")

@@ -5,9 +5,9 @@ from decimal import Decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jazz_select.agent.flows.consent import consent
 from jazz_select.agent.flows.said import EDGES, dates, folded, numbers, was_said
 from jazz_select.agent.flows.slots import Wanted, bare_answer, plain_answer
+from jazz_select.agent.reading.consent import Asked, read_consent
 from tests.depth import examples
 
 CASES = settings(max_examples=examples(300), deadline=None)
@@ -52,7 +52,11 @@ def test_a_date_in_full_is_found_whatever_stands_before_it(day: object, before: 
 def test_nothing_breaks_it(value: object, message: str) -> None:
     assert was_said(value, {}, {}, [message]) in {True, False}
     assert was_said(value, {}, {}, []) is False
-    assert consent(message, "cancel_it", {"what": message}) in {"yes", "no", ""}
+    assert read_consent(message, Asked(words="cancel_it", arguments={"what": message})).answer in {
+        "yes",
+        "no",
+        "neither",
+    }
     for kind in ("string", "integer", "number", "boolean"):
         wanted = {"fact": Wanted({"type": kind}, {})}
         assert bare_answer(wanted, message).keys() | plain_answer(wanted, message).keys() <= {"fact"}

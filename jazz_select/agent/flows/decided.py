@@ -1,12 +1,11 @@
-"""What a decision model hears as a yes or a no, where lists of words leave it open: of approvals, and of inputs."""
+"""What a decision model hears as a yes or a no where the table of phrases leaves it open: of approvals, of inputs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from jazz_select.agent.flows.consent import Consent, consent, is_plain_yes
 from jazz_select.agent.flows.slots import HeardFacts, Wanted
-from jazz_select.agent.gate import is_why_not, may_agree
 from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.reading.consent import NEITHER, Consent, read_consent
 from jazz_select.chat.sure import Decided, Decider
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.schemas.fields import alternatives
@@ -31,18 +30,20 @@ async def approval_heard(
 ) -> tuple[Consent, tuple[str, ...]]:
     """Whether a message approves the call that waits, or refuses it; and what to note of that.
 
-    What the lists of words can tell is theirs to tell. A yes that a model reads counts where the message can be nothing
-    else: such models are surer than they are right, and cannot tell irony.
+    What the table of phrases can tell is its to tell. A yes that a model reads counts where a sentence of the message
+    is one: such models are surer than they are right, and cannot tell irony.
     """
-    said = consent(message, f"{pending.tool} {pending.title}", pending.arguments)
-    if said or decider is None:
+    said = read_consent(message, pending.asked)
+    if said.answer != "neither" or decider is None:
         return said, ()
     found = await _heard(decider, pending.question(), message, _APPROVAL, name="consent")
-    if found.label == _NO or (found.label == _YES and _can_be_yes(message, pending)):
-        return "yes" if found.label == _YES else "no", (_read(decider, "the message", found),)
+    if found.label == _NO:
+        return Consent("no"), (_read(decider, "the message", found),)
     if found.label == _YES:
-        return "", (f"{_read(decider, 'the message', found)}, and its words are none",)
-    return "", (found.note,) if found.note else ()
+        said = read_consent(message, pending.asked, quote="")
+        why = "" if said.answer == "yes" else ", and its words are none"
+        return said if said.answer == "yes" else NEITHER, (f"{_read(decider, 'the message', found)}{why}",)
+    return NEITHER, (found.note,) if found.note else ()
 
 
 async def flags_heard(
@@ -78,13 +79,6 @@ def beside(one: HeardFacts, other: HeardFacts) -> HeardFacts:
     unclear = {name: each for name, each in other.unclear.items() if name not in values}
     unsaid = tuple(name for name in other.unsaid if name not in values)
     return HeardFacts(values, unclear, unsaid, (*one.notes, *other.notes))
-
-
-def _can_be_yes(message: str, pending: PendingCall) -> bool:
-    """Whether the words of a message allow a yes to this call, and leave no room for anything else."""
-    return may_agree(message, pending) and (
-        is_why_not(message) or is_plain_yes(message, f"{pending.tool} {pending.title}", pending.arguments)
-    )
 
 
 def _read(decider: Decider, what: str, found: Decided) -> str:

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from jazz_select.agent.flows.consent import is_courtesy
 from jazz_select.agent.flows.said import is_named
 from jazz_select.agent.flows.slots import is_value
 from jazz_select.agent.flows.tentative import LONGEST_READ, is_tentative, is_told
+from jazz_select.agent.reading.consent import is_courtesy
 from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.names.words import stems
 from jazz_select.selector.result import FlowSelectionResult

@@ -73,7 +73,6 @@ class FlowRun:
         text: What a model said, where one went on.
         problem: What is open, or went wrong, in words.
         final: Whether a tool of its own was run that destroys something.
-        named: What the user named and nothing takes, where it waits for a yes to leave that out.
         changed: The steps to come, where it waits for a yes since they are not those of when it was begun.
         begun: False where it was not even begun: nothing of it is to be kept.
     """
@@ -99,7 +98,6 @@ class FlowRun:
     text: str = ""
     problem: str = ""
     final: bool = False
-    named: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     begun: bool = True
 

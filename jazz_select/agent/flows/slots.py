@@ -4,22 +4,22 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
 from jazz_select.agent.chain.output_schema import OutputSchema
-from jazz_select.agent.flows.consent import CONSENTING, POLITE, REFUSED, consent
 from jazz_select.agent.flows.said import (
     EDGES,
     dates,
     decimals,
     folded,
-    folded_message,
     in_words,
     number_in_words,
     was_said,
     word_list,
 )
 from jazz_select.agent.flows.tentative import is_tentative
+from jazz_select.agent.reading.consent import is_refusal, phrases, read_consent
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.exchange import Question
 from jazz_select.chat.json_reader import LONGEST, values_in
@@ -71,11 +71,6 @@ _MEASURE: Final = re.compile(
     re.IGNORECASE,
 )
 """Dates, times, prices, amounts and names of models: they tell no order from another."""
-_HESITANT: Final = (
-    *("no", "don't", "dont", "never", "stop", "wait", "cancel", "unless", "instead", "keep", "chang"),
-    *("rather", "mistake", "undo", "hold", "except", "nicht", "nein", "pas"),
-)
-"""How words begin that may take back what is said."""
 _AT_ONCE: Final = 4_000
 """Characters, of a reply and of what was said, that are read in a moment."""
 _LONGEST_SAID: Final = 4_000
@@ -112,7 +107,6 @@ _SAYING_NOTHING: Final = word_list(
     """
 )
 """Words that a name is not made of, but another wish, a question or a sigh."""
-_NO_NAME: Final = _SAYING_NOTHING | CONSENTING
 
 
 class Wanted(NamedTuple):
@@ -173,10 +167,10 @@ def _without_its_name(text: str, name: str, kind: str) -> str:
     Of "7 days" for `days` it is the 7.
     """
     own = {*name_words(name), *(word for part in name_words(name) for word in _ALSO.get(part, ()))}
-    said = text.split()
+    said, courtesies = text.split(), phrases().courtesy
     while len(said) > 1 and said[0].strip(EDGES).casefold() in _LEADING | own:
         said.pop(0)
-    while len(said) > 1 and said[-1].strip(EDGES).casefold() in (POLITE | own if kind in _NUMERIC else POLITE):
+    while len(said) > 1 and said[-1].strip(EDGES).casefold() in (courtesies | own if kind in _NUMERIC else courtesies):
         said.pop()
     return " ".join(said).strip(EDGES) if len(said) == 1 or kind in _NUMERIC else text
 
@@ -196,9 +190,9 @@ def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
     is_text = [each.type for each in kinds if each.type != "null"] == ["string"]
     if not is_text or any(_SHAPING & each.schema.keys() for each in kinds) or set(name_words(name)) & _SHAPED:
         return {}
-    if any(not word[0].isalpha() or word.strip(EDGES) in _NO_NAME for word in words):
+    if any(not word[0].isalpha() or word.strip(EDGES) in _no_names() for word in words):
         return {}
-    if is_tentative(text) or consent(text) or not _fits(name, text, want):
+    if is_tentative(text) or read_consent(text).answer != "neither" or not _fits(name, text, want):
         return {}
     return {name: text}
 
@@ -215,18 +209,17 @@ def identifiers(message: str) -> list[str]:
     return list((Counter(found) - in_dates).elements())
 
 
-def unused(messages: Iterable[str], facts: Mapping[str, Any]) -> list[str]:
-    """The identifiers in what was said that no fact is or has as a word."""
-    known: set[str] = set()
-    for value in facts.values():
-        text = value if isinstance(value, str) else storable_text(value)
-        known |= {text.casefold(), *(word.strip(EDGES).casefold() for word in text.split())}
-    return [word for text in messages for word in identifiers(text) if word.casefold() not in known]
+@cache
+def _no_names() -> frozenset[str]:
+    """Words that a name is not made of: of another wish, a question, a sigh, a yes or a no."""
+    table = phrases()
+    return _SAYING_NOTHING | {word for each in table.yes | table.no | table.courtesy for word in each.split()}
 
 
-def is_hesitant(message: str) -> bool:
-    """Whether there is a word in it that may take back what it says."""
-    return any(word.strip(EDGES).startswith(_HESITANT) for word in folded_message(message).split())
+def _answer(message: str) -> str:
+    """A yes or a no, and nothing besides; else empty."""
+    said = read_consent(message)
+    return "" if said.rest else said.answer
 
 
 class HeardFacts(NamedTuple):
@@ -343,7 +336,7 @@ def _readings(text: str, kind: str, schema: Schema, *, alone: bool) -> list[obje
     if isinstance(allowed, list):
         return [each for each in cast("list[object]", allowed) if in_words(folded(str(each))) == in_words(said)]
     if kind == "boolean":
-        agreed = {"yes": "true", "no": "false" if said in REFUSED else ""}.get(consent(said), "") if alone else ""
+        agreed = {"yes": "true", "no": "false" if is_refusal(said) else ""}.get(_answer(said), "") if alone else ""
         return [found == "true"] if (found := agreed or said) in {"true", "false"} else []
     if kind in {"integer", "number"}:
         return _numbers(said, kind)

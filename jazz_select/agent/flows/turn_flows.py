@@ -4,17 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from jazz_select.agent.answer import Titles
+from jazz_select.agent.answer import Titles, left_open
 from jazz_select.agent.chain.transcript import FlowChosen, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran, placed
 from jazz_select.agent.flows.branches import branch_of
-from jazz_select.agent.flows.consent import is_courtesy
 from jazz_select.agent.flows.decided import beside, flags_heard
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of, tools_named
 from jazz_select.agent.flows.said import folded_message
 from jazz_select.agent.flows.slots import HeardFacts, Wanted, from_words, wanted_of
-from jazz_select.agent.gate import AgentApproval, DestructionGate, Hold, TurnApproval
+from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
+from jazz_select.agent.reading.consent import is_courtesy
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.client import ChatClient
@@ -179,7 +179,18 @@ class TurnFlows:
         """Run what is on top, and what was queued below it once that is done."""
         approval = self._approval.turn(selected.request.key, selected.granted, selected.request.conversation.pending)
         work = await self._run(selected, approval)
+        if selected.besides and (selected.granted is None or selected.granted.door == "executor"):
+            work = await self._also_answered(work, selected.besides, approval)
         return replace(work, notes=(*work.notes, *_unclaimed(approval)))
+
+    async def _also_answered(self, work: TurnWork, besides: str, approval: TurnApproval) -> TurnWork:
+        """What was said beside a yes, and no flow is for, is answered; without a model it is said to be left open."""
+        if self._loops is None:
+            return replace(work, said=left_open(besides))
+        request = replace(work.request, message=besides)
+        view = ConversationView.of(request, work.stack, self._titles.flow, work.calls, agreed=True)
+        talked = await self._loops.talk(view, "", None, FlowRun(flow="", path=""), approval, near=(*self._near(work),))
+        return replace(work, said=talked.chain.text, calls=(*work.calls, *talked.ran), error=work.error or talked.error)
 
     async def _run(self, selected: SelectedFlows, approval: TurnApproval) -> TurnWork:
         work = TurnWork.of(selected)
@@ -249,7 +260,7 @@ class TurnFlows:
         """What was done, with this flow. One that was `cut` by the end of the turn's time waits, to go on later."""
         top = attempt.open_flow
         answers = {**top.answers, **storable_fields(attempt.answers)[0]}
-        progress = top.model_copy(update={"answers": answers, "asks": run.asks, "named": run.named})
+        progress = top.model_copy(update={"answers": answers, "asks": run.asks})
         choices = {name: tuple(each) for name, each in storable_fields(run.choices)[0].items()}
         progress = progress.model_copy(update={"changed": run.changed, "choices": choices})
         if run.begun:
@@ -297,9 +308,8 @@ class TurnFlows:
             which = f"which is meant is not clear: {', '.join(unclear)}"
             return replace(begun, status="waiting", asks=tuple(unclear), choices=unclear, problem=which)
         hold = None if flow.manual else self._gate.held_by_change(top, flow)
-        hold = hold or (None if flow.manual else self._held_by_name(attempt, flow))
         if hold is not None:
-            return replace(begun, status="waiting", problem=hold.problem, named=hold.named, changed=hold.changed)
+            return replace(begun, status="waiting", problem=hold.problem, changed=hold.changed)
 
         async def go_on(part: BaseFlow, run: FlowRun) -> FlowRun:
             return await self._gone_on(attempt, part, run)
@@ -351,14 +361,6 @@ class TurnFlows:
         if folded_message(top.request) not in own or _unset(tools, known, optional=False):
             await self._filled(attempt, _unset(tools, known))
         return attempt.unclear
-
-    def _held_by_name(self, attempt: FlowAttempt, flow: BaseFlow) -> Hold | None:
-        """Why the gate holds a flow for what the user named, where no input was meant by it."""
-        top = attempt.open_flow
-        known = {**top.answers, **attempt.request.context}
-        known |= {name: value for part in top.parts.values() for name, value in part.facts.items()}
-        said = [top.request, attempt.request.message]
-        return self._gate.held_by_name(top, flow, said, {**known, **attempt.answers})
 
     async def _filled(self, attempt: FlowAttempt, wanted: Mapping[str, Wanted]) -> Mapping[str, Any]:
         """Inputs of tools out of what the user has said; nothing is looked for twice in a turn."""

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from jazz_select.agent.conversation import OpenFlow
-from jazz_select.agent.flows.consent import consent, is_courtesy
 from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.reading.consent import is_courtesy, read_consent
 from jazz_select.agent.turn import SelectedFlows, TurnRequest
 from jazz_select.selector.asking import again, ends, named_in
 from jazz_select.stages import UserQuestion
@@ -35,7 +35,7 @@ def heard(request: TurnRequest, *, beside: bool = False) -> Heard:
         return "one"
     if option is None and not beside and again(question, message) is not None:
         return "beyond"
-    return "off" if consent(message) == "no" else "" if option is None else "none"
+    return "off" if read_consent(message) == ("no", "") else "" if option is None else "none"
 
 
 def left(begun: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:

@@ -14,17 +14,17 @@ from tests.unit.agent.turns import ADA, REFUND, Made, agent_of, destroyer, obj, 
 from tests.unit.selector.shop import metadata
 
 
+@pytest.mark.spec("010.3")
 async def test_a_refund_of_one_order_is_no_refund_of_another(made: Made) -> None:
+    """Where no model finds the order in what was said, the question shows for which one it would be."""
     named = "Process a refund for my order 60105"
-    without = await made().turn(named, context=ADA)
-    assert (without.status, without.runs[0].records, without.text) == (
-        "waiting",
-        (),
-        "60105 will not be used. Shall I go on with: Refund of an order?",
-    )
-    assert "60105" in without.reason
-    thanks = await made().turn("thanks", without.conversation, context=ADA)
-    assert (thanks.status, thanks.flows) == ("waiting", [])
+    without = await made(approval="destructive").turn(named, context=ADA)
+    assert without.status == "confirming"
+    assert without.conversation.pending is not None
+    assert "60105" not in without.text
+    assert "(return number: " in without.text
+    thanks = await made(approval="destructive").turn("thanks", without.conversation, context=ADA)
+    assert (thanks.status, thanks.flows) == ("confirming", [])
     found = await made(ScriptedModel('{"order_number": "60105"}')).turn(named, context=ADA)
     assert found.runs[0].facts["order_number"] == "60105"
     assert found.runs[0].facts["eligibility"] == "too_late"
@@ -170,43 +170,18 @@ async def test_what_is_queued_goes_on_only_where_it_is_agreed_to(message: str) -
         assert log == ["pay"]
 
 
+@pytest.mark.spec("011.2")
 @pytest.mark.parametrize(
-    ("message", "context", "named"),
-    [
-        ("both for order 601055", {}, "601055"),
-        ("both for order 601", {"customer": "c-96012"}, "601"),
-        ("both for bob@example.org", {"email": "ada@example.org"}, "bob@example.org"),
-    ],
+    "message", ["both for order 601055", "both for bob@example.org", "both, it is 129.00", "both since 2025-06-02"]
 )
-async def test_what_was_named_and_is_not_taken_is_asked_about(
-    message: str, context: dict[str, Any], named: str
-) -> None:
+async def test_what_no_input_takes_holds_nothing_up(message: str) -> None:
     log: list[str] = []
-    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log)], shift_above=0)
-    first = await agent.turn(message, context=context)
-    assert (first.status, first.text, log) == ("waiting", f"{named} will not be used. Shall I go on with: Both?", [])
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log)], shift_above=0, approval="destructive")
+    first = await agent.turn(message)
+    assert (first.status, log) == ("confirming", [])
+    assert "will not be used" not in first.text
     second = await agent.turn("yes", Conversation.from_json(first.conversation.to_json()))
     assert (second.status, log) == ("done", ["drop"])
-
-
-@pytest.mark.parametrize(
-    "message", ["both, it is 129.00", "both since 2025-06-02", "both with my iPhone14", "both within 24h"]
-)
-async def test_dates_prices_and_amounts_name_nothing(message: str) -> None:
-    log: list[str] = []
-    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log)], shift_above=0)
-    assert (await agent.turn(message)).status == "done"
-
-
-async def test_an_answer_that_takes_itself_back_is_no_go_ahead() -> None:
-    log: list[str] = []
-    model = ScriptedModel('{"number": null}', '{"number": "A-17"}')
-    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, number="string")], model=model)
-    first = await agent.turn("both")
-    second = await agent.turn("no, stop, do not do it for A-17!", first.conversation)
-    assert (second.status, log, second.text) == ("waiting", [], "Shall I go on with: Both?")
-    third = await agent.turn("yes", second.conversation)
-    assert (third.status, log) == ("done", ["drop A-17"])
 
 
 async def test_nothing_is_no_fact() -> None:
@@ -256,27 +231,22 @@ async def test_a_flow_that_nobody_goes_on_with_can_be_left(made: Made) -> None:
     assert second.conversation.flows == ()
 
 
-async def test_a_yes_is_for_what_was_asked_about() -> None:
-    log: list[str] = []
-    model = ScriptedModel("{}", "{}", '{"email": "ada@example.org"}', repeat=True)
-    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, email="string")], model=model, shift_above=0)
-    first = await agent.turn("both, with the tablet A-17")
-    second = await agent.turn("yes", first.conversation)
-    third = await agent.turn("ada@example.org, and it is order 60105", second.conversation)
-    assert (third.status, log) == ("waiting", [])
-    assert third.text.startswith("60105 will not be used.")
-
-
 @pytest.mark.parametrize(
-    "message", ["don’t do it for A-17", "I changed my mind about A-17", "cancelled? A-17?", "keep A-17"]
+    "message",
+    [
+        *("don’t do it for A-17", "I changed my mind about A-17", "cancelled? A-17?", "keep A-17"),
+        "no, stop, do not do it for A-17!",
+    ],
 )
 async def test_whatever_takes_back_is_no_go_ahead(message: str) -> None:
     log: list[str] = []
     model = ScriptedModel("{}", '{"number": "A-17"}')
-    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, number="string")], model=model)
+    tool = destroyer("drop", log, number="string")
+    agent = agent_of(shop_of(("both", ("drop",))), [tool], model=model, approval="destructive")
     first = await agent.turn("both")
     second = await agent.turn(message, first.conversation)
-    assert (second.status, log) == ("waiting", [])
+    assert (second.status, log) == ("confirming", [])
+    assert "(number: A-17)" in second.text
 
 
 async def test_names_in_other_forms_of_the_same_letters_are_the_same() -> None:

@@ -180,8 +180,6 @@ FLOW: dict[str, Any] = {
     "status": "waiting",
     "asks": [],
     "answers": {},
-    "named": [],
-    "agreed": [],
     "request": "both",
 }
 SAID: dict[str, Any] = {

@@ -4,72 +4,81 @@ from typing import Any
 
 import pytest
 
-from jazz_select import FlowRegistry
-from jazz_select.agent.flows.consent import AGREED, CALLED_OFF, POLITE, consent, is_courtesy, is_plain_yes
+from jazz_select import Agent, FlowRegistry, FlowSelector
 from jazz_select.agent.flows.tentative import is_tentative
-from jazz_select.agent.gate import may_agree
-from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.reading.consent import Asked, is_courtesy, phrases, read_consent
 from jazz_select.routing import Tool
 from jazz_select.routing.tools.sources import tools_from_mcp
+from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
+from tests.unit.agent.consents import NEITHER, NO, READ_BY_A_MODEL, WITH_MORE, YES
 from tests.unit.agent.turns import Made, agent_of, destroyer, shop_of
+from tests.unit.selector.shop import metadata
 
-YES = {
-    "en": [
-        "yes",
-        "Yes, please.",
-        "OK",
-        "sure!",
-        "Go ahead",
-        "yes, please do it!",
-        "of course",
-        "y",
-        "Y.",
-        "👍",
-        "👍🏽",
-        "✅️",
-    ],
-    "de": ["Ja", "Ja, bitte.", "einverstanden", "Mach das"],
-    "es": ["Sí", "si, por favor", "¡Claro que sí!", "adelante"],
-    "fr": ["Oui", "oui, s’il vous plaît", "D'accord.", "vas-y"],
-    "it": ["Sì", "va bene", "sì, grazie", "Procedi"],
-    "ru": ["Да", "да, пожалуйста", "Хорошо", "согласен"],
-    "ja": ["はい", "はい、お願いします。", "もちろんです", "続けてください"],
-}
-NO = {
-    "en": ["no", "No, thanks.", "don't", "never mind", "stop!", "please don't do it", "cancel", "n", "👎", "❌"],
-    "de": ["Nein", "nein, danke", "lieber nicht", "Abbrechen"],
-    "es": ["no, gracias", "mejor no", "Cancelar", "olvídalo"],
-    "fr": ["Non", "non merci", "annulez", "laisse tomber"],
-    "it": ["no grazie", "annulla", "lascia perdere"],
-    "ru": ["Нет", "не надо", "отмена"],
-    "ja": ["いいえ", "やめてください。", "キャンセルしてください"],
-}
-NEITHER = [
-    *("", " ", "?", "yes?", "ok？", "yes but wait", "no, go ahead", "ok, stop", "yes, but the other one", "no problem"),
-    *("yes yes no", "thanks", "please hold my calls", "yesterday", "okra", "not yes", "I said yes to my sister"),
-    *("maybe", "what would yes do", "da", "yes " * 60, "y no", "ja aber", "はい？", "はい、でも待って"),
-]
+ASKED = Asked(words="drop", arguments={"number": "A-1"})
+ROWS = [*((each, "yes") for each in YES), *((each, "no") for each in NO), *((each, "neither") for each in NEITHER)]
 
 
 @pytest.mark.spec("005.2")
-@pytest.mark.parametrize("message", [each for said in YES.values() for each in said])
-def test_a_yes_in_seven_languages(message: str) -> None:
-    assert consent(message) == "yes"
+@pytest.mark.spec("011.4")
+def test_a_yes_a_no_and_neither_in_seven_languages() -> None:
+    assert len(ROWS) >= 200
+    assert {each: said for each, said in ROWS if read_consent(each, ASKED) != (said, "")} == {}
+    assert {
+        each for each in ("", " ", "yes " * 300, "no " * 300) if read_consent(each, ASKED).answer != "neither"
+    } == set()
 
 
-@pytest.mark.spec("005.2")
-@pytest.mark.parametrize("message", [each for said in NO.values() for each in said])
-def test_a_no_in_seven_languages(message: str) -> None:
-    assert consent(message) == "no"
+@pytest.mark.spec("011.4")
+def test_what_a_yes_has_besides_is_kept_to_be_read() -> None:
+    assert {each: read_consent(each, ASKED) for each in WITH_MORE} == {
+        each: ("yes", rest) for each, rest in WITH_MORE.items()
+    }
 
 
-@pytest.mark.spec("005.2")
-@pytest.mark.parametrize("message", NEITHER)
-def test_whatever_else_is_said_is_no_yes(message: str) -> None:
-    assert consent(message) == ""
+@pytest.mark.spec("011.4")
+def test_a_model_s_yes_counts_by_a_sentence_that_is_one_and_by_no_other() -> None:
+    for message in READ_BY_A_MODEL:
+        assert read_consent(message, ASKED).answer == "neither"
+        assert read_consent(message, ASKED, quote="").answer == "yes", message
+    assert [each for each in NEITHER if read_consent(each, ASKED, quote="").answer == "yes"] == []
+    assert [each for each in NEITHER if read_consent(each, ASKED, quote=each).answer == "yes"] == []
+    assert read_consent("No fee please. Yes.", ASKED, quote="yes").answer == "yes"
+    assert read_consent("No fee please. Yes.", ASKED, quote="no fee please").answer == "neither"
 
 
-CANCEL: Any = ("cancel_appointment", {"number": "A-17", "email": "ada@example.org", "fee": 5})
+async def through(door: str, message: str) -> tuple[str, list[str]]:
+    """What becomes of a call that waits for a yes, where whoever reads the message says yes whatever it is."""
+    log: list[str] = []
+    lies: dict[str, Any] = {
+        "alone": {},
+        "decider": {"decider": ScriptedDecider("yes", sure=1.0, repeat=True)},
+        "model": {"model": ScriptedModel('["yes"]', repeat=True)},
+    }
+    options: dict[str, Any] = {"approval": "destructive"} | lies[door]
+    registry, tool = shop_of(("both", ("drop",))), destroyer("drop", log, number="string")
+    if door == "model":
+        selector = FlowSelector(options["model"], registry, ListMemory(metadata("both")), "support")
+        agent = Agent(selector, [tool], **options)
+    else:
+        agent = agent_of(registry, [tool], **options)
+    asked = await agent.turn("both", context={"number": "A-1"})
+    assert asked.status == "confirming"
+    return (await agent.turn(message, asked.conversation, context={"number": "A-1"})).status, log
+
+
+@pytest.mark.spec("011.4")
+@pytest.mark.parametrize("door", ["alone", "decider", "model"])
+async def test_at_each_door_of_an_agent_the_table_decides_whoever_lies(door: str) -> None:
+    """A model and a decider that say yes to all: nothing is destroyed but by a yes, and each yes is done."""
+    wrong: list[tuple[str, str, list[str]]] = []
+    for message, said in ROWS:
+        status, log = await through(door, message)
+        if log != (["drop A-1"] if said == "yes" else []):
+            wrong.append((message, status, log))
+    assert wrong == []
+
+
+CANCEL = Asked(words="cancel_appointment", arguments={"number": "A-17", "email": "ada@example.org", "fee": 5})
 REPEATED = [
     ("yes, cancel it", "yes"),
     ("Go ahead and cancel it!", "yes"),
@@ -120,7 +129,7 @@ REPEATED = [
 @pytest.mark.spec("005.2")
 @pytest.mark.parametrize(("message", "said"), REPEATED)
 def test_a_yes_may_repeat_what_was_asked_about_and_say_nothing_more(message: str, said: str) -> None:
-    assert consent(message, *CANCEL) == said
+    assert read_consent(message, CANCEL).answer == (said or "neither")
 
 
 @pytest.mark.spec("005.2")
@@ -135,7 +144,8 @@ def test_a_yes_may_repeat_what_was_asked_about_and_say_nothing_more(message: str
     ],
 )
 def test_what_a_title_denies_is_no_part_of_a_yes(message: str, said: str) -> None:
-    assert consent(message, "troubleshoot_product Help with a product that does not work") == said
+    asked = Asked(words="troubleshoot_product Help with a product that does not work")
+    assert read_consent(message, asked).answer == (said or "neither")
 
 
 GIVEN_AS_A_NO: list[tuple[str, dict[str, Any]]] = [
@@ -162,8 +172,8 @@ GIVEN_AS_A_NO: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.spec("005.2")
 @pytest.mark.parametrize(("message", "arguments"), GIVEN_AS_A_NO, ids=[message for message, _ in GIVEN_AS_A_NO])
 async def test_a_refusal_that_is_an_argument_as_well_is_no_yes(message: str, arguments: dict[str, Any]) -> None:
-    assert consent(message, "cancel_order Cancel order", arguments) == ""
-    assert not is_plain_yes(message, "cancel_order Cancel order", arguments)
+    asked_for = Asked(words="cancel_order Cancel order", arguments=arguments)
+    assert read_consent(message, asked_for).answer == read_consent(message, asked_for, quote="").answer == "neither"
     log: list[str] = []
     schema: dict[str, Any] = {
         "type": "object",
@@ -180,57 +190,27 @@ async def test_a_refusal_that_is_an_argument_as_well_is_no_yes(message: str, arg
     assert (done.status, len(log)) == ("done", 1)
 
 
-@pytest.mark.spec("005.2")
-@pytest.mark.parametrize("message", ["да ладно", "Да ладно!", "да, ладно", "да ладно, спасибо", "ага, конечно"])
-def test_what_may_as_well_say_as_if_is_neither(message: str) -> None:
-    assert consent(message) == consent(message, *CANCEL) == ""
-    assert not is_plain_yes(message, *CANCEL)
-
-
-MAY_AGREE = {
-    "yes, do that": True,
-    "d'accord, go on with it": True,
-    "sí, para mí adelante": True,
-    "yes, cancel it": True,
-    "d'accord, laisse tomber": False,
-    "vale, déjalo": False,
-    "ja, lass": False,
-    "ok lassen wir das": False,
-    "yes, and stop": False,
-    "yes /s": False,
-    "🙄 yes": False,
-    "yes 🙄": False,
-    "yes " + "ﷺ" * 200_000: False,
-}
-
-
-@pytest.mark.spec("005.2")
-@pytest.mark.parametrize(("message", "may"), MAY_AGREE.items(), ids=[each[:30] for each in MAY_AGREE])
-def test_a_yes_that_a_model_reads_has_nothing_that_calls_off(message: str, *, may: bool) -> None:
-    pending = PendingCall(
-        id="1", flow="cancel_it", tool="cancel_order", title="Cancel order", arguments={"order": "A1"}
-    )
-    assert may_agree(message, pending) == may
-
-
 def test_a_message_of_any_length_is_read_at_once() -> None:
     for message in ("ﷺ" * 200_000, "yes" + " " * 5_000 + "no"):
-        assert consent(message, *CANCEL) == consent(message) == ""
+        assert read_consent(message, CANCEL) == read_consent(message, quote="") == ("neither", "")
         assert not is_courtesy(message)
-        assert not is_plain_yes(message, *CANCEL)
 
 
 @pytest.mark.spec("005.2")
 @pytest.mark.parametrize("message", ["yes, cancel it", "yes, ada@example.org", "yes, 5"])
 def test_what_nobody_asked_about_is_no_part_of_a_yes(message: str) -> None:
-    assert consent(message) == consent(message, "close_shop", {"at": "8 pm"}) == ""
+    other = Asked(words="close_shop", arguments={"at": "8 pm"})
+    assert read_consent(message).answer == read_consent(message, other).answer == "neither"
 
 
 def test_no_word_is_both_and_each_phrase_of_the_lists_is_read_as_what_it_is() -> None:
-    assert not AGREED & CALLED_OFF
-    assert not CALLED_OFF & POLITE
-    assert {consent(each) for each in AGREED} == {"yes"}
-    assert {consent(each) for each in CALLED_OFF} == {"no"}
+    table = phrases()
+    assert not table.yes & table.no
+    assert not (table.yes | table.beside) & table.ironic
+    assert table.refuses <= table.no
+    assert table.alone | table.weak <= table.yes
+    assert {each for each in table.yes if read_consent(each) != ("yes", "")} == set()
+    assert {each for each in table.no if read_consent(each) != ("no", "")} == set()
 
 
 TENTATIVE = [

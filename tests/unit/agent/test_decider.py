@@ -19,7 +19,7 @@ from tests.unit.selector.shop import metadata
 
 pytestmark = pytest.mark.spec("009.1")
 
-YES_OF_A_KIND = "yep that works for me"
+YES_OF_A_KIND = "Yes please. I do not need a receipt."
 NO_OF_A_KIND = "I would rather not, to be honest"
 DOWN = ModelError("d", "it is down", retryable=False)
 
@@ -92,52 +92,6 @@ async def test_a_yes_that_it_makes_up_calls_nothing(said: str) -> None:
     assert "its words are none" in turn.notes[0]
 
 
-NO_YES = """
-    yeah right | yeah, right. | as if | yeah, as if | sure, as if I would | sure, and pigs fly | oh sure | yeah, no
-    yes but not now | yes, in your dreams | yes, when hell freezes over | yes and no | yes, over my dead body
-    sure, whatever you say | sure, whatever | yeah, whatever | yeah, you'd like that | sure you can | sure I do
-    sure, next you'll sell me a bridge | right, sure, as always | sure, like last time | yeah, that worked out great
-    yeah, good luck with that | ok, very funny | sure 🙄 | yes 😂 | yes /s | yes, "that works" | sure "fine"
-    yes, said nobody | yes, something cheaper | yes, the blue one | ok, I'll think about it | sure, give me a minute
-    yes, hold on | ok, wait | yes, stop | please explain | yes, tomorrow | sure, if it's free | yes, for my brother
-    fine, be that way | sure, knock yourself out | yes, I heard you | yes, I see | ok, I understand | ok, got it
-    yes, I know | yes, that is my name | sure, sounds like a scam | yes, that works if you pay | okay dear
-    ja klar, träum weiter | na klar, und morgen schneit es | ja, sicher doch, genau wie letztes Mal | ja, alles klar
-    sí, claro, y yo soy el rey | sí, cómo no | sí, pero luego | oui, c'est ça, cause toujours | oui, c'est ça
-    bien sûr, et puis quoi encore | sì, certo, come no | certo, contaci | да, конечно, щас | ага, разбежался
-    はい、今は無理 | はい、でも明日
-"""
-A_YES = """
-    yes please | go ahead | ok do it | yes | Yes, please do. | sure, go ahead | of course | why not? | 👍 | yes!!
-    yep that works for me | yes, that works | sure, fine by me | ok, sounds good | yes, looks good to me
-    sure, let's do it | ok, let's do that | yes, you can go ahead | yes, please go ahead | yes, I'm sure
-    yes, go for it | yes, drop it | yes, drop A-1 | yes, drop A-1, that's fine | yes, I want that
-    alright, yes | yes, i'd like that, thanks | absolutely, go for it | yes, perfect | ok, good | that works, yes
-    ok then, do it | yes, make it so | yes, thank you very much | okay, gladly | ja, klingt gut | ja, das klingt gut
-    na klar, geht klar | sí, está bien | sí, me parece bien | oui, ça me va | d'accord, c'est bon
-    sì, mi va bene | va bene, procedi pure | да, подходит | да, верно, спасибо | はい それでお願いします
-"""
-
-
-def phrases(listed: str) -> list[str]:
-    return [phrase.strip() for line in listed.strip().splitlines() for phrase in line.split("|")]
-
-
-@pytest.mark.spec("005.2")
-@pytest.mark.parametrize("said", phrases(NO_YES))
-async def test_what_only_begins_like_a_yes_calls_nothing_however_sure_it_is(said: str) -> None:
-    turn, log = await approving(ScriptedDecider("yes", sure=1.0, repeat=True), said)
-    assert log == []
-    assert turn.conversation.pending is not None
-
-
-@pytest.mark.spec("005.2")
-@pytest.mark.parametrize("said", phrases(A_YES))
-async def test_a_plain_yes_is_one(said: str) -> None:
-    turn, log = await approving(ScriptedDecider("yes", sure=1.0, repeat=True), said)
-    assert (turn.status, log) == ("done", ["drop A-1"])
-
-
 @pytest.mark.parametrize(
     ("answer", "note"),
     [
@@ -170,12 +124,13 @@ async def test_it_may_be_told_to_be_less_sure() -> None:
 # --- inputs that are true or false ---
 
 
-def gift_agent(log: list[str], decider: Any, model: Any = None) -> Agent:
+def gift_agent(log: list[str], decider: Any, model: Any = None, **options: Any) -> Agent:
     return agent_of(
         shop_of(("both", ("drop",))),
         [destroyer("drop", log, number="string", gift_wrap="boolean")],
         model=model,
         decider=decider,
+        **options,
     )
 
 
@@ -240,10 +195,10 @@ async def test_what_it_does_not_hear_is_asked_for_again(answer: Any) -> None:
 
 async def test_what_only_supposes_lets_nothing_be_destroyed() -> None:
     log: list[str] = []
-    agent = gift_agent(log, ScriptedDecider("yes", sure=1.0, repeat=True))
+    agent = gift_agent(log, ScriptedDecider("yes", sure=1.0, repeat=True), approval="destructive")
     first = await agent.turn("both", context={"number": "A-1"})
     second = await agent.turn("if it is free", first.conversation, context={"number": "A-1"})
-    assert (second.status, log) == ("waiting", [])
+    assert (second.status, log) == ("confirming", [])
 
 
 async def test_what_a_chat_model_finds_stands_beside_it() -> None:

@@ -7,7 +7,7 @@ import pytest
 from jazz_select import Flow, FlowRegistry
 from jazz_select.agent.conversation import OpenFlow, Part
 from jazz_select.agent.flows.runner import FlowRun
-from jazz_select.agent.gate import DestructionGate, Hold
+from jazz_select.agent.gate import DestructionGate
 from jazz_select.routing import CHOOSE, Tool
 from jazz_select.routing.records import StepRecord
 from jazz_select.values import Tier
@@ -48,49 +48,9 @@ def test_a_flow_destroys_where_its_chain_may_or_cannot_be_told(name: str) -> Non
     assert not GATE.destroys(None)
 
 
-@pytest.mark.parametrize("name", CHAINS)
-@pytest.mark.parametrize(
-    ("message", "plain"), [("A-17", True), ("A-17, but wait", False), ("what happens if it is A-17?", False)]
-)
-def test_an_answer_that_may_take_itself_back_lets_nothing_through_that_destroys(
-    name: str, message: str, *, plain: bool
-) -> None:
-    assert GATE.lets_through(flow(name), message) is (plain or name not in DESTROYS)
-
-
-@pytest.mark.parametrize(
-    ("name", "agreed", "known", "named"),
-    [
-        pytest.param("pays", (), {}, ("A-17",), id="nothing takes it"),
-        pytest.param("pays", (), {"order": "a-17"}, None, id="it is known"),
-        pytest.param("pays", ("a-17",), {}, None, id="it was agreed to leave it out"),
-        pytest.param("looks", (), {}, None, id="nothing is destroyed"),
-    ],
-)
-def test_what_was_named_and_nothing_takes_holds(name: str, agreed: Any, known: Any, named: Any) -> None:
-    hold = GATE.held_by_name(WAITING.model_copy(update={"agreed": agreed}), flow(name), ["pay A-17", "A-17"], known)
-    expected = None if named is None else Hold(problem="A-17 was named, and nothing takes it", named=named)
-    assert hold == expected
-
-
-@pytest.mark.parametrize(
-    ("said", "named"),
-    [
-        pytest.param("March 5th, 2026", None, id="the year of a date in words"),
-        pytest.param("on the 5th of March 2026, please", None, id="a date in a sentence"),
-        pytest.param("2026年3月5日", None, id="a date that is one word"),
-        pytest.param("order 2026, by March 5th, 2026", ("2026",), id="a number beside a date that has it too"),
-        pytest.param("March 35th, 2026", ("2026",), id="no date"),
-    ],
-)
-def test_a_date_names_nothing_in_particular_however_it_is_written(said: str, named: Any) -> None:
-    hold = GATE.held_by_name(WAITING, flow("pays"), [said], {"day": "2026-03-05"})
-    assert (None if hold is None else hold.named) == named
-
-
-def test_a_yes_is_for_what_was_named_and_leaves_a_doubt_as_it_is() -> None:
-    agreed = GATE.agreed(WAITING.model_copy(update={"doubt": ("pay",), "named": ("A-17",)}))
-    assert (agreed.doubt, agreed.named, agreed.agreed) == (("pay",), (), ("A-17",))
+def test_a_yes_to_changed_steps_leaves_a_doubt_as_it_is() -> None:
+    agreed = GATE.agreed(WAITING.model_copy(update={"doubt": ("pay",), "changed": ("look", "pay")}))
+    assert (agreed.doubt, agreed.changed, agreed.taken) == (("pay",), (), ("look", "pay"))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from jazz_select.agent import TurnResult
 from jazz_select.errors import ModelError
 from tests.unit.agent.talks import Mind, calls, chooses, shop_agent, talk
+from tests.unit.agent.turns import agent_of, destroyer, shop_of
 
 SENDING = '{"order_number": "60112"}'
 """What was said of sending back: the mail is still wanted."""
@@ -96,8 +97,8 @@ async def test_a_wish_that_is_not_solved_stays_and_others_are_told_of_it() -> No
 
 
 AGREED: list[Any] = [
-    pytest.param("go ahead then, thanks a lot my friend", True, id="an agreement in many words"),
-    pytest.param("alright then let us do it that way", True, id="another"),
+    pytest.param("Go ahead then. I have no time today.", True, id="a yes, and something else that denies"),
+    pytest.param("alright then let us do it that way", False, id="an agreement in words of one's own"),
     pytest.param("tell me a joke", False, id="about something else"),
     pytest.param("yes but the other one", False, id="to something else"),
     pytest.param("ja aber die andere", False, id="and in another language"),
@@ -106,7 +107,7 @@ AGREED: list[Any] = [
     pytest.param("yes, wait, rather not", False, id="taken back"),
     pytest.param("yes, refund 50 EUR of it", False, id="to another amount"),
     pytest.param("yes, two of them", False, id="to another number, in words"),
-    pytest.param("yes, go ahead with 60112 my friend", True, id="to the number that was shown"),
+    pytest.param("Yes, 60112. I have no other.", False, id="and another"),
     pytest.param("sure, after the parcel has come", False, id="put off"),
     pytest.param("ok I'll think about it", False, id="heard, and no more"),
     pytest.param("please call me about it", False, id="another wish, politely"),
@@ -145,7 +146,7 @@ async def test_what_stands_beside_a_yes_or_a_no_is_heard(reply: str, flows: list
     log: list[Any] = []
     known = '{"order_number": "60112", "reason": "late"}'
     mind = Mind(choose=[chooses("cancel_it"), reply], fill=[known])
-    _, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", "go ahead then, thanks a lot my friend")
+    _, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", "Go ahead then. I have no time today.")
     assert ([each.name for each in second.conversation.flows], second.status) == (flows, status)
     assert ("cancel_order" in [name for name, _ in log]) is done
 
@@ -156,11 +157,48 @@ async def test_a_yes_is_done_where_a_parked_flow_is_called_off_beside() -> None:
     log: list[Any] = []
     chosen = [chooses("send_back"), chooses("cancel_it"), '["yes", "off-2"]']
     mind = Mind(choose=chosen, fill=[SENDING, '{"order_number": "60105", "reason": "late"}'])
-    agreed = "go ahead then, thanks a lot my friend, and drop that wish of mine"
+    agreed = "Go ahead then. I no longer want to send back 60112."
     result = (await talk(shop_agent(mind, log), "send back 60112", "no, cancel 60105, it is late", agreed))[-1]
     assert [name for name, _ in log] == ["cancel_order", "tell_why"]
     assert (result.status, stood(result)) == ("done", [])
     assert "nothing more is done about: Send back" in result.text
+
+
+KNOWN = '{"order_number": "60112", "reason": "late"}'
+
+
+@pytest.mark.spec("011.4")
+async def test_a_question_beside_a_yes_is_answered() -> None:
+    log: list[Any] = []
+    mind = Mind(choose=[chooses("cancel_it"), "[]"], fill=[KNOWN], call=["It comes on Monday."])
+    said = "Yes please. And when do I get the money?"
+    _, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", said)
+    assert [name for name, _ in log] == ["cancel_order", "tell_why"]
+    assert (second.status, second.text.split("\n\n")[0]) == ("done", "It comes on Monday.")
+    assert "Cancel it is done." in second.text
+    assert "<request>and when do i get the money?</request>" in mind.prompts("choose")[-1]
+    assert "<confirm>" not in mind.prompts("choose")[-1]
+    assert [each.content for each in second.conversation.messages if each.role == "user"][-1] == said
+
+
+@pytest.mark.spec("011.4")
+async def test_a_wish_beside_a_yes_is_served() -> None:
+    log: list[Any] = []
+    mind = Mind(choose=[chooses("cancel_it"), chooses("track_it")], fill=[KNOWN], call=["It is in Hannover."])
+    _, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", "yes, thanks. Where is my lamp?")
+    assert [name for name, _ in log] == ["cancel_order", "tell_why"]
+    assert [(run.flow, run.status) for run in second.runs] == [("cancel_it", "done"), ("track_it", "active")]
+    assert second.conversation.flows[-1].request == "where is my lamp?"
+
+
+@pytest.mark.spec("011.4")
+async def test_what_nobody_reads_beside_a_yes_is_said_to_be_left_open() -> None:
+    log: list[str] = []
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log)], approval="destructive")
+    asked = await agent.turn("both")
+    done = await agent.turn("Yes. Are there fees?", asked.conversation)
+    assert (done.status, log) == ("done", ["drop"])
+    assert done.text == 'This part is left open: "are there fees?"\n\nBoth is done.'
 
 
 WITHOUT_A_FLOW: list[Any] = [

@@ -269,11 +269,10 @@ async def test_a_question_about_what_would_be_done_is_no_answer() -> None:
 
     tool = Tool(name="wipe", input_schema=obj(email="string"), function=wipe, destructive=True)
     for model in (None, ScriptedModel('{"email": null}', '{"email": "ada@example.org"}')):
-        agent = agent_of(registry, [tool], model=model)
+        agent = agent_of(registry, [tool], model=model, approval="destructive")
         first = await agent.turn("both")
         second = await agent.turn("ada@example.org — what exactly would be deleted?", first.conversation)
-        assert (second.status, done) == ("waiting", [])
-        assert second.reason.startswith("the question was asked again: ")
+        assert (second.status, done) == ("waiting" if model is None else "confirming", [])
 
 
 @pytest.mark.spec("005.2")

@@ -1,0 +1,304 @@
+"""A yes or a no to what was asked, read by one table of phrases (`phrases.toml`), and the rest of the message."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from jazz_select.routing.names.words import stem, stems
+from jazz_select.text import nfkc
+
+Answer = Literal["yes", "no", "neither"]
+LONGEST_READ: Final = 4_000
+"""Characters of a message that are read; folding it, one may come to stand for eighteen."""
+_LONGEST_SENTENCE: Final = 200
+_MOST_WORDS: Final = 5
+_SENTENCES: Final = re.compile(r"[^.!?;…。！？؟\n]+[.!?;…。！？؟\n]*")
+_ABBREVIATED: Final = re.compile(r"(?<=\d)[.](?=\d)|(?<=[\w-])\.(?=\w)")
+"""A point inside of a number or a name: it ends no sentence."""
+_PIECES: Final = re.compile(r"[.,;:!¡…。、！()\[\]\"\n]+")
+_ASKING: Final = frozenset("?؟¿？")
+_QUOTING: Final = frozenset('"“”„«»')
+_TONES: Final = re.compile("[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
+"""How an emoji is drawn."""
+_SPOKEN: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|/s|[^\w\s.,;:!?]")
+_UNPARTED: Final = re.compile("[\u3040-\u9fff\u2600-\u27bf\U0001f000-\U0001faff]")
+_ADDING: Final = re.compile(r"\s*[,–—-]\s+")
+_ENDS: Final = " \t\n.!"
+_OWN: Final = frozenset({""})
+"""No word of a question, and so that words that point and stand between are known."""
+_POINT: Final = "\ue001"
+"""Stands for a point inside of a number or a name."""
+_GIVEN: Final = "\ue000"
+"""Stands for an argument of the call that was asked about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a yes would be said to.
+
+    Attributes:
+        words: The words of the question that an answer may repeat: the tool's name and title, and what it would do.
+        arguments: What the call would get, as it was shown.
+    """
+
+    words: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+NOTHING_ASKED: Final = Asked()
+
+
+class Consent(NamedTuple):
+    """What a message says to a question.
+
+    Attributes:
+        answer: `yes`, `no`, or `neither`: then it is never taken as a yes.
+        rest: What it says besides, to be read like any other message.
+    """
+
+    answer: Answer
+    rest: str = ""
+
+
+NEITHER: Final = Consent("neither")
+
+
+class _Table(NamedTuple):
+    """The phrases of all languages, by kind."""
+
+    yes: frozenset[str]
+    alone: frozenset[str]
+    beside: frozenset[str]
+    no: frozenset[str]
+    refuses: frozenset[str]
+    courtesy: frozenset[str]
+    weak: frozenset[str]
+    stops: frozenset[str]
+    ironic: frozenset[str]
+    denies: frozenset[str]
+    adds: frozenset[str]
+    points: frozenset[str]
+    between: frozenset[str]
+
+
+@cache
+def phrases() -> _Table:
+    """The table, read once."""
+    told = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
+    return _Table(*(frozenset(nfkc(each) for of in told.values() for each in of[kind]) for kind in _Table._fields))
+
+
+def read_consent(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | None = None) -> Consent:
+    """Whether a message agrees to what was asked, refuses it, or does neither; and what it says besides.
+
+    It is read sentence by sentence. A yes is a sentence that is wholly of phrases and courtesies of the table, or of
+    these and words of the question. It is the first one, but for courtesies, and what follows it neither calls off, nor
+    denies, nor adds a condition, nor names a thing that was not asked about. A no is one likewise. What is asked
+    ("yes?") answers nothing.
+
+    Args:
+        message: What the user says.
+        asked: What was asked.
+        quote: Where a model that read the message takes it for a yes: the sentence by which it does, or "" where it
+            names none. That may stand anywhere, and what denies or names another thing may stand beside it: the model
+            read that. A condition, or what calls off, still makes it no yes.
+    """
+    if len(message) > LONGEST_READ or {_GIVEN, _POINT} & set(message):
+        return NEITHER
+    text = _folded(message)
+    if _has(text, phrases().ironic):
+        return NEITHER
+    said = [each.strip() for each in _SENTENCES.findall(text) if each.strip(_ENDS)]
+    kinds = [_kind_of(each, asked) for each in said]
+    telling = [place for place, kind in enumerate(kinds) if kind != "courtesy"]
+    if not telling:
+        return NEITHER
+    place = telling[0]
+    if quote is not None:
+        wanted = _folded(quote).strip(_ENDS)
+        sure = [each for each in telling if kinds[each] == "yes"]
+        place = next((each for each in sure if wanted in {"", said[each].strip(_ENDS)}), place)
+    rest = [said[each] for each in telling if each != place and kinds[each] != kinds[place]]
+    if kinds[place] in {"yes", "no"}:
+        return _with_rest(kinds[place], said[place], rest, asked, is_read=quote is not None)
+    return _begun(said[place], rest, asked, is_read=quote is not None)
+
+
+def is_courtesy(message: str) -> bool:
+    """Whether a message is nothing but thanks or a greeting."""
+    if len(message) > LONGEST_READ:
+        return False
+    said = [each for each in _SENTENCES.findall(_folded(message)) if each.strip(_ENDS)]
+    return bool(said) and all(_kind_of(each, NOTHING_ASKED) == "courtesy" for each in said)
+
+
+def is_refusal(message: str) -> bool:
+    """Whether a message says no to a question, and does not call off what it was asked for."""
+    return " ".join(filter(None, (each.strip() for each in _PIECES.split(_folded(message))))) in phrases().refuses
+
+
+def _begun(sentence: str, rest: Sequence[str], asked: Asked, *, is_read: bool) -> Consent:
+    """A question that begins with a yes or a no: "yes, and are there fees?".
+
+    What is added so and asks nothing may as well be irony: "sure, and pigs fly".
+    """
+    if not _ASKING.intersection(sentence):
+        return NEITHER
+    for found in _ADDING.finditer(sentence):
+        begun, added = sentence[: found.start()], sentence[found.end() :]
+        if any(added.startswith(f"{each} ") for each in phrases().adds):
+            kind = _kind_of(begun, asked)
+            return _with_rest(kind, begun, [added, *rest], asked, is_read=is_read) if kind in {"yes", "no"} else NEITHER
+    return NEITHER
+
+
+def _with_rest(kind: str, sentence: str, rest: Sequence[str], asked: Asked, *, is_read: bool) -> Consent:
+    """A yes or a no, where what is said besides leaves it one."""
+    if not rest:
+        return Consent("yes" if kind == "yes" else "no")
+    weak = {" ".join(each.split()) for each in _PIECES.split(sentence)} <= {*phrases().weak, *phrases().courtesy, ""}
+    if any(_kind_of(each, asked) in {"yes", "no"} for each in rest) or (weak and kind == "yes"):
+        return NEITHER
+    if kind == "yes" and any(_stops(each, asked, is_read=is_read) for each in rest):
+        return NEITHER
+    return Consent("yes" if kind == "yes" else "no", " ".join(each.replace(_POINT, ".").strip() for each in rest))
+
+
+def _stops(sentence: str, asked: Asked, *, is_read: bool) -> bool:
+    """Whether what is said beside a yes takes it back, or may: by a condition, a change, a denial, another value."""
+    table, said = phrases(), [kind for piece in _PIECES.split(sentence) for kind, _ in _kinds(piece.split(), _OWN)]
+    if _has(sentence, table.stops) or ("no" in said and "" not in said):
+        return True
+    others = _named(sentence) - _named(" ".join((asked.words, *_shown(asked.arguments))))
+    if others and len(sentence.split()) == 1:
+        return True  # nothing but another value: it corrects the call
+    denies = _has(sentence, table.denies) or any(each.endswith("n't") for each in _SPOKEN.findall(sentence))
+    return not is_read and (denies or bool(others))
+
+
+def _named(text: str) -> frozenset[str]:
+    """The words that name one thing in particular: with a digit or an @ in them."""
+    words = (word.strip(_ENDS + ",;:?()") for word in text.replace(_POINT, ".").casefold().split())
+    return frozenset(word for word in words if "@" in word or any(map(str.isdigit, word)))
+
+
+def _has(text: str, listed: Iterable[str]) -> bool:
+    """Whether one of these phrases stands in a text; those of a script that does not part words, anywhere in it."""
+    said = f" {' '.join(_SPOKEN.findall(text))} "
+    return any(f" {each} " in said or (_UNPARTED.search(each) is not None and each in text) for each in listed)
+
+
+def _folded(message: str) -> str:
+    text = _TONES.sub("", nfkc(message).replace("’", "'").casefold()).strip()
+    return _ABBREVIATED.sub(_POINT, text)
+
+
+def _kind_of(sentence: str, asked: Asked) -> str:
+    """What one sentence says to the question: "yes", "no", "courtesy", or nothing of these."""
+    if len(sentence) > _LONGEST_SENTENCE or (_ASKING | _QUOTING).intersection(sentence):
+        return ""
+    text = sentence.replace(_POINT, ".")
+    pieces = [" ".join(piece.split()) for piece in _PIECES.split(text)]
+    table, whole = phrases(), " ".join(filter(None, pieces))
+    if whole in table.yes or whole in table.no:
+        return "yes" if whole in table.yes else "no"
+    found = {kind for piece in pieces for kind, _ in _kinds(piece.split(), frozenset())}
+    if found == {"courtesy"}:
+        return "courtesy"
+    if len(told := found - {"courtesy", "beside"}) == 1 and told <= {"yes", "no"}:
+        return told.pop() if "beside" not in found or "yes" in found else ""
+    return _repeated(text, asked) if asked.words else ""
+
+
+def _repeated(text: str, asked: Asked) -> str:
+    """A yes or a "don't" that repeats what it was asked about, and says nothing more.
+
+    An argument may itself be a "no" or a "stop": then nobody can tell a refusal from its repetition, and it is no yes.
+    """
+    table, whole = phrases(), text
+    for phrase in sorted(_shown(asked.arguments), key=len, reverse=True):
+        text = re.sub(rf"(?<![\w@.+-]){re.escape(phrase)}(?![\w@+-]|\.\w)", f" {_GIVEN} ", text)
+    own = frozenset(stems(asked.words)) - table.denies  # a title may have a "not" in it, and so may what takes back
+    pieces = [_kinds(piece.split(), own) for piece in _PIECES.split(text)]
+    said = [each for piece in pieces for each in piece if each[0] not in {"courtesy", "beside"}]
+    kinds = [kind for kind, _ in said]
+    if not said or "" in kinds or kinds.count("given") > len(asked.arguments):
+        return ""
+    if kinds[0] == "no":
+        denied = any(phrase.endswith(("don't", "do not", "dont")) for kind, phrase in said if kind == "no")
+        return "no" if "yes" not in kinds and denied else ""
+    if kinds[0] != "yes" or "no" in kinds or any(_asks_else(each) for each in pieces):
+        return ""
+    # "ok, cancel" may say either, and so may "yes, cancel": a word that calls off has to have an object
+    doubtful = any(
+        kind == "own" and phrase in table.no and (said[0][1] in table.weak or after not in {"own", "given", "points"})
+        for (kind, phrase), (after, _) in pairwise([*said, ("", "")])
+    )
+    return "" if doubtful or _takes_back(whole, own) else "yes"
+
+
+def _asks_else(piece: Sequence[tuple[str, str]]) -> bool:
+    """Whether a word that agrees has an object, so that it asks for something else than the call."""
+    return any(
+        phrase in phrases().alone and any(kind != "courtesy" for kind, _ in piece[place + 1 :])
+        for place, (_, phrase) in enumerate(piece)
+    )
+
+
+def _takes_back(text: str, own: frozenset[str]) -> bool:
+    """Whether a word of a text denies, or a phrase calls off, other than by words of its `own`."""
+    table, words = phrases(), _SPOKEN.findall(text)
+    if any(word in table.denies or word.endswith("n't") for word in words):
+        return True
+    return any(
+        " ".join(words[start : start + length]) in table.no
+        and any(word not in own and stem(word) not in own for word in words[start : start + length])
+        for start in range(len(words))
+        for length in range(1, _MOST_WORDS + 1)
+    )
+
+
+def _shown(arguments: Mapping[str, Any]) -> list[str]:
+    """The arguments as people name them: the value, or its name before it."""
+    found: list[str] = []
+    for name, value in arguments.items():
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            text = " ".join(nfkc(str(value)).casefold().split())
+            found += [text, f"{name.replace('_', ' ').casefold()} {text}"] if 0 < len(text) <= _LONGEST_SENTENCE else []
+    return found
+
+
+def _kinds(words: list[str], own: frozenset[str]) -> list[tuple[str, str]]:
+    """What the words of one piece say, each with its phrase, the longest first; "" for what is in no list."""
+    found: list[tuple[str, str]] = []
+    while words:
+        for length in range(min(_MOST_WORDS, len(words)), 0, -1):
+            phrase = " ".join(words[:length])
+            kind = _kind(phrase, own if length == 1 else frozenset())
+            if kind:
+                if kind != "between":
+                    found.append((kind, phrase))
+                words = words[length:]
+                break
+        else:
+            return [("", words[0])]
+    return found
+
+
+def _kind(phrase: str, own: frozenset[str]) -> str:
+    """What one phrase says."""
+    if own and (phrase in own or stem(phrase) in own):
+        return "own"
+    if own and phrase == _GIVEN:
+        return "given"
+    table = phrases()
+    listed = (("courtesy", table.courtesy), ("no", table.no), ("yes", table.yes), ("beside", table.beside))
+    kind = next((name for name, listing in listed if phrase in listing), "")
+    if kind or not own:
+        return kind
+    return "points" if phrase in table.points else "between" if phrase in table.between else ""

@@ -1,0 +1,80 @@
+"""Messages to a question that wants a yes or a no, in seven languages, and what each of them says to it.
+
+The question is about one call: drop, with the number A-1. What is `NEITHER` is no yes, whatever a model reads in it.
+"""
+
+from typing import Final
+
+
+def listed(text: str) -> list[str]:
+    """The messages of a block, parted by bars and line ends."""
+    return [each.strip() for line in text.strip().splitlines() for each in line.split(" | ")]
+
+
+YES: Final = listed("""
+    yes | Yes, please. | OK | sure! | Go ahead | yes, please do it! | of course | y | Y. | 👍 | 👍🏽 | ✅️ | yes yes yes
+    yes please | go ahead | ok do it | Yes, please do. | sure, go ahead | yes!! | hello. yes please | yes. thanks
+    yep that works for me | yes, that works | sure, fine by me | ok, sounds good | yes, looks good to me
+    sure, let's do it | ok, let's do that | yes, you can go ahead | yes, please go ahead | yes, I'm sure
+    yes, go for it | yes, drop it | yes, drop A-1 | yes, drop A-1, that's fine | yes, I want that | sure, fine
+    alright, yes | yes, i'd like that, thanks | absolutely, go for it | yes, perfect | ok, good | that works, yes
+    ok then, do it | yes, make it so | yes, thank you very much | okay, gladly | I confirm it | correct, drop it
+    Ja | Ja, bitte. | einverstanden | Mach das | ja, klingt gut | ja, das klingt gut | na klar, geht klar | ja, den
+    Sí | si, por favor | ¡Claro que sí! | adelante | sí, está bien | sí, me parece bien
+    Oui | oui, s’il vous plaît | D'accord. | vas-y | oui, ça me va | d'accord, c'est bon
+    Sì | va bene | sì, grazie | Procedi | sì, mi va bene | va bene, procedi pure
+    Да | да, пожалуйста | Хорошо | согласен | да, подходит | да, верно, спасибо
+    はい | はい、お願いします。 | もちろんです | 続けてください | はい それでお願いします
+""")
+NO: Final = listed("""
+    no | No, thanks. | don't | never mind | stop! | please don't do it | cancel | n | 👎 | ❌ | no, keep it | no wait
+    no, don't drop it | don't drop A-1 | no, don't
+    Nein | nein, danke | lieber nicht | Abbrechen | no, gracias | mejor no | Cancelar | olvídalo
+    Non | non merci | annulez | laisse tomber | no grazie | annulla | lascia perdere | Нет | не надо | отмена
+    いいえ | やめてください。 | キャンセルしてください
+""")
+NEITHER: Final = listed("""
+    ? | yes? | ok？ | yes but wait | no, go ahead | ok, stop | yes, but the other one | no problem | yes yes no | thanks
+    please hold my calls | yesterday | okra | not yes | I said yes to my sister | maybe | what would yes do | da | y no
+    ja aber | はい？ | はい、でも待って | why not? | yes to ben | yes, in March | yes, provided the parcel arrives
+    go ahead and drop my sister | yes jk | yes, just kidding | yes for A-2 | yes, A-2 | yes. A-2. | yes. I mean A-2.
+    yes, for my brother | yes, tomorrow | yes, the blue one | yes, two of them | yes, 50 EUR of it | yes, all of them
+    ok, everything | do it for everyone please | sure, do it twice | yes, and A-2 again | sure. also drop all my orders
+    yep, that works for my sister's order too | ja, aber alles auch | yes. But only if it is free. | yes, but tomorrow
+    Yes. Unless it costs anything. | yes, if it's free | Ja, wenn es nichts kostet. | oui, mais demain | sí, pero luego
+    sì, ma domani | да, но потом | はい、でも明日 | はい、今は無理 | yes. no. | yes. cancel it | ok. what does it cost?
+    yeah right | yeah, right. | as if | yeah, as if | sure, as if I would | sure, and pigs fly | oh sure | yeah, no
+    yes but not now | yes, in your dreams | yes, when hell freezes over | yes and no | yes, over my dead body
+    sure, whatever you say | sure, whatever | yeah, whatever | yeah, you'd like that | sure you can | sure I do
+    sure, next you'll sell me a bridge | right, sure, as always | sure, like last time | yeah, that worked out great
+    yeah, good luck with that | ok, very funny | sure 🙄 | yes 😂 | yes /s | yes, "that works" | sure "fine"
+    yes, said nobody | yes, something cheaper | ok, I'll think about it | sure, give me a minute | yes, hold on
+    ok, wait | yes, stop | please explain | fine, be that way | sure, knock yourself out | yes, I heard you | yes, I see
+    ok, I understand | ok, got it | yes, I know | yes, that is my name | sure, sounds like a scam | okay dear
+    yes, that works if you pay | ja klar, träum weiter | na klar, und morgen schneit es | ja, alles klar
+    ja, sicher doch, genau wie letztes Mal | sí, claro, y yo soy el rey | sí, cómo no | oui, c'est ça, cause toujours
+    oui, c'est ça | bien sûr, et puis quoi encore | sì, certo, come no | sì, certo, contaci | да, конечно, щас
+    ага, разбежался | да ладно | ага, конечно | ok, drop it and book another | yes, drop it? | My boss said: yes.
+    tell me a joke | correct it | continue my order | how much would that be?
+    go ahead and tell me a joke | ok google what is the weather | don't, wait, yes | please call me about it
+    correct the address | please redo it | sure, after the parcel has come | yes, wait, rather not
+""")
+WITH_MORE: Final = {
+    "yes please. And tell me when the money is there.": "and tell me when the money is there.",
+    "yes, and btw are there fees?": "and btw are there fees?",
+    "Yes. Are there fees?": "are there fees?",
+    "Yes, drop A-1. Thanks! Where is my parcel?": "where is my parcel?",
+    "Yes. Stop the newsletter, too.": "stop the newsletter, too.",
+    "Ja, bitte. Und sag mir, wann das Geld da ist.": "und sag mir, wann das geld da ist.",
+    "Sí. ¿Cuánto cuesta?": "¿cuánto cuesta?",
+    "Oui, et est-ce que c'est gratuit ?": "et est-ce que c'est gratuit ?",
+    "Sì. Quanto costa?": "quanto costa?",
+    "Да. Сколько это стоит?": "сколько это стоит?",
+    "はい。手数料はいくらですか？": "手数料はいくらですか?",
+}
+"""A yes, and what is to be read besides."""
+READ_BY_A_MODEL: Final = listed("""
+    Yes please. I do not need a receipt. | Go ahead then. I have no time today. | Ja. Einen Beleg brauche ich nicht.
+    My boss said no. Yes. | He asked me whether I agree. Yes. | Yes. And where is order A-2?
+""")
+"""No yes by the table alone, since they deny or name something besides; one where a model reads them so."""
