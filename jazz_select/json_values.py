@@ -9,11 +9,11 @@ from enum import Enum
 from hashlib import sha256
 from hmac import compare_digest
 from hmac import digest as hmac
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 import orjson
 
-from jazz_select.errors import ConfigError, SnapshotError
+from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError, ToldError
 from jazz_select.text import as_text, beginning, describe_error
 
 Secret = str | bytes | Sequence[str | bytes]
@@ -25,8 +25,9 @@ MOST_VALUES: Final = 10_000
 MOST_LETTERS: Final = 4_000_000
 """Of what a tool may return: texts, numbers, lists and objects together; and characters in all of it."""
 _SIGNATURE: Final = "signature"
-_LONGEST_TOLD: Final = 1_000
 _LARGEST: Final = 2**63
+_ENDLESS: Final = 10**300
+_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 _MOST_DIGITS: Final = 18
 _MOST_BITS: Final = 1_023
 """Of a whole number that is surely within the range of a float."""
@@ -71,39 +72,64 @@ def too_much(value: object, most_letters: int = MOST_LETTERS) -> str:
     return ""
 
 
-def as_json(value: object) -> Any:
+def as_json(value: object, *, errors: Literal["strict", "replace"] = "strict") -> Any:
     """A value as plain JSON values, a copy. Dataclasses, pydantic models, decimals, dates and the like are understood.
+
+    Args:
+        value: The value; a whole number in it may be of any size.
+        errors: What becomes of halves of surrogate pairs, which no JSON can hold: as of `str.encode`.
 
     Raises:
         TypeError: It is none.
     """
     try:
-        return orjson.loads(orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS))
+        return orjson.loads(orjson.dumps(value, default=_foreign, option=orjson.OPT_NON_STR_KEYS))
     except TypeError as error:
-        if "64-bit" not in str(error):
+        is_half = "surrogates" in str(error)
+        if (is_half and errors == "strict") or not (is_half or "64-bit" in str(error)):
             raise
-        text = json.dumps(value, default=_plain)  # JSON itself has no largest number, but no endless one either
+        text = json.dumps(value, default=_foreign_of_any, ensure_ascii=False).encode(errors=errors)
         return json.loads(text, parse_constant=lambda _: None)
 
 
+def plain(value: object) -> Any:
+    """A value as plain JSON values, a copy, whatever is in it: as text where it is none, the same in each process.
+
+    A number that is not finite becomes None, half of a surrogate pair a question mark, and a whole number of more than
+    64 bits a text.
+    """
+    try:
+        return orjson.loads(orjson.dumps(value, default=_told, option=_OPTIONS))
+    except Exception:  # noqa: BLE001 - whatever a value trips over: it is taken apart instead
+        return storable(value)
+
+
 def as_bytes(value: object) -> bytes:
-    """What `as_json` gives, as JSON text, without making it in between.
+    """What `as_json` gives, as JSON text.
 
     Raises:
         TypeError: It is none.
     """
     try:
-        return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(value, default=_foreign, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:
-        return json_bytes(as_json(value))
+        return json.dumps(as_json(value)).encode()
 
 
 def json_bytes(value: object) -> bytes:
-    """A value as JSON text, with the texts of objects in it that are none. JSON itself has no largest number."""
+    """What `plain` gives, as JSON text, without making it in between."""
     try:
-        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:
-        return json.dumps(value, default=str, skipkeys=True).encode()
+        return orjson.dumps(value, default=_told, option=_OPTIONS)
+    except Exception:  # noqa: BLE001 - as there
+        return orjson.dumps(storable(value))
+
+
+def plain_bytes(value: object) -> bytes:
+    """What `plain` gives, as JSON text with keys in order: equal for values that say the same, and for no others."""
+    try:
+        return orjson.dumps(value, default=_told, option=_OPTIONS | orjson.OPT_SORT_KEYS)
+    except Exception:  # noqa: BLE001 - what is taken apart loses what tells two large numbers apart
+        return sha256(as_text(value).encode()).hexdigest().encode()
 
 
 def json_or_same(value: object) -> object:
@@ -143,25 +169,6 @@ def _is_leaf(value: object) -> bool:
     if kind is int:
         return cast("int", value).bit_length() <= _MOST_BITS
     return value is None or kind in {float, bool}
-
-
-def output_json(value: object) -> Any:
-    """What a tool returned, as JSON. Halves of surrogate pairs, which no JSON can hold, become question marks."""
-    try:
-        return as_json(value)
-    except TypeError as error:
-        if "surrogates" not in str(error):
-            raise
-        return as_json(_in_unicode(value))
-
-
-def shown_json(value: object) -> Any:
-    """A value as JSON, with the texts of objects in it that are none.
-
-    Raises:
-        TypeError: Its JSON part itself is none, such as half of a surrogate pair.
-    """
-    return orjson.loads(orjson.dumps(value, default=_shown, option=orjson.OPT_NON_STR_KEYS))
 
 
 def signed(text: str, secret: Secret | None, kind: str) -> str:
@@ -255,44 +262,34 @@ def _mac(fields: dict[str, Any], key: bytes, kind: str) -> str:
     return hmac(key, f"jazz_select {kind}\n{canonical}".encode(), "sha256").hex()
 
 
-def plain_bytes(value: object) -> bytes:
-    """A value as canonical JSON, keys in order: equal for values that say the same."""
-    return orjson.dumps(plain(value), option=orjson.OPT_SORT_KEYS)
+def storable(value: object, within: tuple[int, ...] = ()) -> Any:
+    """A value as JSON that can be stored anywhere, piece by piece: texts in Unicode, finite numbers of 64 bits.
+
+    What is nested too deep, or in itself, only says so.
+    """
+    if isinstance(value, Enum):
+        value = cast("object", value.value)
+    if value is None or isinstance(value, str | int | float):
+        return _storable_leaf(value)
+    if id(value) in within or len(within) >= DEEPEST:
+        return f"[… nested deeper than {DEEPEST} levels …]"
+    inner = (*within, id(value))
+    if isinstance(value, Mapping):
+        items = cast("Mapping[object, object]", value).items()
+        return {as_text(key): storable(each, inner) for key, each in items}
+    if isinstance(value, list | tuple):
+        return [storable(each, inner) for each in cast("list[object]", value)]
+    return storable(_told(value), inner)
 
 
-def plain(value: object) -> Any:
-    """A value as JSON values, whatever it is; as text where it is none: the same text in each process."""
-    try:
-        return orjson.loads(orjson.dumps(value, default=_told, option=orjson.OPT_NON_STR_KEYS))
-    except Exception:  # noqa: BLE001 - whatever a value trips over, its own text included
-        return _told_whole(as_text(value))
-
-
-def _told_whole(text: str) -> str:
-    """The beginning of a long text and a hash of all of it: two that differ stay two."""
-    if len(text) <= _LONGEST_TOLD:
-        return text
-    return f"{text[:_LONGEST_TOLD]}… {sha256(text.encode()).hexdigest()}"
-
-
-def storable(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one way for each kind of value
-    """JSON values as they can be stored anywhere: texts in Unicode, finite numbers, nothing nested too deep."""
-    if value is None or type(value) is bool or (type(value) is int and -_LARGEST <= value < _LARGEST):
-        return value
+def _storable_leaf(value: str | float | None) -> str | float | None:
     if isinstance(value, str):
         return as_text(value)
-    if isinstance(value, Mapping | list | tuple) and depth >= DEEPEST:
-        return f"[… nested deeper than {DEEPEST} levels …]"
-    if isinstance(value, Mapping):
-        mapping = cast("Mapping[Any, Any]", value)
-        return {as_text(str(key)): storable(each, depth + 1) for key, each in mapping.items()}
-    if isinstance(value, list | tuple):
-        return [storable(each, depth + 1) for each in cast("list[Any]", value)]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
-        return f"{value:.17g}" if abs(value) < 10**300 else "a number beyond all bounds"
-    return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or -_LARGEST <= value < _LARGEST:
+        return value
+    return f"{value:.17g}" if abs(value) < _ENDLESS else "a number beyond all bounds"
 
 
 def storable_fields(facts: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -314,7 +311,7 @@ def storable_fields(facts: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str
 def storable_text(value: object) -> str:
     """A value as JSON text; what cannot be put so says what it is."""
     try:
-        return orjson.dumps(storable(output_json(value))).decode()
+        return orjson.dumps(storable(as_json(value, errors="replace"))).decode()
     except (TypeError, ValueError, RecursionError):
         return f"[a {type(value).__name__} that is no JSON]"
 
@@ -340,7 +337,12 @@ def _fewer(value: Any, most: int) -> Any:
     return beginning(value, 30 * most) if isinstance(value, str) else value
 
 
-def _plain(value: object) -> object:
+def _foreign(value: object) -> object:
+    """What stands for a value that orjson does not know.
+
+    Raises:
+        TypeError: It is no JSON.
+    """
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")
@@ -349,21 +351,32 @@ def _plain(value: object) -> object:
     raise TypeError(type(value).__name__)
 
 
-def _shown(value: object) -> object:
-    try:
-        return _plain(value)
-    except Exception:  # noqa: BLE001 - whatever an object fails with where it is asked for its JSON
-        return as_text(value)[:1_000]
+def _foreign_of_any(value: object) -> object:
+    """The same where orjson cannot write what is in it."""
+    if isinstance(value, Enum):
+        return cast("object", value.value)
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value) if each.name[:1] != "_"}
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump()
+    return orjson.loads(orjson.dumps(value, default=_foreign))
 
 
 def _told(value: object) -> object:
-    """What stands for a value that is no JSON. No address in memory, and no order that another process has not."""
-    if isinstance(value, set | frozenset):
-        return sorted(cast("set[object]", value), key=str)
-    kind = type(value)
-    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
-        return f"[a {kind.__name__}]"
-    return str(value)
+    """What stands for a value that may be no JSON. No address in memory, and no order that another process has not."""
+    try:
+        if isinstance(value, BaseException):
+            return error_data(value)
+        if isinstance(value, set | frozenset):
+            return sorted(cast("set[object]", value), key=as_text)
+        if is_dataclass(value):
+            return {each.name: getattr(value, each.name) for each in fields(value)}
+        return _foreign(value)
+    except Exception:  # noqa: BLE001 - whatever an object fails with where it is asked for its JSON
+        kind = type(cast("object", value))
+        is_bare = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+        return f"[a {kind.__name__}]" if is_bare else as_text(cast("object", value))
 
 
 def _number(value: Decimal) -> float | None:
@@ -373,17 +386,10 @@ def _number(value: Decimal) -> float | None:
     return int(value) if value.adjusted() < _MOST_DIGITS and value == value.to_integral_value() else float(value)
 
 
-def _in_unicode(value: object) -> object:
-    """A value without halves of surrogate pairs, wherever they are in it."""
-    if isinstance(value, Enum):
-        value = cast("object", value.value)
-    if isinstance(value, str):
-        return value.encode(errors="replace").decode()
-    if isinstance(value, Mapping):
-        return {_in_unicode(key): _in_unicode(each) for key, each in cast("Mapping[object, object]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_in_unicode(each) for each in cast("list[object]", value)]
-    if is_dataclass(value):
-        return {each.name: _in_unicode(getattr(value, each.name)) for each in fields(value) if each.name[:1] != "_"}
-    dump = getattr(value, "model_dump", None)
-    return _in_unicode(dump()) if callable(dump) else value
+def error_data(error: BaseException) -> dict[str, Any]:
+    """An error as data: its class, its text, and, of one of ours, its fields; not its cause, and no chain of calls."""
+    if isinstance(error, ToldError):
+        return {"code": error.code, "message": error.said, "details": {}}
+    known = vars(error) if isinstance(error, JazzSelectError) else {}
+    details = {name: value for name, value in known.items() if name[:1] != "_" and name != "chain"}
+    return {"code": type(error).__name__, "message": as_text(error), "details": plain(details)}

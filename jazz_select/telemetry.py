@@ -26,7 +26,7 @@ import orjson
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import plain
 from jazz_select.text import describe_error, one_line
-from jazz_select.travel import list_of, object_of, unreadable, value_of
+from jazz_select.travel import unreadable, value_of
 
 _DEEPEST: Final = 1_000
 """How many spans may lie in one another, where they are read: each is shown so far from the left."""
@@ -189,8 +189,7 @@ class Trace:
         """
         found = cls()
         found.closed = found._opened = True
-        for each in list_of(spans, cls.__name__):
-            known = object_of(each, "span")
+        for known in value_of(list[dict[str, Any]], spans, cls.__name__):
             place = known.pop("parent", None)
             made = value_of(Span, known)
             if not 0 <= made.depth <= _DEEPEST:

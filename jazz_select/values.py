@@ -12,9 +12,10 @@ from math import isfinite
 from typing import Any, ClassVar, Literal, TypeGuard, cast
 from uuid import NAMESPACE_DNS, uuid5
 
+from jazz_select.json_values import json_bytes, plain
 from jazz_select.notebook import Shown, facts_html, page_html, rows_html
 from jazz_select.stages import OwnAnswers, StageRecord, Usage, UserQuestion
-from jazz_select.travel import as_data, json_text, list_of, object_of, read_json, value_of, whole_of
+from jazz_select.travel import read_json, value_of, whole_of
 
 Role = Literal["system", "user", "assistant"]
 
@@ -177,7 +178,7 @@ class Candidate:
 
     def to_dict(self) -> dict[str, Any]:
         """Its metadata, as plain JSON values."""
-        return cast("dict[str, Any]", as_data(self.as_metadata()))
+        return cast("dict[str, Any]", plain(self.as_metadata()))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Candidate":
@@ -245,7 +246,7 @@ class RecallResult(list[dict[str, Any]]):
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values, without `indexed` and `answers`, which may be as long as the catalogue."""
         known = {each.name: getattr(self, each.name) for each in fields(_Recalled)}
-        return cast("dict[str, Any]", as_data({"candidates": [*self], **known}))
+        return cast("dict[str, Any]", plain({"candidates": [*self], **known}))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RecallResult":
@@ -255,7 +256,7 @@ class RecallResult(list[dict[str, Any]]):
             ConfigError: It is none.
         """
         known = whole_of(data, cls.__name__)
-        found = cls(object_of(each, "Candidate") for each in list_of(known.get("candidates"), cls.__name__))
+        found = cls(value_of(list[dict[str, Any]], known.get("candidates"), cls.__name__))
         for each in found:
             Candidate.from_dict(each)
         beside = value_of(_Recalled, known, sparse=True)
@@ -264,7 +265,7 @@ class RecallResult(list[dict[str, Any]]):
 
     def to_json(self) -> str:
         """`to_dict` as JSON text."""
-        return json_text(self.to_dict())
+        return json_bytes(self.to_dict()).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "RecallResult":
@@ -358,7 +359,7 @@ class Decision:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values, times in seconds; None stands for what is not known."""
-        return cast("dict[str, Any]", as_data(self.told()))
+        return cast("dict[str, Any]", plain(self.told()))
 
     def told(self) -> dict[str, Any]:
         """What `to_dict` makes plain values of."""

@@ -11,8 +11,8 @@ from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.turn_result import TurnResult
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import Secret
-from jazz_select.travel import as_data, object_of, unreadable, value_of
+from jazz_select.json_values import Secret, plain
+from jazz_select.travel import unreadable, value_of
 
 _WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
 _KINDS: Final[Mapping[str, type[Event]]] = {_WORD.sub("_", kind.__name__).lower(): kind for kind in get_args(Event)}
@@ -33,7 +33,7 @@ def event_data(event: Event, *, secret: Secret | None = None) -> dict[str, Any]:
         ConfigError: A secret is empty, or none; or it is the last event of something else than a turn.
     """
     if not isinstance(event, Finished):
-        return cast("dict[str, Any]", as_data(event))
+        return cast("dict[str, Any]", plain(event))
     if not isinstance(event.answer, TurnResult):
         msg = f"the events of an agent's turn travel, and this is the end of something else: {event.answer!r:.80}"
         raise ConfigError(msg)
@@ -58,7 +58,7 @@ def event_of(
     kind = _KINDS.get(name)
     if kind is None:
         return None
-    known = object_of(data, kind.__name__)
+    known = value_of(dict[str, Any], data, kind.__name__)
     if kind is Finished:
         return Finished(answer=TurnResult.from_dict(known, registry=registry, secret=secret))
     found: Event = value_of(kind, known)

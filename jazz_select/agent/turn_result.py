@@ -9,23 +9,13 @@ from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.errors import JazzSelectError, SnapshotError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import Secret
+from jazz_select.json_values import Secret, json_bytes, plain
 from jazz_select.notebook import facts_html, page_html, rows_html
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import Trace
 from jazz_select.text import describe_error
-from jazz_select.travel import (
-    Read,
-    as_data,
-    error_of,
-    json_text,
-    read_json,
-    text_of,
-    unreadable,
-    value_of,
-    whole_of,
-)
+from jazz_select.travel import Read, error_of, read_json, unreadable, value_of, whole_of
 from jazz_select.values import Usage
 
 TurnStatus = Literal["done", "active", "open", "waiting", "confirming", "failed", "blocked"]
@@ -89,7 +79,7 @@ class TurnResult:
         told["conversation"] = self.conversation.to_json(secret=secret)
         told["selection"] = None if self.selection is None else self.selection.to_dict()
         told["trace"] = self.trace.as_json()
-        return cast("dict[str, Any]", as_data(told))
+        return cast("dict[str, Any]", plain(told))
 
     @classmethod
     def from_dict(
@@ -115,7 +105,7 @@ class TurnResult:
         known = whole_of(data, what)
         selection = known.get("selection")
         try:
-            conversation = Conversation.from_json(text_of(known.get("conversation"), what), secret=secret)
+            conversation = Conversation.from_json(value_of(str, known.get("conversation"), what), secret=secret)
         except SnapshotError as error:
             if secret is not None:
                 raise
@@ -126,7 +116,7 @@ class TurnResult:
 
     def to_json(self, *, secret: Secret | None = None) -> str:
         """`to_dict` as JSON text."""
-        return json_text(self.to_dict(secret=secret))
+        return json_bytes(self.to_dict(secret=secret)).decode()
 
     @classmethod
     def from_json(

@@ -8,6 +8,7 @@ from jazz_select.client.connection import Connection
 from jazz_select.client.sent import sent_json, sent_objects
 from jazz_select.errors import ConfigError, ServiceReplyError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.json_values import plain
 from jazz_select.selector.asking import NO_QUESTION, question_in
 from jazz_select.selector.options import TopK
 from jazz_select.selector.prompt import Situation
@@ -15,7 +16,6 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import SelectRequest, check_request
 from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
-from jazz_select.travel import as_data
 from jazz_select.values import Decision, RecallResult
 
 _TIMEOUT_S: Final = 30.0
@@ -194,7 +194,7 @@ class RemoteSelector(FlowSelector):
 def _one(asked: SelectRequest) -> dict[str, Any]:
     """What is not said is left out: a service of an earlier version need not know of it."""
     said = _said(asked.enhanced_query, asked.episode_summaries)
-    question = as_data(question_in(asked.asked))
+    question = plain(question_in(asked.asked))
     only = {} if asked.only is None else {"only": [*asked.only]}
     more = {**only, **({} if question is None else {"asked": question})}
     return {**said, "candidates": sent_objects(asked.candidates, "candidates"), **more}

@@ -15,7 +15,7 @@ from jazz_select.flow.base import MOST_PARTS, BaseFlow, Flow, FlowRegistry, curr
 from jazz_select.flow.composite import ConditionalFlow, ParallelFlow, SequentialFlow
 from jazz_select.flow.definition import Definition, SubflowDefinition
 from jazz_select.flow.origin import received
-from jazz_select.travel import object_of, unreadable, value_of
+from jazz_select.travel import unreadable, value_of
 from jazz_select.values import flow_id
 
 _FLOW: Final = "flow"
@@ -32,7 +32,7 @@ class _Told:
 
 
 def flow_data(flow: BaseFlow) -> dict[str, Any]:
-    """All that a flow says, its parts included, and the checksum of it; `as_data` makes JSON of it.
+    """All that a flow says, its parts included, and the checksum of it; `plain` makes JSON of it.
 
     Raises:
         FlowValidationError: A part of a part has left its registry since.
@@ -51,7 +51,7 @@ def flow_of(data: object) -> BaseFlow:
     Raises:
         ConfigError: It is none.
     """
-    known = object_of(data, _FLOW)
+    known = value_of(dict[str, Any], data, _FLOW)
     own, told = value_of(Definition, known), value_of(_Told, known)
     try:
         with received():

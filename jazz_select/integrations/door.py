@@ -16,7 +16,7 @@ from jazz_select.arguments import check_argument
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.checks import check_connected
-from jazz_select.json_values import storable_text
+from jazz_select.json_values import plain, storable_text
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import (
     Allow,
@@ -42,7 +42,7 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
 from jazz_select.text import as_text, beginning
 from jazz_select.threads import self_bounded
-from jazz_select.travel import as_data, value_of
+from jazz_select.travel import value_of
 from jazz_select.values import Decision, Reason
 
 _MOST_SUMMARIES: Final = 3
@@ -332,7 +332,7 @@ def _to_keep(
         before: The flow that an earlier answer named: it is kept until another one is found.
     """
     if result.decision.question is not None:
-        return {"question": as_data(result.decision.question), "after": mark_of(request.strip())}
+        return {"question": plain(result.decision.question), "after": mark_of(request.strip())}
     if kept and not request.strip():
         return dict(kept)
     if answer and kept:

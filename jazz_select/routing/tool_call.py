@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, Protocol, cast
 from uuid import uuid4
 
 from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
-from jazz_select.json_values import output_json, plain_bytes, too_much
+from jazz_select.json_values import as_json, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Answer, Approve, Ask, Deny, Verdict
 from jazz_select.routing.names.words import NamedTool
@@ -445,7 +445,7 @@ def _returned(call: ToolCall, result: object) -> CallOutcome:
     try:
         if large := too_much(result):
             return replace(_failed(call, "output", f"{call.tool}: it ran, but {large}"), called=True)
-        return CallOutcome(call=call, status="ok", output=output_json(result), called=True)
+        return CallOutcome(call=call, status="ok", output=as_json(result, errors="replace"), called=True)
     except Exception as problem:  # noqa: BLE001 - whatever a value trips over, it is no JSON
         message = f"{call.tool}: it ran, but returned what is no JSON: {describe_error(problem)}"
         return replace(_failed(call, "output", message, cause=problem), called=True)

@@ -8,11 +8,12 @@ from typing import Any, cast
 
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.travelling import flow_data, flow_of, live_flows
+from jazz_select.json_values import json_bytes, plain
 from jazz_select.notebook import page_html
 from jazz_select.stages import StageRecord
 from jazz_select.telemetry import Span
 from jazz_select.threads import run_with_timeout
-from jazz_select.travel import as_data, data_text, list_of, object_of, read_json, text_of, unreadable, whole_of
+from jazz_select.travel import read_json, unreadable, value_of, whole_of
 from jazz_select.values import Candidate, Decision, Reason, Tier, candidates_html, flow_id
 
 _WHY = {
@@ -91,7 +92,7 @@ class FlowSelectionResult:
         Raises:
             FlowValidationError: A part of a part of a chosen flow has left its registry since.
         """
-        return cast("dict[str, Any]", as_data(self._told()))
+        return cast("dict[str, Any]", plain(self._told()))
 
     def _told(self) -> dict[str, Any]:
         """What `to_dict` makes plain values of, and `to_json` text."""
@@ -125,25 +126,25 @@ class FlowSelectionResult:
         """
         what = cls.__name__
         known = whole_of(data, what)
-        chosen = [object_of(each, "flow") for each in list_of(known.get("chosen"), what)]
-        offered = list_of(known.get("candidates"), what)
-        decision = Decision.from_dict({**object_of(known.get("decision"), what), "candidates": offered})
+        chosen = value_of(list[dict[str, Any]], known.get("chosen"), what)
+        offered = value_of(list[Any], known.get("candidates"), what)
+        decision = Decision.from_dict({**value_of(dict[str, Any], known.get("decision"), what), "candidates": offered})
         given = known.get("received")
-        received = [each.as_metadata() for each in decision.candidates] if given is None else list_of(given, what)
+        received = [each.as_metadata() for each in decision.candidates] if given is None else given
         flows, notes = _flows_of(chosen, registry)
         return cls(
             chosen_flows=flows,
-            chosen_prompts=[text_of(each.get("prompt"), "flow") for each in chosen],
-            combined_prompt=text_of(known.get("combined_prompt"), what),
-            unresolved_ids=[text_of(each, "flow id") for each in list_of(known.get("unresolved_ids"), what)],
-            candidates=[object_of(each, "candidate") for each in received],
+            chosen_prompts=[value_of(str, each.get("prompt"), "flow") for each in chosen],
+            combined_prompt=value_of(str, known.get("combined_prompt"), what),
+            unresolved_ids=value_of(list[str], known.get("unresolved_ids"), what),
+            candidates=[*value_of(list[dict[str, Any]], received, what)],
             decision=replace(decision, notes=(*decision.notes, *notes)) if notes else decision,
-            logged=text_of(known.get("logged", ""), what),
+            logged=value_of(str, known.get("logged", ""), what),
         )
 
     def to_json(self) -> str:
         """`to_dict` as JSON text."""
-        return data_text(self._told())
+        return json_bytes(self._told()).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes, *, registry: Mapping[str, BaseFlow] | None = None) -> "FlowSelectionResult":
@@ -227,7 +228,7 @@ def _flows_of(
     flows: list[BaseFlow] = []
     notes: list[str] = []
     for each in chosen:
-        name = text_of(each.get("flow_name"), "flow")
+        name = value_of(str, each.get("flow_name"), "flow")
         if each.get("flow_id") != flow_id(name):
             raise unreadable("flow", f"flow_id is not the id of {name!r}")
         live = None if registry is None else registry.get(flow_id(name))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from jazz_select.agent.chain.transcript import OnEvent, ToolCalled, ToolRequest, ToolResult, ToolReturned, tell
-from jazz_select.json_values import as_json, shown_json, storable, storable_text
+from jazz_select.json_values import as_json, storable, storable_text
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Approve, Deny, Verdict
 from jazz_select.routing.names.resolution import NameIndex
@@ -211,8 +211,10 @@ def _shown_and_given(arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arguments as JSON that can be stored, and as the tool gets them: an object that is no JSON as it is."""
     try:
         shown = storable(as_json(arguments))
-    except TypeError:
-        shown = storable(shown_json(arguments))
+    except TypeError as error:
+        if "surrogates" in str(error):
+            raise
+        shown = storable(arguments)
         return shown, {name: _given(value) for name, value in arguments.items()}
     return shown, shown
 

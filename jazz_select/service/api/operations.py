@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.travelling import flow_data
+from jazz_select.json_values import plain
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.run_context import CHOOSE, chain_of
 from jazz_select.selector.result import FlowSelectionResult, prompt_of
@@ -27,7 +28,6 @@ from jazz_select.service.http.observation import CONTENT_TYPE
 from jazz_select.service.problems import refused
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.text import near
-from jazz_select.travel import as_data
 from jazz_select.values import flow_id
 
 _AT_ONCE: Final = 32
@@ -126,7 +126,7 @@ async def flow(request: Request) -> Response:
     found = flow_named(catalogue_of(request).live, request.path_params["name"])
     told = {**flow_data(found), "chain": _chain(found), "reply": found.reply}
     own = {"flow_id": found.id, "flow_name": told.pop("name"), "prompt": await prompt_of(found)}
-    return answer(as_data({**own, **told}))
+    return answer(plain({**own, **told}))
 
 
 def flow_named(live: Generation, name: str) -> BaseFlow:

@@ -7,13 +7,14 @@ from typing import Any, Final, Literal
 
 from mcp import types
 
+from jazz_select.json_values import plain
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.service.mcp.untrusted_text import description_of, in_its_words, plain_schema, plain_text
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.stages import UserQuestion
 from jazz_select.text import beginning
-from jazz_select.travel import as_data, value_of
+from jazz_select.travel import value_of
 
 SELECT_FLOW: Final = "select_flow"
 LIST_FLOWS: Final = "list_flows"
@@ -127,7 +128,7 @@ def selected(result: FlowSelectionResult) -> dict[str, Any]:
         "tier": decision.tier.value,
         "reason": decision.reason.value,
         "why": result.explain().partition("\n")[0],
-        "question": as_data(decision.question),
+        "question": plain(decision.question),
         "confidence": decision.confidence,
         "candidates": [
             {"name": each.flow_name, "score": round(each.score, 4), "confidence": each.confidence}

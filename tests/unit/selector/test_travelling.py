@@ -25,9 +25,10 @@ from jazz_select import (
     SequentialFlow,
 )
 from jazz_select.errors import ConfigError, JazzSelectError, ModelTimeoutError, SnapshotError, ToldError
+from jazz_select.json_values import error_data, plain
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
-from jazz_select.travel import as_data, error_data, error_of
+from jazz_select.travel import error_of
 from jazz_select.values import Candidate, Decision, Latency, Reason, RecallResult, Tier, Usage
 from tests.unit.selector.shop import CANCEL, REFUND, candidates, flow, metadata, shop
 
@@ -433,11 +434,11 @@ def test_whatever_a_value_holds_it_is_told_as_json() -> None:
     within: list[Any] = [1]
     within.append(within)
     value = {1: object(), "odd": Odd(), "big": 2**70, "half": "\ud800", "set": {"b", "a"}, "in itself": within}
-    told = as_data(value)
+    told = plain(value)
     assert json.loads(json.dumps(told)) == told
     assert (told["1"], told["set"], told["half"]) == ("[a object]", ["a", "b"], "?")
     assert "0x" not in json.dumps(told), "no address in memory"
-    assert as_data(deep(1_000))
+    assert plain(deep(1_000))
 
 
 @pytest.mark.parametrize(
