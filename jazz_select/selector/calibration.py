@@ -9,12 +9,13 @@ from typing import Any, cast
 
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.json_values import plain
 from jazz_select.selector.decider import NONE, Deciding, Said, together
 from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, side_by_side
 from jazz_select.stages import SHARED, OwnAnswers, likely
 from jazz_select.text import describe_error, in_log
 from jazz_select.threads import Deadline
-from jazz_select.travel import as_data, value_of, whole_of
+from jazz_select.travel import value_of, whole_of
 
 _log = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ class Calibration:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return cast("dict[str, Any]", as_data(self))
+        return cast("dict[str, Any]", plain(self))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Calibration":

@@ -25,6 +25,7 @@ CHAINS: dict[str, tuple[Any, ...]] = {
     "broken": ("x",),
 }
 DESTROYS = ["pays", "chooses", "broken"]
+READS = ["looks", "talks"]
 WAITING = OpenFlow(name="pays", status="waiting")
 SPENT = WAITING.model_copy(update={"parts": {"0": Part(status="failed", final=True)}})
 
@@ -51,6 +52,12 @@ def test_a_flow_destroys_where_its_chain_may_or_cannot_be_told(name: str) -> Non
 def test_a_yes_to_changed_steps_leaves_a_doubt_as_it_is() -> None:
     agreed = GATE.agreed(WAITING.model_copy(update={"doubt": ("pay",), "changed": ("look", "pay")}))
     assert (agreed.doubt, agreed.changed, agreed.taken) == (("pay",), (), ("look", "pay"))
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_flow_may_write_where_its_chain_does_not_only_read_or_cannot_be_told(name: str) -> None:
+    assert GATE.may_write(flow(name)) is (name not in READS)
+    assert not GATE.may_write(None)
 
 
 @pytest.mark.parametrize(

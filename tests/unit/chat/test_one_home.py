@@ -14,9 +14,11 @@ from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.agent import Agent, ModelPlanner, TurnState, finalize, respond, run_chain, stream_respond
 from jazz_select.agent.chain.transcript import Chain, Finished
 from jazz_select.chat.client import ChatClient
+from jazz_select.chat.decisions import DecisionClient
+from jazz_select.chat.sure import Decider
 from jazz_select.errors import ConfigError
 from jazz_select.routing import ModelDecision, ToolAsker, ToolCandidate
-from jazz_select.testing import ListMemory, ScriptedModel
+from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.values import Message
 from tests.unit.agent.support import ASK, SCHEMA, VALID, VALUE
 from tests.unit.chat.loopback import Provider
@@ -241,6 +243,27 @@ async def test_a_door_that_is_closed_leaves_open_what_its_caller_made() -> None:
     await turned_and_closed(model)
     await selected_and_closed(model)
     assert not model.closed
+
+
+class ClosingDecider(ScriptedDecider):
+    """Tells whether it was closed."""
+
+    closed = False
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+async def test_a_door_that_is_closed_leaves_open_the_decider_that_its_caller_made() -> None:
+    decider = ClosingDecider("none", repeat=True)
+    for given in (decider, DecisionClient(decider, owned=True)):
+        async with FlowSelector(None, shop(), ListMemory(metadata()), "support", decider=given) as selector:
+            await selector.select("money")
+        async with Agent(selector, tools(), decider=given) as agent:
+            await agent.turn("hello")
+    async with Agent(selector, tools(), decider=Decider(DecisionClient(decider, owned=True))) as agent:
+        await agent.turn("hello")
+    assert not decider.closed
 
 
 @pytest.mark.parametrize("model", [7, ScriptedModel], ids=["a number", "a class"])
