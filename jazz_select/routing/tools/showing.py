@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, cast, get_args
 
 from jazz_select.errors import ConfigError, ToolError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import plain
+from jazz_select.json_values import as_json
 from jazz_select.routing.tools.sources import ToolsLike, tools_of
 from jazz_select.routing.tools.tool import Tool, Toolbox
 
@@ -127,10 +127,12 @@ def input_schema(tool: Tool) -> dict[str, Any]:
     Raises:
         ToolError: Its schema cannot be written down.
     """
-    own = plain(tool.input_schema)
-    if not isinstance(own, dict):
-        raise ToolError(tool.name, "its input_schema cannot be written as JSON; correct it, or leave the tool out")
-    return {"properties": {}, **cast("dict[str, Any]", own), "type": "object"}
+    try:
+        own: dict[str, Any] = as_json(dict(tool.input_schema))
+    except TypeError as error:
+        problem = "its input_schema cannot be written as JSON; correct it, or leave the tool out"
+        raise ToolError(tool.name, problem) from error
+    return {"properties": {}, **own, "type": "object"}
 
 
 def _in_form(name: str, tool: Tool, form: SchemaForm) -> dict[str, Any]:
