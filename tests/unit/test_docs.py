@@ -163,6 +163,7 @@ def test_every_flow_file_that_is_shown_loads(text: str, tmp_path: Path) -> None:
     assert load_flows(file, FlowRegistry())
 
 
+@pytest.mark.programs
 def test_the_script_of_the_readme_and_the_command_see_the_same_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +276,7 @@ assert Path(beside.__file__).parent == Path.cwd()
 """
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(
     ("code", "status", "says"),
     [

@@ -29,6 +29,7 @@ def test_it_is_asked_with_all_others_and_has_a_table() -> None:
     }
 
 
+@pytest.mark.programs
 @pytest.mark.spec("008.3")
 async def test_a_real_server_is_asked_through_a_real_gateway() -> None:
     flows = [

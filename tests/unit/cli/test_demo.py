@@ -31,6 +31,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
         return index, Jazz(folder, {"JAZZ_FLOWS": "flows"})("demo", "--index", index).stdout
 
 
+@pytest.mark.programs
 def test_the_demo_routes_every_request_and_is_idempotent(clone: Jazz, shown: tuple[str, str]) -> None:
     index, first = shown
     second = clone("demo", "--index", index).stdout

@@ -30,6 +30,7 @@ def here(tmp_path: Path) -> Jazz:
     return Jazz(tmp_path / "repo", {"JAZZ_EMBEDDER": EMBEDDER, "JAZZ_FLOWS": "flows"})
 
 
+@pytest.mark.programs
 @pytest.mark.spec("007.3")
 def test_it_shows_what_an_edit_moves_and_stops_at_a_gate(repo: Repository, here: Jazz) -> None:
     asked = ("diff", "--cases", "cases.yaml", "--requests", "log.txt")
@@ -51,6 +52,7 @@ def test_it_shows_what_an_edit_moves_and_stops_at_a_gate(repo: Repository, here:
     assert "there is no gate 'max_moved'" in here(*asked, code=2).stderr
 
 
+@pytest.mark.programs
 def test_nothing_moved_is_said_as_well(repo: Repository, here: Jazz) -> None:
     repo.git("checkout", "-q", "--", "flows")
     (repo.folder / "pyproject.toml").write_text("[tool.jazz-select.gates]\nmax_changed_first = 0\n", "utf-8")

@@ -173,6 +173,7 @@ def test_drift_shows_windows_flows_and_what_cannot_be_told(jazz: Jazz, log: Path
     assert document["alarms"] == []
 
 
+@pytest.mark.programs
 @pytest.mark.spec("007.3", "007.4")
 def test_what_users_asked_is_compared_and_suggested_from(jazz: Jazz, log: Path) -> None:
     after = jazz.folder / "after"

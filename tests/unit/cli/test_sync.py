@@ -182,6 +182,7 @@ def _at_a_terminal(jazz: Jazz, answer: str, arguments: Sequence[str]) -> int:
 ANSWERS = {"yes": ("Yes", 0, 2), "no": ("n", 2, 13), "nothing": ("", 2, 13)}
 
 
+@pytest.mark.programs
 @pytest.mark.spec("005.17")
 @pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
 @pytest.mark.parametrize(("answer", "code", "left"), ANSWERS.values(), ids=ANSWERS)

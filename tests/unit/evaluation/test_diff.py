@@ -15,6 +15,8 @@ from jazz_select.evaluation import Asked, Case, Difference, Gates, Source, diff
 from tests.unit.evaluation.repository import FLOWS, Judged, Repository, repository
 from tests.vectors import EMBEDDER
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repository:

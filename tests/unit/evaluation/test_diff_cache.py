@@ -13,6 +13,8 @@ from jazz_select.evaluation import Case, Difference, diff
 from tests.unit.evaluation.repository import FLOWS, Judged, Repository, repository
 from tests.vectors import EMBEDDER
 
+pytestmark = pytest.mark.programs
+
 CASES = [Case(request="parcel tracking please", expect=("track",))]
 LESS = {name: examples for name, examples in FLOWS.items() if name != "track"}
 

@@ -13,6 +13,8 @@ from jazz_select.evaluation import Difference, Gates, diff
 from tests.unit.evaluation.repository import FLOWS, Repository, repository
 from tests.vectors import EMBEDDER
 
+pytestmark = pytest.mark.programs
+
 TEXT = "do the thing with the stuff"
 """Without what was learned it would be a refund."""
 LEARNED = {

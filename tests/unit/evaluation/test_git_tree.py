@@ -100,6 +100,7 @@ def test_links_stay_where_they_lead_inside_once_all_of_it_lies_there(repo: Repos
     assert (into / "good").read_bytes() == b"x"
 
 
+@pytest.mark.programs
 async def test_a_blob_that_is_not_there_says_what_to_do(repo: Repository) -> None:
     sha = repo.git("rev-parse", "HEAD:flows/all.json")
     (repo.folder / ".git/objects" / sha[:2] / sha[2:]).unlink()
@@ -122,6 +123,7 @@ async def test_a_name_that_cannot_be_one_says_why(repo: Repository, base: str, s
     assert said in str(caught.value)
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(
     "name",
     [
@@ -138,6 +140,7 @@ async def test_a_revision_may_have_colons(repo: Repository, name: str) -> None:
     assert repo.git("rev-parse", "HEAD")[:9] in found.base
 
 
+@pytest.mark.programs
 async def test_looking_at_a_repository_leaves_its_index_alone(repo: Repository) -> None:
     file = repo.folder / "flows/all.json"
     os.utime(file, (1_000_000_000, 1_000_000_000))

@@ -15,6 +15,8 @@ from jazz_select.evaluation import Difference, diff
 from tests.unit.evaluation.repository import FLOWS, Repository, repository
 from tests.vectors import EMBEDDER
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repository:

@@ -20,6 +20,7 @@ INSTALLED = pytest.mark.skipif(find_spec(multilingual.PACKAGE) is None, reason="
 SPOKEN = ("german", "spanish", "japanese")
 
 
+@pytest.mark.programs
 @INSTALLED
 @pytest.mark.spec("006.3")
 async def test_requests_in_other_languages_find_their_flows() -> None:
@@ -34,6 +35,7 @@ async def test_requests_in_other_languages_find_their_flows() -> None:
             assert right >= 0.8 * len(asked), language
 
 
+@pytest.mark.programs
 @INSTALLED
 def test_a_vector_does_not_depend_on_the_texts_beside_it() -> None:
     embedder = open_embedder("multilingual")

@@ -44,6 +44,7 @@ def lives(path: Path, batches: list[int]) -> list[int]:
     return last
 
 
+@pytest.mark.programs
 @pytest.mark.spec("007.5")
 @pytest.mark.skipif(os.name == "nt", reason="this system has no SIGKILL")
 @pytest.mark.parametrize("batches", [[1], [3, 2]], ids=["one", "two at once"])

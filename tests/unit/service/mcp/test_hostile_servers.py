@@ -92,6 +92,7 @@ def lookup(email: str) -> dict[str, str]:
 KEY = "sk-live-0123456789"
 
 
+@pytest.mark.programs
 @pytest.mark.spec("008.3")
 async def test_a_hostile_server_is_one_more_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
@@ -273,6 +274,7 @@ def test_titles_of_others_are_not_shown_and_hints_are() -> None:
     assert hints.destructive_hint is True
 
 
+@pytest.mark.programs
 @pytest.mark.spec("008.3")
 async def test_secrets_change_no_meaning_and_a_name_that_cannot_be_seen_leaves_its_tool_out(tmp_path: Path) -> None:
     servers = {

@@ -33,6 +33,7 @@ for number in range(300):
 """
 
 
+@pytest.mark.programs
 @pytest.mark.spec("008.3")
 async def test_three_hundred_tools_stand_behind_four(tmp_path: Path) -> None:
     shop = entry(server_file(tmp_path, HUNDREDS))
@@ -60,6 +61,7 @@ async def test_three_hundred_tools_stand_behind_four(tmp_path: Path) -> None:
         assert after.tools == listing.tools
 
 
+@pytest.mark.programs
 @pytest.mark.spec("008.3")
 async def test_what_a_search_found_is_listed_at_the_end_and_stays(tmp_path: Path) -> None:
     heard: list[str] = []
