@@ -1,14 +1,15 @@
 """What a service may be told of itself: its limits, and which parts of it there are."""
 
-import math
-from dataclasses import dataclass, fields
-from typing import Final
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
-from jazz_select.errors import ConfigError
+from jazz_select.arguments import Constraint, Positive, Seconds, checked
 
-_COUNTS: Final = ("max_body", "max_in_flight", "max_streams", "max_sessions")
+_Rate: TypeAlias = Annotated[float, Constraint("a number of requests a second, above 0", gt=0, allow_inf_nan=False)]
+_Drain: TypeAlias = Annotated[float, Constraint("a number of seconds from 0", ge=0, allow_inf_nan=False)]
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
     """Limits of a service, each for all of its agents unless it says otherwise.
@@ -32,36 +33,18 @@ class ServeOptions:
         mcp: Whether MCP is served at `/mcp`.
     """
 
-    max_body: int = 1 << 20
-    max_in_flight: int = 256
-    max_streams: int = 256
-    max_sessions: int = 1_000
-    session_idle_s: float = 1_800.0
-    rate: float | None = None
-    burst: int | None = None
-    body_timeout_s: float = 10.0
-    head_timeout_s: float = 10.0
-    send_timeout_s: float = 30.0
-    stop_s: float = 10.0
-    drain_s: float = 0.0
-    max_turn_s: float = 300.0
+    max_body: Positive = 1 << 20
+    max_in_flight: Positive = 256
+    max_streams: Positive = 256
+    max_sessions: Positive = 1_000
+    session_idle_s: Seconds = 1_800.0
+    rate: _Rate | None = None
+    burst: Positive | None = None
+    body_timeout_s: Seconds = 10.0
+    head_timeout_s: Seconds = 10.0
+    send_timeout_s: Seconds = 30.0
+    stop_s: Seconds = 10.0
+    drain_s: _Drain = 0.0
+    max_turn_s: Seconds = 300.0
     panel: bool = True
     mcp: bool = True
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot work.
-
-        Raises:
-            ConfigError: A limit is no number, or none that anything could pass.
-        """
-        for name in (each.name for each in fields(self)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or value is None:
-                continue
-            if name in _COUNTS or name == "burst":
-                if not isinstance(value, int) or value < 1:
-                    msg = f"{name} is a whole number from 1, not {value!r:.80}"
-                    raise ConfigError(msg)
-            elif not isinstance(value, int | float) or not 0 <= value < math.inf or (value == 0 and name != "drain_s"):
-                msg = f"{name} is a number of seconds, or of requests a second, above 0, not {value!r:.80}"
-                raise ConfigError(msg)

@@ -185,7 +185,6 @@ def bounded_notes(notes: tuple[str, ...]) -> list[str]:
 
 Listed = Literal["none", "found", "all"]
 """Which of the connected tools are listed beside the four: none, those that a search of this session found, or all."""
-LISTED: Final = ("none", "found", "all")
 _MOST_SESSIONS: Final = 10_000
 _MOST_LISTED: Final = 10_000
 _MOST_FOUND: Final = 128

@@ -23,7 +23,8 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from jazz_select import __version__
-from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.arguments import Seconds, checked
+from jazz_select.errors import JazzSelectError
 from jazz_select.routing.approval import ApprovalPolicy, Approve, check_approve, checked_policy
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tool_call import call_tool
@@ -35,7 +36,7 @@ from jazz_select.service.mcp import meta_tools
 from jazz_select.service.mcp.connected_tools import ConnectedTools
 from jazz_select.service.mcp.elicitation import Asking, input_required
 from jazz_select.service.mcp.gateway import Gateway, beside
-from jazz_select.service.mcp.meta_tools import LISTED, Listed, Listings
+from jazz_select.service.mcp.meta_tools import Listed, Listings
 from jazz_select.service.mcp.results import Relay, answer, failure, outcome_of, relayed, unknown_name
 from jazz_select.service.mcp.untrusted_text import description_of
 from jazz_select.service.options import ServeOptions
@@ -69,6 +70,7 @@ class AgentServer:
         server: The protocol's server, to be run on a transport.
     """
 
+    @checked
     def __init__(
         self,
         running: RunningCatalogue,
@@ -77,7 +79,7 @@ class AgentServer:
         listed: Listed = "none",
         approval: ApprovalPolicy = "destructive",
         approve: Approve | None = None,
-        timeout_s: float = 300.0,
+        timeout_s: Seconds = 300.0,
     ) -> None:
         """Take whom it serves.
 
@@ -92,9 +94,6 @@ class AgentServer:
         Raises:
             ConfigError: An option cannot work.
         """
-        if listed not in LISTED:
-            msg = f"listed is one of {', '.join(LISTED)}, not {listed!r:.80}"
-            raise ConfigError(msg)
         check_approve(approve)
         self._running, self._gateway, self._timeout_s = running, gateway, timeout_s
         if gateway is not None:

@@ -4,15 +4,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from jazz_select.arguments import read_as
 from jazz_select.errors import ConfigError
 from jazz_select.settings import expanded
-from jazz_select.text import wrong_fields
 
 LARGEST: Final = 1 << 20
 """Bytes of such a file."""
@@ -152,25 +152,27 @@ class _Written(BaseModel):
     destructive: bool = True
     prefix: str | None = Field(default=None, max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
 
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if bool(self.command) == bool(self.url):
+            msg = "needs either a command to start or a url to connect to"
+            raise ValueError(msg)
+        if self.url and urlsplit(self.url).scheme not in {"http", "https"}:
+            msg = "its url begins with http:// or https://"
+            raise ValueError(msg)
+        return self
+
 
 def _specs(servers: Mapping[str, object]) -> Iterator[ServerSpec]:
     taken: set[str] = set()
     for key, value in servers.items():
-        shown = f"the MCP server {str(key)[:80]!r}"
+        place = f"the MCP server {str(key)[:80]!r}"
         try:
-            written = _Written.model_validate(_filled(value))
-        except ValidationError as error:
-            msg = f"{shown}: {wrong_fields(error, 'its entry')[0]}"
-            raise ConfigError(msg) from None
+            filled = _filled(value)
         except ConfigError as error:
-            msg = f"{shown}: {error}"
+            msg = f"{place}: {error}"
             raise ConfigError(msg) from None
-        if bool(written.command) == bool(written.url):
-            msg = f"{shown} needs either a command to start or a url to connect to"
-            raise ConfigError(msg)
-        if written.url and urlsplit(written.url).scheme not in {"http", "https"}:
-            msg = f"{shown}: its url begins with http:// or https://"
-            raise ConfigError(msg)
+        written = read_as(_Written, filled, place)
         if written.disabled:
             continue
         name = safe_name(key, taken)

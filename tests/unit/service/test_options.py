@@ -1,0 +1,36 @@
+"""What a service may be told of its limits, and what none can be."""
+
+import math
+from typing import Any
+
+import pytest
+
+from jazz_select.errors import ConfigError
+from jazz_select.service.options import ServeOptions
+
+pytestmark = pytest.mark.spec("008.2")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"max_body": 0}, "max_body is a whole number from 1, not 0"),
+        ({"max_streams": True}, "max_streams is a whole number from 1, not True"),
+        ({"max_sessions": 2.5}, "max_sessions is a whole number from 1, not 2.5"),
+        ({"burst": 0}, "burst is a whole number from 1, or None, not 0"),
+        ({"rate": 0}, "rate is a number of requests a second, above 0, or None, not 0"),
+        ({"rate": math.inf}, "not inf"),
+        ({"stop_s": 0}, "stop_s is a number of seconds above 0, not 0"),
+        ({"head_timeout_s": math.nan}, "head_timeout_s is a number of seconds above 0, not nan"),
+        ({"drain_s": -1}, "drain_s is a number of seconds from 0, not -1"),
+    ],
+    ids=str,
+)
+def test_a_limit_that_nothing_could_pass_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        ServeOptions(**given)
+
+
+def test_limits_are_what_was_given() -> None:
+    options = ServeOptions(rate=2, burst=1, drain_s=0, stop_s=1)
+    assert (options.rate, options.burst, options.drain_s, options.stop_s) == (2, 1, 0, 1)
