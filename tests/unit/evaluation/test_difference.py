@@ -357,3 +357,57 @@ def test_a_request_is_asked_once_and_as_what_says_most_of_it() -> None:
     assert key_of(Asked(request="hi", context={"b": 1, "a": 2})) == key_of(
         Asked(request="hi", context={"a": 2, "b": 1})
     )
+
+
+def test_the_order_of_harm() -> None:
+    """Their names go the other way, wherever anything else tells them apart."""
+    made: list[tuple[str, Source, tuple[str, ...] | None, Route, Route]] = [
+        ("z broken", Source.CASE, ("a",), route("a", "b"), route("b", "a")),
+        ("y lost", Source.CASE, ("d",), route("b", "d"), route("b", "c")),
+        ("x surer", Source.CASE, ("a",), route("b", "a", sure=0.6), route("b", "a", sure=0.9)),
+        ("w logged, moved", Source.LOGGED, None, route("a"), route("b")),
+        ("u example, broken", Source.EXAMPLE, ("a",), route("a"), route("b")),
+        ("v example, moved", Source.EXAMPLE, ("d",), route("a"), route("b")),
+        ("v example, moved and lost", Source.EXAMPLE, ("d",), route("b", "d"), route("c", "b")),
+        ("t example, lost", Source.EXAMPLE, ("d",), route("b", "d"), route("b", "c")),
+        ("s found", Source.CASE, ("d",), route("b", "c"), route("b", "d")),
+        ("r example, fixed", Source.EXAMPLE, ("b",), route("a", "b"), route("b", "a")),
+        ("q surer, unlabelled", Source.LOGGED, None, route("b", sure=0.6), route("b", sure=0.9)),
+        ("p asks no more", Source.EXAMPLE, ("a",), route("a"), route("a", outcome=Outcome.TAKEN)),
+        ("o case, candidates", Source.CASE, ("a",), route("a", "b"), route("a", "c")),
+        ("n logged, candidates", Source.LOGGED, None, route("a", "b"), route("a", "c")),
+    ]
+    asked = [
+        Question(asked=Asked(request=request), source=source, expect=expect) for request, source, expect, *_ in made
+    ]
+    older, newer = (
+        Snapshot(
+            label="x",
+            flows=FLOWS,
+            routes={question.key: each[place] for question, each in zip(asked, made, strict=True)},
+        )
+        for place in (3, 4)
+    )
+    found = Difference.between(older, newer, asked[::-1])
+    assert [each.request for each in found.changes] == [request for request, *_ in made]
+
+
+def test_a_request_that_is_no_case_counts_as_none_whatever_is_right() -> None:
+    sources = {"case": Source.CASE, "logged": Source.LOGGED, "example": Source.EXAMPLE}
+    asked = [Question(asked=Asked(request=name), source=each, expect=("a",)) for name, each in sources.items()]
+    left = [
+        Question(asked=Asked(request=f"{each.asked.request}, gone"), source=each.source, expect=("d",))
+        for each in asked
+    ]
+    older = Snapshot(label="a", flows=FLOWS, routes={each.key: route("a", "b") for each in (*asked, *left)})
+    less = {name: told for name, told in FLOWS.items() if name != "d"}
+    newer = Snapshot(label="b", flows=less, routes={each.key: route("b", "a") for each in (*asked, *left)})
+    worse = Difference.between(older, newer, [*asked, *left])
+    assert [each.request for each in worse.broken] == ["case", "case, gone"]
+    assert (worse.before.labelled, worse.before.right, worse.after.labelled, worse.after.right) == (2, 1.0, 2, 0.0)
+    assert [each.request for each in worse.changes if each.effect is Effect.GONE] == ["case, gone"]
+    assert worse.notes == ("a label of a case names flows that the earlier version alone has: d",)
+    assert worse.summary.endswith("2 cases are broken (1 lost its flow), none fixed.")
+    better = Difference.between(newer, older, asked)
+    assert [each.request for each in better.fixed] == ["case"]
+    assert (better.before.recall_at_1, better.after.recall_at_1) == (0.0, 1.0)
