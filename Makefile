@@ -35,7 +35,7 @@ help: ## Show this list
 
 .PHONY: demo
 demo: $(VENV)/.minilm.done ## Index flows/ and route a dozen requests (no key, no Docker, no model download)
-	@$(BIN)/jazz-select demo
+	@$(BIN)/python -m examples.demo
 
 .PHONY: panel
 panel: $(VENV)/.serve.done $(VENV)/.minilm.done ## Serve the shop of flows/ with its tools, and look at it in a browser (no key, no model; PANEL_ARGS="--llm openai:gpt-5-mini")

@@ -1,6 +1,5 @@
 """The commands and their options. What a command needs is imported when it runs, so that `--help` is quick."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -28,9 +27,7 @@ from jazz_select.cli.options import (
     tools_option,
 )
 from jazz_select.cli.serving import serving
-from jazz_select.errors import ConfigError, JazzSelectError
-
-_MISUSE = 2
+from jazz_select.errors import ConfigError
 
 
 class _Commands(TyperGroup):
@@ -38,17 +35,10 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
-        from jazz_select.cli.terminal import fail, prepare
+        from jazz_select.cli.terminal import reporting
 
-        debug = bool(ctx.params.get("debug"))
-        undo = prepare(debug=debug)
-        try:
+        with reporting(debug=bool(ctx.params.get("debug"))):
             return super().invoke(ctx)
-        except JazzSelectError as error:
-            fail(error, traceback=debug)
-            raise typer.Exit(_MISUSE) from error
-        finally:
-            undo()
 
 
 app = typer.Typer(
@@ -179,42 +169,6 @@ def list_(
     from jazz_select.cli.catalogue import run_list as run
 
     run(settings, as_json=json)
-
-
-@app.command(epilog=also_read(*SELECTING))
-def demo(  # noqa: PLR0913 - one per option
-    *,
-    requests: Annotated[
-        Path, typer.Option("--requests", metavar="FILE", help="The requests, as YAML.", show_default=True)
-    ] = Path("examples/requests.yaml"),
-    runs: Annotated[
-        Path | None,
-        typer.Option("--runs", metavar="FILE", help="Requests whose flows are run. (default: runs.yaml beside them)"),
-    ] = None,
-    flows: FlowsOption = None,
-    top_k: TopKOption = None,
-    rrf_k: RrfKOption = None,
-    llm: LlmOption = None,
-    index: Annotated[
-        Path, typer.Option("--index", metavar="DIR", help="Folder of the demo's own index.", show_default=True)
-    ] = Path(".jazz/demo"),
-    embedder: EmbedderOption = None,
-) -> None:
-    """Index the flows, route requests, run flows, and let an agent answer. For a clone of the repository."""
-    settings = settings_with(
-        {
-            "flows": flows,
-            "agent_id": "demo",
-            "top_k": top_k,
-            "rrf_k": rrf_k,
-            "llm": llm,
-            "index": index,
-            "embedder": embedder,
-        }
-    )
-    from jazz_select.cli.demo import run
-
-    run(settings, requests, runs or requests.with_name("runs.yaml"), requests.with_name("conversation.yaml"))
 
 
 @app.command()

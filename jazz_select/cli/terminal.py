@@ -8,15 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, JazzSelectError
 
 # Control characters, lone surrogates, and marks that turn the direction of what follows.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LOGGER = logging.getLogger("jazz_select")
+_MISUSE = 2
 
 
 def stdout() -> Console:
@@ -77,7 +79,6 @@ def agreed(what: str, question: str) -> bool:
 def emit(value: Any) -> None:
     """`value` (dataclasses, plain JSON types) as JSON on stdout."""
     import orjson
-    import typer
 
     typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
@@ -124,6 +125,19 @@ def prepare(*, debug: bool) -> Callable[[], None]:
         _LOGGER.setLevel(level)
 
     return undo
+
+
+@contextmanager
+def reporting(*, debug: bool = False) -> Generator[None]:
+    """The edge of a program: what goes wrong within becomes one line on stderr and exit code 2."""
+    undo = prepare(debug=debug)
+    try:
+        yield
+    except JazzSelectError as error:
+        fail(error, traceback=debug)
+        raise typer.Exit(_MISUSE) from error
+    finally:
+        undo()
 
 
 def write_file(file: Path, text: str, *, option: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+import typer
 from pydantic import TypeAdapter
 from typer.testing import CliRunner, Result
 
@@ -24,6 +25,7 @@ class Jazz:
 
     folder: Path
     env: dict[str, str] = field(default_factory=dict[str, str])
+    program: typer.Typer = app
 
     @property
     def flows(self) -> Path:
@@ -38,7 +40,7 @@ class Jazz:
 
     def _run(self, args: Sequence[str], env: Mapping[str, str | None], *, stdin: str = "", code: int = 0) -> Result:
         base = {"JAZZ_INDEX": str(self.index), "JAZZ_FLOWS": str(self.flows), "COLUMNS": "80"}
-        result = CliRunner().invoke(app, list(args), input=stdin, env={**base, **self.env, **env})
+        result = CliRunner().invoke(self.program, list(args), input=stdin, env={**base, **self.env, **env})
         assert result.exit_code == code, (result.output, result.exception)
         return result
 

@@ -1,12 +1,14 @@
-"""`jazz-select demo` on the flows and requests of the repository."""
+"""`python -m examples.demo` on the flows and requests of the repository."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from examples.demo import app
 from tests.unit.chat.loopback import Provider
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
 from tests.unit.cli.shop import REFUND, TRACK, write_flows
@@ -18,7 +20,7 @@ SUMMARY = re.compile(r"(\d+) of (\d+) as expected, sync [\d.,]+ ms, p50 of a sel
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jazz:
     monkeypatch.chdir(ROOT)
-    return Jazz(tmp_path, {"JAZZ_FLOWS": "flows"})
+    return Jazz(tmp_path, {"JAZZ_FLOWS": "flows"}, app)
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +30,13 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         index = str(folder / "demo")
-        return index, Jazz(folder, {"JAZZ_FLOWS": "flows"})("demo", "--index", index).stdout
+        return index, Jazz(folder, {"JAZZ_FLOWS": "flows"}, app)("--index", index).stdout
 
 
 @pytest.mark.programs
 def test_the_demo_routes_every_request_and_is_idempotent(clone: Jazz, shown: tuple[str, str]) -> None:
     index, first = shown
-    second = clone("demo", "--index", index).stdout
+    second = clone("--index", index).stdout
     requests = yaml.safe_load((ROOT / "examples" / "requests.yaml").read_text("utf-8"))
     summary = SUMMARY.search(first)
     assert summary is not None
@@ -67,6 +69,11 @@ def test_the_demo_runs_flows_in_all_three_tiers_and_lets_an_agent_answer(shown: 
 
 
 @pytest.fixture
+def demo(jazz: Jazz) -> Jazz:
+    return replace(jazz, program=app)
+
+
+@pytest.fixture
 def small(jazz: Jazz) -> list[str]:
     write_flows(jazz.flows, REFUND, TRACK)
     cases: list[dict[str, Any]] = [
@@ -77,11 +84,11 @@ def small(jazz: Jazz) -> list[str]:
     ]
     file = jazz.folder / "requests.yaml"
     file.write_text(yaml.safe_dump(cases), encoding="utf-8")
-    return ["demo", "--top-k", "2", "--requests", str(file), "--index", str(jazz.folder / "demo")]
+    return ["--top-k", "2", "--requests", str(file), "--index", str(jazz.folder / "demo")]
 
 
-def test_without_a_model_it_says_what_one_would_add(jazz: Jazz, small: list[str]) -> None:
-    text = jazz(*small).stdout
+def test_without_a_model_it_says_what_one_would_add(demo: Jazz, small: list[str]) -> None:
+    text = demo(*small).stdout
     words = " ".join(text.split())
     assert "No model is configured" in words
     assert "earlier: It was [broken]." in words
@@ -94,10 +101,10 @@ def test_without_a_model_it_says_what_one_would_add(jazz: Jazz, small: list[str]
 
 
 def test_with_a_model_it_chooses_and_may_say_that_nothing_fits(
-    jazz: Jazz, small: list[str], provider: Provider
+    demo: Jazz, small: list[str], provider: Provider
 ) -> None:
     provider.says("[]")
-    words = " ".join(jazz(*small, "--llm", MODEL_STRING).stdout.split())
+    words = " ".join(demo(*small, "--llm", MODEL_STRING).stdout.split())
     assert f"{MODEL_STRING} chooses among the 2 nearest flows." in words
     assert "1 of 4 as expected" in words
     assert "✓ none, open" in words
@@ -106,11 +113,24 @@ def test_with_a_model_it_chooses_and_may_say_that_nothing_fits(
     assert len(provider.requests) == 4
 
 
-def test_a_model_that_fails_breaks_nothing(jazz: Jazz, small: list[str], provider: Provider) -> None:
+def test_a_model_that_fails_breaks_nothing(demo: Jazz, small: list[str], provider: Provider) -> None:
     provider.fails(500)
-    assert "fallback_error" in jazz(*small, "--llm", MODEL_STRING).stdout
+    assert "fallback_error" in demo(*small, "--llm", MODEL_STRING).stdout
 
 
-def test_the_demo_touches_no_index_but_its_own(jazz: Jazz, small: list[str]) -> None:
-    jazz(*small, JAZZ_URL="http://127.0.0.1:9", JAZZ_AGENT_ID="support")
-    assert not jazz.index.exists()
+def test_the_demo_touches_no_index_but_its_own(demo: Jazz, small: list[str]) -> None:
+    demo(*small, JAZZ_URL="http://127.0.0.1:9", JAZZ_AGENT_ID="support")
+    assert not demo.index.exists()
+
+
+def test_without_requests_it_says_where_it_is_run(demo: Jazz) -> None:
+    told = demo("--requests", str(demo.folder / "none.yaml"), code=2).stderr
+    assert told.startswith("Error: ")
+    assert told.count("\n") == 1
+    assert "in a clone of the repository" in told
+
+
+def test_its_help_names_what_it_reads_without_an_option(demo: Jazz) -> None:
+    told = demo("--help", TERMINAL_WIDTH="400", COLUMNS="400").stdout
+    read = ("decider", "max_error", "ask_user", "timeout_s", "language")
+    assert [name for name in read if f"JAZZ_{name.upper()}" not in told] == []

@@ -1,10 +1,12 @@
 """What goes wrong: one line on stderr that says what to do, nothing on stdout, exit code 2."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from examples.demo import app as demo_app
 from jazz_select import ProceduralMemory
 from tests.unit.cli.conftest import Jazz
 from tests.unit.cli.shop import TRACK, write_flows
@@ -47,7 +49,6 @@ CASES = [
     pytest.param(["select", "", "--agent", "nobody"], {}, "--agent nobody --index", id="and nothing asked"),
     pytest.param(["select", "hi", "--index", "{folder}/new"], {}, "/new first", id="no index"),
     pytest.param(["list", "--index", "{folder}/new"], {}, "/new first", id="list without an index"),
-    pytest.param(["demo", "--requests", "{folder}/none.yaml"], {}, "in a clone of the repository", id="no requests"),
     pytest.param(["eval", "{folder}/none.yaml"], {}, "cannot read the requests", id="no labelled requests"),
 ]
 
@@ -63,7 +64,7 @@ def test_json_or_the_prompt_but_not_both(shared: Jazz) -> None:
 def test_one_line_that_says_what_to_do(
     shared: Jazz, args: list[str], env: dict[str, str], message: str, *, as_json: bool
 ) -> None:
-    if as_json and args[0] != "demo":
+    if as_json:
         args = [*args, "--json"]
     filled = [arg.format(folder=shared.folder, flows=shared.flows) for arg in args]
     result = shared(*filled, code=2, **env)
@@ -162,7 +163,10 @@ def test_a_server_that_does_not_answer(shared: Jazz) -> None:
 def test_labelled_requests_that_are_wrong(shared: Jazz, tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "requests.yaml"
     file.write_text(text, encoding="utf-8")
-    for args in (["eval", str(file)], ["demo", "--requests", str(file), "--index", str(tmp_path / "index")]):
-        told = shared(*args, code=2).stderr
+    demo = replace(shared, program=demo_app)
+    for told in (
+        shared("eval", str(file), code=2).stderr,
+        demo("--requests", str(file), "--index", str(tmp_path / "index"), code=2).stderr,
+    ):
         assert message.format(flows=shared.flows, file=file) in told
         assert len(told) < 1_000

@@ -109,7 +109,6 @@ def test_the_help_names_the_variable_and_the_default_of_every_shared_option() ->
         ("sync", "language learned"),
         ("select", "decider max_error ask_user timeout_s skip_llm_above abstain_below language"),
         ("list", "language"),
-        ("demo", "decider max_error ask_user timeout_s language"),
         ("serve", "decider max_error ask_user timeout_s language serve_secret serve_state serve_key"),
         ("eval", "decider max_error timeout_s skip_llm_above abstain_below language"),
         ("converse", "max_error timeout_s on_empty rrf_k language learned"),
