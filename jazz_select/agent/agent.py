@@ -35,9 +35,8 @@ from jazz_select.agent.turn_selector import SHIFT_ABOVE, TurnSelector
 from jazz_select.agent.view import forget_closed
 from jazz_select.arguments import check_argument
 from jazz_select.chat.client import ChatClient, client_for
-from jazz_select.chat.decisions import DeciderLike
+from jazz_select.chat.decisions import SURE, Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
-from jazz_select.chat.sure import SURE, Decider, decider_of
 from jazz_select.errors import ConfigError
 from jazz_select.flow.checks import check_connected
 from jazz_select.ports import ClaimStore

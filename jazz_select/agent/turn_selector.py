@@ -18,7 +18,7 @@ from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.reading.consent import Asked, is_courtesy, read_consent
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, Way
 from jazz_select.agent.view import ConversationView
-from jazz_select.chat.sure import Decider
+from jazz_select.chat.decisions import Decider
 from jazz_select.errors import JazzSelectError
 from jazz_select.json_values import storable_text
 from jazz_select.routing.names.words import stems

@@ -16,9 +16,8 @@ from weakref import ref
 from jazz_select.arguments import Count, checked
 from jazz_select.errors import DuplicateFlowError, FlowValidationError
 from jazz_select.flow.checks import FIELDS, TOLD, Subject, check_bars, check_fields, check_spelling
-from jazz_select.flow.definition import Definition, SubflowDefinition
+from jazz_select.flow.definition import Definition, SubflowDefinition, render
 from jazz_select.flow.origin import Origin, is_ours, locate, remember
-from jazz_select.flow.prompts import render
 from jazz_select.text import titled
 from jazz_select.values import FlowCard, flow_id
 

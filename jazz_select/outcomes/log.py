@@ -20,8 +20,19 @@ import orjson
 
 from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.errors import OutcomeLogError
-from jazz_select.outcomes.entries import Logged, Source
-from jazz_select.outcomes.file import ENTRY, FEEDBACK, READ, corrections_in, logged, made, named, reading, unusable
+from jazz_select.outcomes.file import (
+    ENTRY,
+    FEEDBACK,
+    READ,
+    Logged,
+    Source,
+    corrections_in,
+    logged,
+    made,
+    named,
+    reading,
+    unusable,
+)
 from jazz_select.outcomes.writer import Writer
 from jazz_select.text import as_text, describe_error
 from jazz_select.values import Decision

@@ -9,8 +9,7 @@ from heapq import nlargest
 from time import perf_counter
 from typing import Final, Literal
 
-from jazz_select.chat.client import ChatClient
-from jazz_select.chat.exchange import ChatReply, Question, total_usage, why_unusable
+from jazz_select.chat.client import ChatClient, ChatReply, Question, total_usage, why_unusable
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.asked import is_several
 from jazz_select.selector.asking import (

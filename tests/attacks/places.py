@@ -285,7 +285,7 @@ PROMPTS = {
     "agent/flows/open_prompts.py": "in_a_flow",
     "agent/flows/slots.py": "in_a_wanted_fact",
     "agent/graph/planner.py": "in_an_action",
-    "chat/exchange.py": "in_a_choice",
+    "chat/client.py": "in_a_choice",
     "evaluation/checks/writing.py": "in_a_suggestion",
     "routing/decisions/model_decision.py": "in_a_choice",
     "routing/plans/tool_asker.py": "in_a_question_for_tools",

@@ -5,8 +5,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 
-from jazz_select.chat.client import ChatClient
-from jazz_select.chat.exchange import Question
+from jazz_select.chat.client import ChatClient, Question
 from jazz_select.errors import ModelError
 from jazz_select.routing import FlowExecutor
 from jazz_select.telemetry import Trace, span

@@ -12,8 +12,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 
 from jazz_select import otel
-from jazz_select.chat.client import ChatClient
-from jazz_select.chat.exchange import Question
+from jazz_select.chat.client import ChatClient, Question
 from jazz_select.routing import FlowExecutor
 from jazz_select.telemetry import Trace, span
 from jazz_select.testing import ScriptedModel

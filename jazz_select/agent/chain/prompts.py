@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self, cast
 
 from jazz_select.agent.chain.transcript import AssistantText, CallRecord, Entry, Purpose, ToolRequest, ToolResult
-from jazz_select.chat.client import ChatClient, client_for
-from jazz_select.chat.exchange import ChatReply, Question
+from jazz_select.chat.client import ChatClient, ChatReply, Question, client_for
 from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, ModelError

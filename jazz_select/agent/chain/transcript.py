@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from jazz_select.chat.exchange import total_usage
+from jazz_select.chat.client import total_usage
 from jazz_select.errors import ConfigError
 from jazz_select.routing.records import Fault
 from jazz_select.threads import run_with_timeout

@@ -6,7 +6,7 @@ from typing import Any, Final
 from jazz_select.agent.flows.slots import HeardFacts, Wanted
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.reading.consent import NEITHER, Consent, read_consent
-from jazz_select.chat.sure import Decided, Decider
+from jazz_select.chat.decisions import Decided, Decider
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.schemas.fields import alternatives
 from jazz_select.telemetry import span

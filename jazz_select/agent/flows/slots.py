@@ -20,8 +20,7 @@ from jazz_select.agent.flows.said import (
 )
 from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.reading.consent import is_refusal, phrases, read_consent
-from jazz_select.chat.client import ChatClient, client_for
-from jazz_select.chat.exchange import Question
+from jazz_select.chat.client import ChatClient, Question, client_for
 from jazz_select.chat.json_reader import LONGEST, values_in
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError

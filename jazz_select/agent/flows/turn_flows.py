@@ -18,7 +18,7 @@ from jazz_select.agent.reading.consent import is_courtesy
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.client import ChatClient
-from jazz_select.chat.sure import Decider
+from jazz_select.chat.decisions import Decider
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow

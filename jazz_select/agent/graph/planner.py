@@ -8,8 +8,7 @@ import orjson
 
 from jazz_select.agent.graph.state import FINISH, ActionDecision, StateT
 from jazz_select.arguments import Count, check_argument
-from jazz_select.chat.client import ChatClient, client_for
-from jazz_select.chat.exchange import ChatReply, Question
+from jazz_select.chat.client import ChatClient, ChatReply, Question, client_for
 from jazz_select.chat.json_reader import after_thoughts, decoded, ends_as_json, repaired, unquoted, values_in
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, PlanError

@@ -14,7 +14,7 @@ from jazz_select.evaluation.checks.places import Places
 from jazz_select.evaluation.checks.structure import has_definition, of_faults, structure
 from jazz_select.evaluation.checks.wording import wording
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.survey import survey
+from jazz_select.flow.loading import survey
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.ports import Embedder

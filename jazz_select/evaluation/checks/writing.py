@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from jazz_select.chat.client import ChatClient
-from jazz_select.chat.exchange import Question
+from jazz_select.chat.client import ChatClient, Question
 from jazz_select.chat.json_reader import BROKEN, after_thoughts, repaired, values_in
 from jazz_select.flow.base import BaseFlow
 from jazz_select.text import beginning, in_one_line, json_line

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from jazz_select.evaluation.lessons.overlay import spelled, storable
-from jazz_select.outcomes.entries import Logged
+from jazz_select.outcomes.file import Logged
 
 LONGEST: Final = 500
 """Characters of a request that can be an example: a longer one says many things."""

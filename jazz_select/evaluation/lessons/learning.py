@@ -25,7 +25,7 @@ from jazz_select.evaluation.route import Asked, Policy, Route, routes
 from jazz_select.evaluation.tables import dataframe, html_table
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.embedders.catalogue import open_embedder
-from jazz_select.outcomes.entries import Logged
+from jazz_select.outcomes.file import Logged
 from jazz_select.ports import Embedder
 from jazz_select.text import counted
 

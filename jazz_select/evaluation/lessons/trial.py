@@ -10,7 +10,7 @@ from jazz_select.evaluation.lessons.overlay import Overlay, spelled, taught
 from jazz_select.evaluation.route import Asked, Policy, Route, routes
 from jazz_select.evaluation.tables import dataframe, html_table
 from jazz_select.flow.base import BaseFlow
-from jazz_select.outcomes.entries import Logged
+from jazz_select.outcomes.file import Logged
 from jazz_select.ports import Embedder
 
 _MOST_REQUESTS: Final = 20_000

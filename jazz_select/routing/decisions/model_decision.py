@@ -7,11 +7,9 @@ from xml.etree import ElementTree as ET
 import orjson
 
 from jazz_select.arguments import Count, Positive, check_argument
-from jazz_select.chat.client import ChatClient, client_for
-from jazz_select.chat.decisions import DeciderLike
-from jazz_select.chat.exchange import ChatReply, Question, why_unusable
+from jazz_select.chat.client import ChatClient, ChatReply, Question, client_for, why_unusable
+from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
-from jazz_select.chat.sure import Decider, decider_of
 from jazz_select.errors import ConfigError, DecisionReplyError
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.decisions.points import Chosen, ToolCandidate, ToolChoice

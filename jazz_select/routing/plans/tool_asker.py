@@ -8,8 +8,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from jazz_select.arguments import Count, check_argument
-from jazz_select.chat.client import ChatClient, client_for
-from jazz_select.chat.exchange import Question
+from jazz_select.chat.client import ChatClient, Question, client_for
 from jazz_select.chat.models import ModelLike
 from jazz_select.json_values import storable
 from jazz_select.ports import FlowMemory

@@ -22,7 +22,7 @@ from jazz_select.evaluation.changes.git_tree import commits_of, repository_of
 from jazz_select.evaluation.lessons.drifting import DAY_S, drift
 from jazz_select.evaluation.measures.evaluating import evaluate
 from jazz_select.evaluation.route import Policy
-from jazz_select.outcomes.entries import Logged
+from jazz_select.outcomes.file import Logged
 from jazz_select.service.api.bodies import Asked
 from jazz_select.service.panel.files import PanelFiles, is_file_name, replaced
 from jazz_select.service.reload import placed

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import ModelPlanner, TurnState
-from jazz_select.chat.client import ChatClient, client_for
-from jazz_select.chat.exchange import ChatReply, Question
+from jazz_select.chat.client import ChatClient, ChatReply, Question, client_for
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError, ModelUnavailableError, PlanError
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel

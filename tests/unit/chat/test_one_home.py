@@ -14,8 +14,7 @@ from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.agent import Agent, ModelPlanner, TurnState, finalize, respond, run_chain, stream_respond
 from jazz_select.agent.chain.transcript import Chain, Finished
 from jazz_select.chat.client import ChatClient
-from jazz_select.chat.decisions import DecisionClient
-from jazz_select.chat.sure import Decider
+from jazz_select.chat.decisions import Decider, DecisionClient
 from jazz_select.errors import ConfigError
 from jazz_select.routing import ModelDecision, ToolAsker, ToolCandidate
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
@@ -75,7 +74,7 @@ def place(path: Path) -> str:
 def test_nobody_else_asks_a_model(path: Path) -> None:
     tree = ast.parse(path.read_text("utf-8"))
     assert asks(tree) == []
-    assert "jazz_select.chat.breaker" not in imported(tree)
+    assert "jazz_select.chat.calls" not in imported(tree)
     assert "tenacity" not in imported(tree) or place(path) in TENACITY
 
 

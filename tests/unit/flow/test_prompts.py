@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from jazz_select import ConditionalFlow, Flow, FlowRegistry, SequentialFlow
-from jazz_select.flow.prompts import render
+from jazz_select.flow.definition import render
 
 FIVE = ("one", "two", "three", "four", "five -- done -")
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from jazz_select.chat.decisions import DecisionClient
-from jazz_select.chat.sure import Decider, decider_of
+from jazz_select.chat.decisions import Decider, DecisionClient, decider_of
 from jazz_select.errors import ConfigError, DecisionCallbackError, ModelError
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.decisions.model_decision import ModelDecision

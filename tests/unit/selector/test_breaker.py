@@ -2,7 +2,7 @@
 
 import pytest
 
-from jazz_select.chat.breaker import FAILURES, FIRST_PAUSE_S, LONGEST_PAUSE_S, Breaker
+from jazz_select.chat.calls import FAILURES, FIRST_PAUSE_S, LONGEST_PAUSE_S, Breaker
 from jazz_select.errors import ModelUnavailableError
 
 
