@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 from jazz_select import FlowSelector, ProceduralMemory
 from jazz_select.errors import JazzSelectError
-from jazz_select.memory.engines.shard import Shard
+from jazz_select.memory.engines.edge import Shard
 from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard
 from tests.unit.memory.cards import card

@@ -8,14 +8,21 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from jazz_select.errors import EmbeddingError
-from jazz_select.memory.asked import EncodedRequest, Pace, RecallScope, Said
-from jazz_select.memory.denials import MEANT_WEIGHT
 from jazz_select.memory.encoder import Encoder, folded_alias
-from jazz_select.memory.engines.points import Sound
+from jazz_select.memory.engines.points import fault_at
 from jazz_select.memory.fit.model import MOST_SIZED, Evidence, Reading, RecallModel
-from jazz_select.memory.followups import HollowTexts, clarity
 from jazz_select.memory.fusion import Fused, in_order, merged, mixed, ranked, with_numbers
-from jazz_select.memory.long_requests import LONG, SentenceReader
+from jazz_select.memory.requests import (
+    LONG,
+    MEANT_WEIGHT,
+    EncodedRequest,
+    HollowTexts,
+    Pace,
+    RecallQuery,
+    RecallScope,
+    SentenceReader,
+    clarity,
+)
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.text import in_log
 from jazz_select.values import UNSIZED, Candidate, RecallResult
@@ -52,7 +59,7 @@ class FusedCandidates:
         return replace(self, candidates=kept, beyond=beyond, sized=f"{len(kept)} of at most {MOST_SIZED}: {why}")
 
 
-async def fused_candidates(  # noqa: PLR0913 - what was looked up, and where
+async def fused_candidates(
     store: FlowStore,
     model: RecallModel,
     queries: Sequence[HybridQuery],
@@ -60,9 +67,8 @@ async def fused_candidates(  # noqa: PLR0913 - what was looked up, and where
     *,
     asked: EncodedRequest,
     scope: RecallScope,
-    sound: Sound,
 ) -> FusedCandidates:
-    """What the store found for each of `asked.texts`, fused, and read by the model; `sound` is that of the store."""
+    """What the store found for each of `asked.texts`, fused, and read by the model."""
     query, whole, evidence = queries[0], found[0].legs, found[0].evidence
     each_scored = [each.scores for each in found]
     scores = _said(each_scored, asked)
@@ -74,7 +80,7 @@ async def fused_candidates(  # noqa: PLR0913 - what was looked up, and where
             query, whole, evidence = queries[-1], found[-1].legs, found[-1].evidence
     named = _named(store, model, query, asked.request)
     best = partial(_best, scores, whole, named)
-    fused, read = await _readable(store, query.agent_id, best, whole.payloads, scope.top_k, sound)
+    fused, read = await _readable(store, query.agent_id, best, whole.payloads, scope.top_k)
     candidates = [
         _candidate(each, read.payloads[each.key], 1.0 if each.key == named else _confidence(model, evidence, each.key))
         for each in fused
@@ -133,7 +139,6 @@ async def _readable(
     best_of: Callable[[int], list[Fused]],
     known: Mapping[Key, Mapping[str, Any]],
     top_k: int,
-    sound: Sound,
 ) -> tuple[list[Fused], _Read]:
     """The `top_k` best that are there and can be read; what cannot be read takes no place."""
     read = _Read({}, {})
@@ -143,7 +148,7 @@ async def _readable(
         new = [each.key for each in best if each.key not in tried]
         tried.update(new)
         for key, payload in (await _payloads(store, new, known)).items():
-            if fault := sound.fault(store, agent_id, key, payload):
+            if fault := fault_at(store, agent_id, key, payload):
                 read.faults[key] = fault
             else:
                 read.payloads[key] = payload
@@ -246,7 +251,6 @@ class Retriever:
         """Join them."""
         self._store = store
         self._encoder = encoder
-        self._sound = Sound()
         self._hollow = [HollowTexts(encoder, stage) for stage in range(len(encoder.stages))]
         self._pace = Pace()
         self._sentences = SentenceReader(store, encoder.lexical, self._pace)
@@ -255,22 +259,57 @@ class Retriever:
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
         """One result per query; `focuses` are the parts of them that were said last, or empty."""
-        said = [Said(query=query, focus=focus) for query, focus in zip(queries, focuses, strict=True)]
+        said = [RecallQuery(query=query, focus=focus) for query, focus in zip(queries, focuses, strict=True)]
         for number, each in enumerate(said):
             if len(each.own) >= LONG:
                 said[number] = await self._sentences.shortened(each, scope.agent_id, scope.exclude, terms=model.terms)
+        read = self._staged if len(self._encoder.stages) > 1 else self._some
         found: list[RecallResult] = []
         for start in range(0, len(said), _BATCH):
-            found += await self._batch(said[start : start + _BATCH], scope, model)
+            found += await read(said[start : start + _BATCH], scope, model)
             await asyncio.sleep(0)  # an engine in this process answers at once, and others wait too
         return found
 
-    async def _batch(self, said: Sequence[Said], scope: RecallScope, model: RecallModel) -> list[RecallResult]:
-        return await self._some(said, scope, model)
+    async def _staged(self, said: Sequence[RecallQuery], scope: RecallScope, model: RecallModel) -> list[RecallResult]:
+        """What the first embedder is sure of, and for the rest what the second finds, as if it were there alone.
+
+        Where the second fails, what the first found stands, with a note.
+        """
+        first, second = _names([stage.identity for stage in self._encoder.stages])
+        results, why, degraded = [RecallResult() for _ in said], f"{first} is not calibrated", ()
+        if model.sure is not None:
+            try:
+                results = await self._some(said, scope, model, strict=True)
+                why = ""
+            except EmbeddingError as error:
+                _log.warning(
+                    "embedder=<%s>, error=<%s> | the second answers all", error.embedder, in_log(error.problem)
+                )
+                why = f"{first} failed"
+                degraded = (f"recall without {first}: {error}",)
+        for result in results:
+            result.stage, result.why = first, why or _why_read(first, result, model.sure or 0.0)
+        left = [place for place, result in enumerate(results) if why or not _passes(result, model.sure)]
+        try:
+            fitted = model.second or RecallModel(names=model.names, caveat=model.caveat)
+            read = await self._some([said[place] for place in left], scope, fitted, stage=1, strict=True)
+        except EmbeddingError as error:
+            _log.warning("embedder=<%s>, error=<%s> | the first answers all", error.embedder, in_log(error.problem))
+            if why:
+                results = await self._some(said, scope, model)
+            for place in left:
+                results[place].stage, results[place].why = first, f"{second} failed"
+                results[place].notes = (*results[place].notes, f"recall without {second}: {error}")
+            return results
+        for place, result in zip(left, read, strict=True):
+            result.stage, result.why, result.reread = second, results[place].why, True
+            result.notes = (*result.notes, *degraded)
+            results[place] = result
+        return results
 
     async def _some(
         self,
-        said: Sequence[Said],
+        said: Sequence[RecallQuery],
         scope: RecallScope,
         model: RecallModel,
         *,
@@ -308,7 +347,6 @@ class Retriever:
                 [next(read) for _ in group],
                 asked=each,
                 scope=scope,
-                sound=self._sound,
             )
             if not found.candidates and not found.faults and not scope.exclude:
                 notes = (*notes, nothing_indexed(scope.agent_id))
@@ -326,7 +364,7 @@ class Retriever:
         return results
 
     def _read(
-        self, said: Sequence[Said], scope: RecallScope, model: RecallModel, stage: int, *, strict: bool
+        self, said: Sequence[RecallQuery], scope: RecallScope, model: RecallModel, stage: int, *, strict: bool
     ) -> tuple[list[EncodedRequest], list[list[HybridQuery]], tuple[str, ...]]:
         """What is asked, what is looked up for it, and a note where the embedder failed."""
         asked = [EncodedRequest.of(each, lexical=self._encoder.lexical) for each in said]
@@ -371,3 +409,23 @@ class Retriever:
                 "embedder=<%s>, error=<%s> | recall goes on by BM25 alone", error.embedder, in_log(error.problem)
             )
             return [None for _ in texts], (f"recall by BM25 alone: {error}",)
+
+
+def _names(identities: Sequence[str]) -> list[str]:
+    """The embedders by kind, such as "static"; in full where they are of one kind."""
+    kinds = [identity.partition(":")[0] for identity in identities]
+    return kinds if len({*kinds}) == len(kinds) else [*identities]
+
+
+def _passes(result: RecallResult, sure: float | None) -> bool:
+    """Whether what the first embedder of a cascade found needs no second reading."""
+    confidence = result[0]["confidence"] if result else None
+    return sure is not None and confidence is not None and confidence >= sure
+
+
+def _why_read(first: str, result: RecallResult, sure: float) -> str:
+    """Why the second embedder is asked, or not."""
+    confidence = result[0]["confidence"] if result else None
+    if confidence is None:
+        return f"{first} found nothing"
+    return f"{first} was {confidence:.2f} sure, and {sure:.2f} {'is enough' if confidence >= sure else 'is wanted'}"

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from jazz_select.chat.client import ChatClient, ChatReply, Question, total_usage, why_unusable
 from jazz_select.flow.base import BaseFlow
-from jazz_select.memory.asked import is_several
+from jazz_select.memory.requests import is_several
 from jazz_select.selector.asking import (
     BESIDE,
     FEWEST,

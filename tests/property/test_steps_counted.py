@@ -21,8 +21,8 @@ from jazz_select.agent.graph.planner import read_decision
 from jazz_select.agent.reading.consent import read_consent
 from jazz_select.chat.json_reader import embedded, outside_thoughts, repaired, unquoted, values_in
 from jazz_select.errors import JazzSelectError
-from jazz_select.memory.asked import clauses
 from jazz_select.memory.encoder import folded_alias, printable
+from jazz_select.memory.requests import clauses
 from jazz_select.routing import Tool, resolve
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.selector.prompt import build_prompt

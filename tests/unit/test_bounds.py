@@ -30,9 +30,9 @@ from jazz_select.flow.base import DEEPEST, MOST_PARTS
 from jazz_select.flow.loading import load_flows
 from jazz_select.json_values import MOST_LETTERS
 from jazz_select.json_values import MOST_VALUES as MOST_RETURNED
-from jazz_select.memory.agents import Agents
-from jazz_select.memory.asked import clauses
 from jazz_select.memory.fit.model import RecallModel
+from jazz_select.memory.procedural import Agents
+from jazz_select.memory.requests import clauses
 from jazz_select.routing import CHOOSE, FlowExecutor, Tool
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.tools.loading import LARGEST as LARGEST_LISTING

@@ -1,16 +1,43 @@
-"""From an embedder's name to the embedder."""
+"""From an embedder's name to the embedder, which may be two in one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 
+import numpy as np
+
 from jazz_select.errors import ConfigError, MissingExtraError
-from jazz_select.ports import Embedder
+from jazz_select.memory.embedders.static import unit_rows
+from jazz_select.ports import Embedder, Vectors
 
 _KNOWN = (
     "auto (the best that is installed), cascade (static, and minilm where that is not sure), minilm, multilingual, "
     "static, fastembed:<model> (for example fastembed:BAAI/bge-small-en-v1.5) or fastembed:<name>@<folder>"
 )
+
+
+class CascadeEmbedder:
+    """A fast embedder before a better one, over one index that holds the vectors of both.
+
+    A memory asks `stages` by themselves: the first reads every request, and the second those where
+    the confidence in the first one's answer is too low. What knows nothing of stages has the
+    vectors of both end to end, whose cosine is the mean of theirs.
+    """
+
+    def __init__(self, first: Embedder, second: Embedder) -> None:
+        """Ask `first` before `second`."""
+        self.stages = (first, second)
+        self.identity = f"cascade({first.identity}, {second.identity})"
+        self.dim = first.dim + second.dim
+        self.offload = first.offload or second.offload
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One unit row per text."""
+        return unit_rows(np.hstack([stage.embed(texts) for stage in self.stages]))
+
+    def embed_query(self, text: str) -> Vectors:
+        """The vector of a request."""
+        return unit_rows(np.hstack([stage.embed_query(text) for stage in self.stages])[np.newaxis])[0]
 
 
 def open_embedder(spec: str | Embedder) -> Embedder:
@@ -78,7 +105,6 @@ def _open_minilm() -> Embedder:
 
 
 def _open_cascade() -> Embedder:
-    from jazz_select.memory.cascade import CascadeEmbedder
     from jazz_select.memory.embedders.minilm import MiniLmEmbedder
 
     return CascadeEmbedder(_open_static("cascade"), MiniLmEmbedder("cascade"))

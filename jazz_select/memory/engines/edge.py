@@ -1,30 +1,38 @@
 """Flows in Qdrant Edge: the engine in this process, its data in a folder, nothing else to run."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import Lock
-from typing import Any
+from threading import Condition, Lock, RLock
+from typing import Any, NamedTuple, cast
+from uuid import uuid4
 
 import qdrant_edge as qe
 
-from jazz_select.memory.engines.folder import ROOM_TO_OPEN, ROOM_TO_WRITE, IndexFolder
+from jazz_select.errors import IndexUnusableError, JazzSelectError
+from jazz_select.memory.engines.folder import ROOM_TO_OPEN, ROOM_TO_WRITE, IndexFolder, disk_full
 from jazz_select.memory.engines.points import (
+    AGENT,
+    DENSE,
     FINGERPRINT,
     LAYOUT,
     NOTE,
     NOTE_OF,
+    SECOND,
+    SPARSE,
     Layout,
     Payloads,
+    dense_vectors,
     fault_at,
+    leg,
     note_in,
     note_key,
     note_keys,
     point_key,
 )
-from jazz_select.memory.engines.shard import Door, Shard, agent_filter, create_shard, to_point
-from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs
+from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
 from jazz_select.threads import in_thread
 
 _THREAD_FROM = 20_000
@@ -32,6 +40,317 @@ _THREAD_FROM = 20_000
 _COPIES = 4
 """What is written takes so many times its size on disk, at most: in the log, in its place, and what indexes it."""
 _KEPT_AGENTS = 1_024
+_PAGE = 1_000
+_FULL = ("No space left", "os error 28", "Disk quota exceeded")
+_LINKS = "mutable_id_tracker.mappings"
+_SPARSE, _SPARE = 16, 100_000
+"""Places are given one after the other; so many more than there are flows take no memory to speak of."""
+_REBUILD = "Flows live in your code: delete the folder, then run sync_registry (jazz-select sync)."
+
+
+class _Record(NamedTuple):
+    """What follows a byte of its kind: an id, and the place of its point where it links one."""
+
+    size: int
+    links: bool
+
+
+_RECORDS = {
+    1: _Record(13, links=True),
+    2: _Record(21, links=True),
+    3: _Record(9, links=False),
+    4: _Record(17, links=False),
+}
+"""Linked and unlinked, by number and by UUID, as the engine writes them."""
+
+
+class Door:
+    """`with door:` around each use of a resource; `shut()` before it is released.
+
+    Raises `IndexUnusableError` on entry once it is shut, and in a forked child: an engine's threads
+    and locks do not survive a fork.
+    """
+
+    def __init__(self, what: str) -> None:
+        """Name what is behind it, for error messages."""
+        self._what = what
+        self._lock = RLock()  # taken by itself, which costs half of what it does by way of the condition
+        self._changed = Condition(self._lock)
+        self._inside = 0
+        self._shut = False
+        self._owner = os.getpid()
+
+    @property
+    def is_mine(self) -> bool:
+        """False in a forked child."""
+        return os.getpid() == self._owner
+
+    def __enter__(self) -> None:
+        if not self.is_mine:
+            raise IndexUnusableError(
+                self._what,
+                "it was opened before this process was forked",
+                advice="Open it in the process that uses it.",
+            )
+        with self._lock:
+            if self._shut:
+                raise IndexUnusableError(self._what, "it is closed", advice="Open the memory again.")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._shut:
+                self._changed.notify_all()
+
+    def shut(self) -> bool:
+        """Let nobody in any more and wait until all are out; False where it was shut before."""
+        with self._lock:
+            first = not self._shut
+            self._shut = True
+            self._changed.wait_for(lambda: self._inside == 0)
+            return first
+
+
+def shard_config(dense: Mapping[str, int]) -> qe.EdgeConfig:
+    """These dense vectors, by name and length, and one sparse one per flow.
+
+    One thread: these shards are never optimised, so each is one segment, of which several threads have nothing to
+    share. With one the engine searches in the thread that asks. To wake another takes about as long as to search a
+    hundred flows, and milliseconds where all cores are busy.
+    """
+    return qe.EdgeConfig(
+        vectors={name: qe.EdgeVectorParams(size=dim, distance=qe.Distance.Cosine) for name, dim in dense.items()},
+        sparse_vectors={SPARSE: qe.EdgeSparseVectorParams()},
+        max_search_threads=1,
+    )
+
+
+def to_point(point: FlowPoint, layout: str) -> qe.Point:
+    """A flow with its vectors and all that comes back with a hit."""
+    vectors: dict[str, Any] = {SPARSE: _to_sparse(point.sparse), **dense_vectors(point)}
+    payload = {**point.payload, AGENT: point.agent_id, FINGERPRINT: point.fingerprint, LAYOUT: layout}
+    return qe.Point(point_key(point.agent_id, point.flow_id), vectors, payload)
+
+
+def to_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryRequest]:
+    """One request per arm that has something to ask, dense first."""
+    mine = _filter(query) if filtered or query.exclude else None
+    if query.dense is not None:
+        nearest = qe.Query.Nearest(_listed(query.dense), using=SECOND if query.of_second else DENSE)
+        yield qe.QueryRequest(limit=query.depth, query=nearest, filter=mine)
+    if query.sparse is not None:
+        nearest = qe.Query.Nearest(_to_sparse(query.sparse), using=SPARSE)
+        yield qe.QueryRequest(limit=query.depth, query=nearest, filter=mine)
+
+
+def agent_filter(agent_id: str) -> qe.Filter:
+    """This agent's flows."""
+    return qe.Filter(must=[_belongs_to(agent_id)])
+
+
+def _filter(query: HybridQuery) -> qe.Filter:
+    if not query.exclude:
+        return agent_filter(query.agent_id)
+    excluded: set[qe.PointId] = {point_key(query.agent_id, flow_id) for flow_id in query.exclude}
+    return qe.Filter(must=[_belongs_to(query.agent_id)], must_not=[qe.HasIdCondition(excluded)])
+
+
+def _belongs_to(agent_id: str) -> qe.FieldCondition:
+    return qe.FieldCondition(key=AGENT, match=qe.MatchValue(agent_id))
+
+
+def _listed(numbers: Sequence[float]) -> list[float]:
+    return cast("list[float]", numbers) if type(numbers) is list else list(numbers)
+
+
+def _to_sparse(vector: SparseVector) -> qe.SparseVector:
+    return qe.SparseVector(indices=list(vector.indices), values=list(vector.values))
+
+
+def _terms_of(vectors: object) -> tuple[int, ...]:
+    sparse = cast("dict[str, object]", vectors).get(SPARSE) if isinstance(vectors, dict) else None
+    return tuple(sparse.indices) if isinstance(sparse, qe.SparseVector) else ()
+
+
+class Shard:
+    """A shard on disk. One writer at a time; readers never wait for it."""
+
+    def __init__(self, path: Path, dense: Mapping[str, int] | None = None) -> None:
+        """Load it; `dense` are the dense vectors that it has, where they are known, so that it is set up as a new one.
+
+        Raises:
+            IndexUnusableError: The files are not those of a shard.
+        """
+        self._path = path
+        self._door = Door(str(path))
+        self._errors = EngineErrors(path)
+        self._writing = Lock()
+        self._generation = 0
+        _check_links(path)
+        with self._errors:
+            self._shard = qe.EdgeShard.load(str(path), None if dense is None else shard_config(dense))
+            self._take_stock()
+
+    def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
+        """Both arms of all queries, planned by the engine as one batch.
+
+        With one agent in the shard no query needs a filter, which halves the time. If another agent writes
+        meanwhile, the answer may hold its flows, so it is thrown away and asked for again, filtered.
+        """
+        generation, only = self._generation, self._only_agent
+        legs = self._search(queries, only=only)
+        return legs if self._generation == generation else self._search(queries, only=None)
+
+    def scroll(self, agent_id: str) -> dict[Key, dict[str, Any]]:
+        """All payloads of this agent, by key."""
+        payloads: dict[Key, dict[str, Any]] = {}
+        offset: Any = None
+        with self._door, self._errors:
+            while True:
+                request = qe.ScrollRequest(offset=offset, limit=_PAGE, filter=agent_filter(agent_id), with_payload=True)
+                records, offset = self._shard.scroll(request)
+                payloads |= {cast("Key", record.id): record.payload or {} for record in records}
+                if offset is None:
+                    return payloads
+
+    def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
+        """The token ids of each of this agent's flows, of those that come first."""
+        found: list[tuple[int, ...]] = []
+        offset: Any = None
+        mine = agent_filter(agent_id)
+        with self._door, self._errors:
+            while True:
+                wanted = min(_PAGE, limit - len(found))
+                request = qe.ScrollRequest(
+                    offset=offset, limit=wanted, filter=mine, with_payload=False, with_vector=[SPARSE]
+                )
+                records, offset = self._shard.scroll(request)
+                found += [_terms_of(record.vector) for record in records]
+                if offset is None or len(found) >= limit:
+                    return found
+
+    def count(self, agent_id: str) -> int:
+        """How many flows of this agent there are."""
+        with self._door, self._errors:
+            return self._shard.count(qe.CountRequest(filter=agent_filter(agent_id), exact=True))
+
+    def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
+        """Payloads by key."""
+        with self._door, self._errors:
+            found = self._shard.retrieve(list(keys), with_payload=True, with_vector=False)
+            return {cast("Key", record.id): record.payload or {} for record in found}
+
+    def write(self, operation: qe.UpdateOperation, *, agents: Collection[str] = ()) -> None:
+        """Apply and flush; `agents` are those whose flows it writes."""
+        with self._door, self._writing, self._errors:
+            if any(agent != self._only_agent for agent in agents):
+                self._only_agent = None
+                self._generation += 1
+            self._shard.update(operation)
+            self._shard.flush()
+            self._take_stock()
+
+    @property
+    def size(self) -> int:
+        """How many points it holds."""
+        return self._size
+
+    @property
+    def has_flows(self) -> bool:
+        """False where nothing is left that belongs to any agent."""
+        return self._has_flows
+
+    def close(self) -> None:
+        """Wait for calls that are under way, then release it; a second call does nothing."""
+        if self._door.is_mine and self._door.shut():
+            with self._errors:
+                self._shard.close()
+
+    def _search(self, queries: Sequence[HybridQuery], *, only: str | None) -> list[Legs]:
+        requests = [request for query in queries for request in to_requests(query, filtered=query.agent_id != only)]
+        with self._door, self._errors:
+            results = iter(self._shard.query_batch(qe.QueryBatchRequest(requests)))
+        return [
+            Legs(
+                dense={} if query.dense is None else leg(next(results)),
+                bm25={} if query.sparse is None else leg(next(results)),
+                payloads={},
+            )
+            for query in queries
+        ]
+
+    def _take_stock(self) -> None:
+        self._size = self._shard.count(qe.CountRequest(exact=True))
+        agents = self._shard.facet(qe.FacetRequest(key=AGENT, limit=2, exact=True)).hits
+        self._has_flows = bool(agents)
+        self._only_agent: str | None = str(agents[0].value) if len(agents) == 1 else None
+
+
+def create_shard(path: Path, dense: Mapping[str, int]) -> None:
+    """Make an empty shard beside its place and move it there whole, so that no crash leaves half a shard."""
+    draft = path.with_name(f"{path.name}.{uuid4().hex[:8]}")
+    with EngineErrors(path):
+        shard = qe.EdgeShard.create(str(draft), shard_config(dense))
+        shard.update(qe.UpdateOperation.create_field_index(AGENT, qe.PayloadSchemaType.Keyword))
+        shard.flush()
+        shard.close()
+    draft.rename(path)
+    for leftover in path.parent.glob("*.*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _check_links(path: Path) -> None:
+    """See that no file has the engine reserve room for points that were never written.
+
+    Where a place in one is changed to a number of its own, the engine asks for that much memory, and where it does not
+    get it the process ends.
+
+    Raises:
+        IndexUnusableError: One would.
+    """
+    for file in path.glob(f"segments/*/{_LINKS}"):
+        written, farthest, at = 0, 0, 0
+        try:
+            data = file.read_bytes()
+        except OSError:
+            continue  # the engine says what is wrong with it
+        while at < len(data) and (record := _RECORDS.get(data[at])) is not None:
+            end = at + record.size
+            if record.links and end <= len(data):
+                written += 1
+                farthest = max(farthest, int.from_bytes(data[end - 4 : end], "little"))
+            at = end
+        if farthest > _SPARSE * written + _SPARE:
+            problem = f"{file.name} names place {farthest} and has {written} flows"
+            raise IndexUnusableError(str(path.parent.parent), problem, advice=_REBUILD)
+
+
+class EngineErrors:
+    """`with EngineErrors(path):` around each use of the engine, of a shard that lies at this path.
+
+    The engine raises bare `Exception`s, and panics as `BaseException`s: both say that it cannot use its files.
+    Anything of another type is a mistake in how it was called, and passes as it is.
+    """
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        """Say where the shard lies."""
+        self._path = path
+
+    def __enter__(self) -> None:
+        """Nothing is to be done: a search passes here each time, so this is no generator."""
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if error is None or isinstance(error, JazzSelectError):
+            return
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
+            return
+        folder = self._path.parent.parent
+        if any(sign in str(error) for sign in _FULL):
+            raise disk_full(folder, ROOM_TO_WRITE) from error
+        raise IndexUnusableError(str(folder), f"the engine says: {error}", advice=_REBUILD) from error
 
 
 class EdgeStore:

@@ -207,25 +207,6 @@ def fault_at(store: FlowStore, agent_id: str, key: Key, payload: object) -> str:
     return "" if own == key else "it lies where another flow belongs"
 
 
-class Sound:
-    """Payloads without a fault: each is looked through once for as long as a store gives the very same one."""
-
-    def __init__(self) -> None:
-        self._seen: dict[Key, tuple[str, object]] = {}
-
-    def fault(self, store: FlowStore, agent_id: str, key: Key, payload: object) -> str:
-        """As `fault_at`."""
-        agent, known = self._seen.get(key, ("", None))
-        if known is payload and agent == agent_id:
-            return ""
-        found = fault_at(store, agent_id, key, payload)
-        if not found:
-            if len(self._seen) >= _MOST_KEPT:
-                self._seen.clear()
-            self._seen[key] = agent_id, payload
-        return found
-
-
 def _fault_in_text(text: object) -> str:
     if not isinstance(text, str):
         return "is no text"

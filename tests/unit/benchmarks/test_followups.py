@@ -9,7 +9,7 @@ from benchmarks.datasets.base import Dataset, Entry, Request
 from benchmarks.followups import WRITTEN, Asked, kinds, mail, mistyped, own_kinds
 from benchmarks.languages import WRITTEN as LANGUAGES
 from benchmarks.report_people import followups_table, languages_table
-from jazz_select.memory.followups import HOLLOW
+from jazz_select.memory.requests import HOLLOW
 
 SAID = yaml.safe_load(WRITTEN.read_text(encoding="utf-8"))
 

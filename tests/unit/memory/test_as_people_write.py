@@ -10,7 +10,7 @@ import yaml
 
 from benchmarks.followups import WRITTEN, mail, mistyped
 from jazz_select import FlowRegistry, ProceduralMemory, load_flows, sync_registry
-from jazz_select.memory.long_requests import MOST_SENTENCES, sentences
+from jazz_select.memory.requests import MOST_SENTENCES, sentences
 from jazz_select.ports import Vectors
 from jazz_select.testing import FailingEmbedder, HashEmbedder
 from tests.unit.memory.cards import CARDS

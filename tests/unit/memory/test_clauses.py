@@ -3,7 +3,7 @@
 import pytest
 
 from jazz_select import ProceduralMemory
-from jazz_select.memory.asked import MAX_CLAUSES, clauses
+from jazz_select.memory.requests import MAX_CLAUSES, clauses
 from tests.unit.memory.cards import CARDS
 
 CASES = {

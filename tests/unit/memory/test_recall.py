@@ -103,9 +103,15 @@ async def test_words_are_found_where_no_spaces_stand(place: Place) -> None:
         assert found[0]["ranks"]["bm25"] == 1
 
 
-async def test_equal_scores_go_by_priority(memory: ProceduralMemory) -> None:
-    await memory.sync("a", [card("one", "same words"), card("two", "same words", priority=(1, 0))])
-    assert [each["flow_name"] for each in await memory.recall("same words", "a")] == ["two", "one"]
+@pytest.mark.parametrize("first", ["same_words", "sameWords", "same-words"])
+async def test_equal_scores_go_by_priority(memory: ProceduralMemory, first: str) -> None:
+    names = ["same_words", "sameWords", "same-words"]
+    order = [first, *(name for name in names if name != first)]
+    priorities = dict(zip(order, ((2, 0), (1, 9), (1, 3)), strict=True))
+    await memory.sync("a", [card(name, "pay it back", priority=priorities[name]) for name in names])
+    found = await memory.recall("please pay it back", "a")
+    assert len({each["score"] for each in found}) == 1, "they say the same, so that nothing else decides"
+    assert [each["flow_name"] for each in found] == order
 
 
 async def test_recall_goes_on_by_words_when_the_embedder_fails(place: Place, caplog: pytest.LogCaptureFixture) -> None:

@@ -32,6 +32,42 @@ async def small(place: Place) -> AsyncIterator[ProceduralMemory]:
         yield opened
 
 
+@pytest.mark.parametrize("by", ["sync", "delete_flow"])
+async def test_a_deleted_flow_is_known_by_its_name_no_more(memory: ProceduralMemory, by: str) -> None:
+    gone, *rest = CARDS
+    await memory.sync("a", CARDS)
+    before = await memory.recall("Refund order", "a")
+    assert (before[0]["flow_id"], before.in_scope) == (gone.id, 1.0), "a request that is its name is for it"
+    await (memory.sync("a", rest) if by == "sync" else memory.delete_flow(gone.id, "a"))
+    after = await memory.recall("Refund order", "a")
+    assert gone.id not in {each["flow_id"] for each in after}
+    assert after.in_scope is None, "nothing says that it is for one of the others"
+    assert after.indexed == {each.id for each in rest}
+    await memory.sync("a", [*rest, card("refund", "pay it back")])
+    assert (await memory.recall("refund", "a")).in_scope == 1.0, "nor is a new one unknown"
+
+
+async def test_other_flows_or_labelled_requests_are_fitted_anew(memory: ProceduralMemory) -> None:
+    deeds, topics = ("show", "send", "delete"), ("invoice", "parcel", "password", "address", "voucher")
+    cards = [card(f"{deed} {topic}", f"{deed} the {topic}") for topic in topics for deed in deeds]
+    request = "would you send the voucher"
+
+    async def sure() -> float:
+        return (await memory.recall(request, "a"))[0]["confidence"]
+
+    await memory.sync("a", cards)
+    at_first = await sure()
+    await memory.sync("a", cards)
+    assert await sure() == at_first, "the same flows are as sure as before"
+    await memory.sync("a", [*cards, card("post voucher", "post the voucher")])
+    with_a_rival = await sure()
+    assert with_a_rival != at_first
+    await memory.sync("a", cards)
+    assert await sure() == at_first
+    await memory.sync("a", cards, cases=[("send me that voucher", cards[-1].id)] * 20)
+    assert await sure() not in {at_first, with_a_rival}, "labelled requests that say otherwise are learned from"
+
+
 async def test_a_sync_creates_updates_deletes_and_skips(memory: ProceduralMemory) -> None:
     first = await memory.sync("a", CARDS)
     assert (first.created, first.updated, first.deleted, first.skipped) == (NAMES, (), (), ())

@@ -1,0 +1,441 @@
+"""What is asked of recall: a request taken apart into what is looked up for it, and whose flows it is asked of."""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import exp
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from jazz_select.errors import ConfigError
+from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, TermCounts, printable
+from jazz_select.memory.fit.model import MOST_SIZED
+from jazz_select.ports import FlowStore, HybridQuery, Vectors
+from jazz_select.threads import in_thread
+from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE, is_number
+
+_JOINT = re.compile(
+    r"(?<=[.!?;。！？；]) ?(?=\S)"
+    r"|,? (?:and then|and also|and|then|also|as well as|plus|additionally|after that) "
+    r"|(?:，|、)?(?:然后|并且|而且|另外|还有)",
+    re.IGNORECASE,
+)
+"""Of text in which no two blanks stand together: `\\s+` before a word would be tried from each of a thousand blanks."""
+_MIN_WORDS = 3
+_MIN_LETTERS = 4
+"""Where no spaces stand between words, letters are counted instead."""
+MAX_CLAUSES = 6
+_MAX_COUNT = 1 << 31
+_AT_ONCE = 4_000
+"""Bytes of UTF-8 that are read where the caller waits: a letter of several takes as many times as long to read."""
+_DICTIONARIES = {
+    "han": re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"),
+    "kana": re.compile("[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9d]"),
+}
+"""The scripts whose words are found with a dictionary, which is loaded for the first letter of it."""
+
+
+def clauses(text: str) -> tuple[str, ...]:
+    """The parts of a request that may each ask for something of its own; none where it is all of one piece.
+
+    Cut at the ends of sentences and at words such as "and" or "then". A part that is too short to ask for anything
+    joins the next.
+    """
+    parts = _parts(text)
+    return parts if 1 < len(parts) <= MAX_CLAUSES else ()
+
+
+def is_several(text: str) -> bool:
+    """Whether a request has parts that may each ask for something of its own, however many."""
+    return len(_parts(text[:MAX_QUERY_CHARS])) > 1
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    parts: list[str] = []
+    pending = ""
+    for piece in _JOINT.split(" ".join(text.split())):
+        pending = f"{pending} {piece.strip()}".strip()
+        if _says_something(pending):
+            parts.append(pending)
+            pending = ""
+    if pending and parts:
+        parts[-1] = f"{parts[-1]} {pending}"
+    return tuple(parts)
+
+
+def _says_something(text: str) -> bool:
+    words = text.split()
+    return len(words) >= _MIN_WORDS or (not text.isascii() and len(text) >= _MIN_LETTERS)
+
+
+_DENYING = re.compile(r"\b(?:not|no|never|dont|instead|rather)\b|n['’]t\b", re.IGNORECASE)
+"""What every denial has in it; most requests have none, and are not looked at more closely."""
+_PART = re.compile(r"[,;] ?(?:but |and )?| but ", re.IGNORECASE)
+_STOPPED = re.compile(r"[.!?;] ")
+_DENIED = re.compile(
+    r"(?:please |so |and |no |well )?(?:"
+    r"not |no \w|instead of |rather than |(?:do not|don['’]t|dont|never) \w"
+    r"|i (?:do not|don['’]t|dont) (?:want|need|mean) "
+    r"|i(?:['’]m| am) not \w+ing\b|i (?:haven['’]t|have not|was not|wasn['’]t) "
+    r"|(?:it|this|that|the \w+|the \w+ \w+)(?:['’]s not| (?:is|was|did|has|are|were)(?:n['’]t| not)) )",
+    re.IGNORECASE,
+)
+_MOST_DENYING = 160
+_MOST_PARTS = 3
+_FEWEST_WORDS = 3
+MEANT_WEIGHT = 0.5
+"""What the wanted part counts beside the whole: with all of it, requests suffer that only seem to deny something."""
+
+
+def meant(request: str) -> str:
+    """The wanted part of "not a refund, an exchange"; empty where nothing is denied, or nothing is left.
+
+    Only a short sentence is read so, and only where what is wanted comes last: "I paid, but it did not arrive" says
+    what is wrong, and denies nothing. Both arms would find a refund in it, since they count what is said and know
+    no "not".
+    """
+    text = " ".join(request[: 2 * _MOST_DENYING].split())
+    if len(text) > _MOST_DENYING or _STOPPED.search(text):
+        return ""
+    parts = [part.strip() for part in _PART.split(text) if part.strip()]
+    if not 1 < len(parts) <= _MOST_PARTS:
+        return ""
+    wanted = [part for part in parts if not _DENIED.match(part)]
+    if len(wanted) == len(parts) or not wanted or wanted[-1] is not parts[-1]:
+        return ""
+    left = ", ".join(wanted)
+    return left if len(left.split()) >= _FEWEST_WORDS else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallQuery:
+    """A query, and the part of it that the user has just said, where the rest is context."""
+
+    query: str
+    focus: str = ""
+    notes: tuple[str, ...] = ()
+    """What of it is not looked for."""
+
+    @property
+    def own(self) -> str:
+        """What the user has just said."""
+        return self.focus or self.query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedRequest:
+    """A request as it is looked up: whole, with what widens it, and in clauses."""
+
+    request: str = ""
+    widened: str = ""
+    """The request with its context, where there is any."""
+    clauses: tuple[str, ...] = ()
+    meant: str = ""
+    """What is wanted of a request that also says what is not."""
+    content_words: int = 0
+    hollow: float = 0.0
+    """How near a request that has a context lies to what means nothing without one."""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, said: RecallQuery, *, lexical: Lexical) -> "EncodedRequest":
+        """Cleaned, cut where it is endless, taken apart where it asks for several things."""
+        query, focus, notes = said.query, said.focus, said.notes
+        if len(query) > MAX_QUERY_CHARS:
+            notes = (*notes, f"recall read the first {MAX_QUERY_CHARS} of {len(query)} characters")
+        widened = printable(query[:MAX_QUERY_CHARS])
+        request = printable(focus[:MAX_QUERY_CHARS]) or widened
+        return cls(
+            request=request,
+            widened=widened if widened != request else "",
+            clauses=clauses(request) if request else (),
+            meant=meant(request) if _DENYING.search(request) else "",
+            content_words=lexical.content_words(request) if widened != request else 0,
+            notes=notes,
+        )
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that is looked up: the request, its clauses, what is meant of it, and last the widened request."""
+        if not self.request:
+            return ()
+        return (self.request, *self.clauses, *(each for each in (self.meant, self.widened) if each))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallScope:
+    """Whose flows, and how many."""
+
+    agent_id: str
+    top_k: int
+    rrf_k: int
+    exclude: tuple[str, ...]
+    coverage: float | None = None
+    """Of the `top_k` no more than hold the right flow with this probability; None: all of them."""
+
+    @classmethod
+    def of(
+        cls,
+        agent_id: str,
+        top_k: int | Literal["auto"],
+        rrf_k: int,
+        exclude: Collection[str],
+        coverage: float = COVERAGE,
+    ) -> "RecallScope":
+        """These, where they can work.
+
+        Raises:
+            ConfigError: A count is no whole number of at least 1, or `coverage` is no probability that can be held.
+        """
+        check_texts(tuple(exclude), "an id in exclude")
+        auto = isinstance(top_k, str) and top_k == "auto"
+        count: Any = MOST_SIZED if auto else top_k
+        for name, value, other in (("top_k", count, ', or "auto"'), ("rrf_k", rrf_k, "")):
+            if not (is_number(value) and 1 <= value < _MAX_COUNT and value == int(value)):
+                msg = f"{name} must be a whole number of at least 1{other}, not {value!r:.80}"
+                raise ConfigError(msg)
+        if not is_number(coverage) or not LEAST_COVERAGE <= coverage <= MOST_COVERAGE:
+            bounds = f"{LEAST_COVERAGE:g} to {MOST_COVERAGE:g}"
+            msg = f"coverage must be a number from {bounds}, such as .98, not {coverage!r:.80}"
+            raise ConfigError(msg)
+        return cls(
+            agent_id=agent_id,
+            top_k=int(count),
+            rrf_k=int(rrf_k),
+            exclude=tuple(exclude),
+            coverage=float(coverage) if auto else None,
+        )
+
+
+def check_texts(texts: Sequence[object], what: str = "a query, and the focus of one,") -> None:
+    """Refuse what is no text.
+
+    Raises:
+        ConfigError: One of them is something else.
+    """
+    wrong = [each for each in texts if not isinstance(each, str)]
+    if wrong:
+        msg = f"{what} is a string, not {wrong[0]!r:.80}"
+        raise ConfigError(msg)
+
+
+class Pace:
+    """Tells what would hold up others: much to read, or the first text that a dictionary has to be loaded for."""
+
+    def __init__(self) -> None:
+        self._unread = dict(_DICTIONARIES)
+
+    def ahead(self, texts: Iterable[str]) -> "Ahead":
+        """What there is to read in these; say so with `read` once they were."""
+        size, scripts = 0, set[str]()
+        for text in texts:
+            read = text[:MAX_QUERY_CHARS]
+            if read.isascii():
+                size += len(read)
+                continue
+            size += len(read.encode(errors="surrogatepass"))
+            scripts.update(script for script, letter in self._unread.items() if letter.search(read))
+        return Ahead(bool(scripts) or size > _AT_ONCE, scripts)
+
+    def read(self, done: "Ahead") -> None:
+        """Dictionaries that were needed for it are loaded now."""
+        for script in done.scripts:
+            self._unread.pop(script, None)
+
+
+class Ahead(NamedTuple):
+    """What there is to read in some texts."""
+
+    takes_long: bool
+    scripts: set[str]
+    """Those that a dictionary has to be loaded for."""
+
+
+LONG = 1_000
+"""Characters from which on a request is read by its sentences."""
+MOST_SENTENCES = 100
+MOST_CHOSEN = 3
+_NEARLY = 0.7
+"""A sentence is chosen that matches the flows at least so much as the best one does."""
+_ASKS = 1.2
+"""What a sentence counts that asks for something, beside one that only tells."""
+_ASKING = re.compile(
+    r"[?？]|\b(?:please|i want|i need|i would like|i'd like|can (?:you|i|we)|could (?:you|i|we)|would you|how|what"
+    r"|where|when|why|which|who|help|tell me|let me know)\b",
+    re.IGNORECASE,
+)
+_END = re.compile(r"(?<=[.!?;]) |(?<=[。！？；])")
+"""Of text in which no two blanks stand together."""
+_SHORTEST, _LONGEST = 12, 200
+"""Characters of a sentence: what is shorter joins the next, and what is longer is cut between words."""
+
+
+def sentences(text: str) -> tuple[str, ...]:
+    """The sentences of a long request, as they stand, at most `MOST_SENTENCES`."""
+    found: list[str] = []
+    pending = ""
+    for line in text.splitlines():
+        for piece in _END.split(" ".join(printable(line).split())):
+            pending = f"{pending} {piece}".strip()
+            if len(pending) >= _SHORTEST:
+                found += _cut(pending)
+                pending = ""
+    if pending:
+        found.append(pending)
+    return tuple(found[:MOST_SENTENCES])
+
+
+def _cut(text: str) -> list[str]:
+    """What is written without an end, in parts of at most `_LONGEST` characters; a longer word is cut as well."""
+    parts: list[str] = []
+    while len(text) > _LONGEST:
+        end = text.rfind(" ", 1, _LONGEST)
+        end = end if end > 0 else _LONGEST
+        parts.append(text[:end])
+        text = text[end:].lstrip()
+    return [*parts, text] if text else parts
+
+
+class SentenceReader:
+    """Reads a long request by the sentences of it that have most in common with some flow.
+
+    To embed a whole mail takes a transformer many times as long as a sentence, and what it is about drowns in it.
+    """
+
+    def __init__(self, store: FlowStore, lexical: Lexical, pace: Pace) -> None:
+        """Look words up in this store."""
+        self._store = store
+        self._lexical, self._pace = lexical, pace
+
+    async def shortened(
+        self, said: RecallQuery, agent_id: str, exclude: Sequence[str] = (), *, terms: TermCounts | None = None
+    ) -> RecallQuery:
+        """The same with what the long request asks for alone; as it is where no flow has any word of it."""
+        whole = said.own
+        read = partial(self._asked, whole[:MAX_QUERY_CHARS], agent_id, exclude, terms)
+        ahead = self._pace.ahead([whole])
+        asked = await in_thread(read) if ahead.takes_long else read()
+        self._pace.read(ahead)
+        found = iter(await self._store.search([query for _, query in asked if query.arms]))
+        weights = [_weight(text, query, next(found).bm25.values() if query.arms else ()) for text, query in asked]
+        kept = " ".join(_best([text for text, _ in asked], weights))
+        if not kept:
+            return said
+        notes = [f"recall looked for {len(kept)} characters of it: the sentences that are most about a flow"]
+        if len(whole) > MAX_QUERY_CHARS:
+            notes.insert(0, f"recall read the first {MAX_QUERY_CHARS} of {len(whole)} characters")
+        if not said.focus:
+            return RecallQuery(query=kept, notes=tuple(notes))
+        context = said.query.removeprefix(whole).strip()
+        return RecallQuery(query=f"{kept} {context}", focus=kept, notes=tuple(notes))
+
+    def _asked(
+        self, text: str, agent_id: str, exclude: Sequence[str], terms: TermCounts | None
+    ) -> list[tuple[str, HybridQuery]]:
+        """Each sentence with a search by its words for the one flow that has most of them."""
+        return [
+            (
+                each,
+                HybridQuery(
+                    agent_id=agent_id,
+                    dense=None,
+                    sparse=words if terms is None else terms.weighed(words),
+                    depth=1,
+                    exclude=tuple(exclude),
+                ),
+            )
+            for each, words in ((each, self._lexical.query(each)) for each in sentences(text))
+        ]
+
+
+def _weight(text: str, query: HybridQuery, scores: Iterable[float]) -> float:
+    """What a term of a sentence scores on the mean: a sentence about something else has many that no flow has."""
+    share = max(scores, default=0.0) / len(query.sparse.indices) if query.sparse else 0.0
+    return share * _ASKS if _ASKING.search(text) else share
+
+
+def _best(texts: Sequence[str], weights: Sequence[float]) -> list[str]:
+    """The sentences that weigh most, in the order in which they stand; none where nothing weighs anything."""
+    order = sorted(range(len(texts)), key=lambda place: -weights[place])[:MOST_CHOSEN]
+    least = _NEARLY * weights[order[0]] if order else 0.0
+    return [texts[place] for place in sorted(order) if least > 0.0 and weights[place] >= least]
+
+
+HOLLOW = (
+    *("yes please", "no thank you", "okay", "sure, go for it", "that's fine with me", "all right then", "do it"),
+    *("please do that", "let's go with that", "I'd like that", "yeah, let's do it", "yes, that would be great"),
+    *("right, exactly", "no, that's wrong", "no, something else", "not really", "maybe later", "of course", "got it"),
+    *("I see", "understood", "perfect, thank you", "ok great", "sounds fine", "good idea", "agreed"),
+    *("what does that mean", "what happens next", "what should I do now", "how do I do that", "how long will it be"),
+    *("how much is it", "when can I expect it", "where do I find it", "why did that happen", "who can help me"),
+    *("which one is it", "is that possible", "can you check that for me", "can you help me with this"),
+    *("I have a question about this", "I need some help here", "something is wrong with it", "it doesn't work"),
+    *("it still doesn't work", "I already did that", "I have tried that before", "I told you earlier"),
+    *("we were talking about this a moment ago", "about my last message", "back to the earlier topic"),
+    *("the same as last time", "the first one", "the second option", "the other one instead", "this one, not that one"),
+    *("not that, the one before", "never mind, go back", "let's continue where we stopped", "please continue", "go on"),
+    *("anything else I should know", "is there another way", "I changed my mind about it", "can you change that"),
+    *("can you do it again", "give me the details", "give me an example", "tell me again", "I don't understand"),
+    *("I'm not sure about that", "thanks, that helps", "hello, are you still there", "sorry, I was away"),
+    *("one more thing about that", "wait a moment", "how does that work", "how does it go from here"),
+    *("how do we proceed", "what are the next steps", "what do I need for that", "what do you mean"),
+    *("what about that one", "what is the other possibility", "what would you suggest", "where were we"),
+    *("when will that happen", "why not", "could you do that for me", "would you take care of that for me"),
+    *("can we finish this", "can we talk about it again", "can you say more about that"),
+    *("could you repeat the last part", "is there something I must do", "is it ready", "is that all", "did it work"),
+    *("has that been done", "any update on that", "I want to go ahead", "I want to go on with that"),
+    *("I still need it", "I am waiting for it", "I would rather have the other", "I meant the one from before"),
+    *("I asked about this already", "as mentioned above", "as we discussed", "like you said", "the thing I mentioned"),
+    *("that thing again", "both of them please", "all of them", "none of those", "the last one you named"),
+    *("it is about the same matter", "it failed again", "please fix that", "please help me with it", "please explain"),
+    *("let me know", "try again", "start over", "stop that", "hurry up please", "so what now", "and then"),
+    *("and after that", "and how", "then do so"),
+)
+"""What people say that means nothing without what was said before, whatever a catalogue is about."""
+_NEAREST = 3
+"""Of these, so many are compared with a request, so that no single one decides."""
+_STEEP = 40.0
+_BORDER = 0.15
+_PER_CONTENT, _MOST_CONTENT = 0.04, 4
+"""Words that are more than stop words speak for a request, up to so many."""
+
+
+class HollowTexts:
+    """`HOLLOW` as vectors of one embedder, made when they are first needed."""
+
+    def __init__(self, encoder: Encoder, stage: int = 0) -> None:
+        """Take the encoder of the requests, and which of its embedders."""
+        self._encoder = encoder
+        self._stage = stage
+        self._rows: Vectors | None = None
+
+    def nearness(self, aimed: Sequence[float]) -> float:
+        """How near a request's vector, aimed as the flows are asked, lies to what means nothing by itself.
+
+        Raises:
+            EmbeddingError: The embedder failed; it is asked at the first call.
+        """
+        if self._rows is None:
+            rows = self._encoder.requests(HOLLOW, self._stage)
+            self._rows = np.stack([row for row in rows if row is not None])
+        found = self._rows @ np.asarray(aimed, dtype=np.float32)
+        return float(np.sort(found)[-_NEAREST:].mean())
+
+
+def clarity(*, nearest: float, hollow: float, content_words: int) -> float:
+    """How far a request speaks for itself, from 0 to 1.
+
+    Args:
+        nearest: The cosine of the flow that lies nearest to it by itself; 0 where the dense arm knows nothing of it.
+        hollow: How near it lies to what means nothing by itself.
+        content_words: How many different words of it are more than stop words.
+
+    Requests that lie nearer to a flow than to an empty phrase are about something. A request that the dense
+    arm knows nothing of is left to its context.
+    """
+    if nearest <= 0.0:
+        return 0.0
+    said = nearest - hollow + _PER_CONTENT * min(content_words, _MOST_CONTENT)
+    return 1.0 / (1.0 + exp(-_STEEP * (said - _BORDER)))
