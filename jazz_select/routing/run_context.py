@@ -9,8 +9,8 @@ from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisio
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall
 from jazz_select.routing.schemas.compatibility import Field, available_fields
-from jazz_select.routing.schemas.fields import RESULT, alternatives, fields, shape
-from jazz_select.routing.schemas.validity import is_valid
+from jazz_select.routing.schemas.fields import RESULT, Reading, alternatives, fields, shape
+from jazz_select.routing.schemas.validity import verdicts
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import describe_error, meant
 
@@ -216,7 +216,7 @@ def arguments_of(
         if given is None or (context[given] is None and given == name and not _takes_null(part, tool)):
             continue
         optional = not tool.destructive and given not in fixed and not all(name in names for names in needed)
-        if not optional or is_valid(context[given], part, tool.input_schema, unread=frozenset()) is not False:
+        if not optional or verdicts([context[given]], part, Reading(tool.input_schema)) != [False]:
             arguments[name] = context[given]
     least = min(needed, key=lambda names: len(names - arguments.keys()))
     return arguments, [name for name in wanted if name in least and name not in arguments]

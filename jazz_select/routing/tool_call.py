@@ -23,7 +23,7 @@ from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Answer, Approve, Ask, Deny, Verdict
 from jazz_select.routing.names.words import NamedTool
 from jazz_select.routing.records import Door, Fault, StepError, ToolCall
-from jazz_select.routing.schemas.validity import LATER, invalid
+from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import CALL_ID
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error
@@ -235,10 +235,9 @@ async def _unprepared(tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
 
 async def _problem(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
     """What is wrong with arguments, found in a thread where a loop would have to wait for it."""
-    found = LATER if too_much(schema, _LARGE) else invalid(schema, arguments, at_once=True)
-    if found is LATER:
-        found = await in_daemon_thread(partial(invalid, schema, arguments), name="jazz-select-schemas")
-    return found
+    if too_much(schema, _LARGE):
+        return await in_daemon_thread(partial(invalid, schema, arguments), name="jazz-select-schemas")
+    return invalid(schema, arguments)
 
 
 # --- approve -------------------------------------------------------------------

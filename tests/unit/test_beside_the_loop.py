@@ -90,35 +90,35 @@ WATCH = """
 import asyncio, sys, threading
 class Finder:
     def find_spec(self, name, *_):
-        if name == "jsonschema":
-            print(threading.current_thread() is threading.main_thread())
-sys.meta_path.insert(0, Finder())
+        if name.startswith("jsonschema"):
+            print(name)
 from jazz_select import *
 from jazz_select.agent import *
 from jazz_select.routing import *
 from jazz_select.testing import *
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
 def find(**_): return {}
+sys.meta_path.insert(0, Finder())
 tool = Tool(name="find", input_schema=SCHEMA, function=find)
 model = ScriptedModel('{"answer": "yes"}', repeat=True)
 selector = FlowSelector(model, FlowRegistry(), ListMemory([]))
 """
 FIRST = {
-    "a wrong call": ('r = await FlowExecutor([tool]).run(["find"], {"answer": 1}); assert r.status == "failed"', 1),
-    "a right call": ('r = await FlowExecutor([tool]).run(["find"], {"answer": "x"}); assert r.status == "ok"', 0),
-    "an answer": ('r = await respond(model, "x", schema=SCHEMA); assert r.value == {"answer": "yes"}', 1),
-    "an answer after calls": ('r = await respond(model, "x", [tool], schema=SCHEMA); assert r.value', 1),
-    "a chain put into a schema": ('r = await finalize(model, "x", SCHEMA); assert r.value', 1),
-    "a turn": ('r = await Agent(selector, model=model).turn("x", schema=SCHEMA); assert r.status', 1),
+    "a wrong call": 'r = await FlowExecutor([tool]).run(["find"], {"answer": 1}); assert r.status == "failed"',
+    "a right call": 'r = await FlowExecutor([tool]).run(["find"], {"answer": "x"}); assert r.status == "ok"',
+    "an answer": 'r = await respond(model, "x", schema=SCHEMA); assert r.value == {"answer": "yes"}',
+    "an answer after calls": 'r = await respond(model, "x", [tool], schema=SCHEMA); assert r.value',
+    "a chain put into a schema": 'r = await finalize(model, "x", SCHEMA); assert r.value',
+    "a turn": 'r = await Agent(selector, model=model).turn("x", schema=SCHEMA); assert r.status',
 }
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize(("door", "times"), FIRST.values(), ids=FIRST)
-def test_what_tells_of_faults_in_words_is_loaded_beside_the_loop(door: str, times: int) -> None:
+@pytest.mark.parametrize("door", FIRST.values(), ids=FIRST)
+def test_what_holds_values_against_a_schema_is_loaded_before_there_is_a_loop(door: str) -> None:
     program = f"{WATCH}\nasync def main():\n    {door}\nasyncio.run(main())\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout.split(), done.stderr) == (["False"] * times, "")
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 @pytest.mark.parametrize("char", ["\n", "\u202e", "\x00", "\ud800", "a", '"', "\u00e9"], ids=ascii)

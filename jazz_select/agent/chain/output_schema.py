@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 from jazz_select.chat.json_reader import BROKEN, decoded, embedded, ends_as_json, repaired, too_large
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import too_much
-from jazz_select.routing.schemas.validity import MOST_PROBLEMS, Checker, place, words_are_loaded
+from jazz_select.routing.schemas.validity import MOST_PROBLEMS, Checker, place
 from jazz_select.text import LONGEST_PROBLEM, beginning, json_line, problem_of
 from jazz_select.threads import in_daemon_thread
 
@@ -109,14 +109,12 @@ class OutputSchema:
 
 
 async def output_schema(schema: SchemaLike) -> OutputSchema:
-    """`OutputSchema(schema)`, in a thread where a loop would have to wait for it.
-
-    That is so for a large schema, and for the first in a process, which loads what holds values against it.
+    """`OutputSchema(schema)`, in a thread where it is so large that a loop would have to wait for it.
 
     Raises:
         ConfigError: It is no schema, or cannot be used.
     """
-    if words_are_loaded() and not too_much(schema, _LARGE):
+    if not too_much(schema, _LARGE):
         return OutputSchema(schema)
     return await in_daemon_thread(partial(_in_turn, schema), name="jazz-select-schemas")
 

@@ -7,7 +7,6 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
-from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.flows.said import (
     EDGES,
     dates,
@@ -28,7 +27,7 @@ from jazz_select.json_values import storable_text
 from jazz_select.routing.decisions.points import untitled
 from jazz_select.routing.names.words import words as name_words
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
-from jazz_select.routing.schemas.validity import is_valid
+from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import cut, in_one_line, nfkc
@@ -319,11 +318,8 @@ def _without_nulls(value: object) -> object:
 
 def _fits(name: str, value: object, want: Wanted) -> bool:
     schema = {**want.root, "type": "object", "properties": {name: want.part}, "required": [name]}
-    held = is_valid({name: value}, schema, schema, unread=frozenset(("pattern",)))
-    if held is not None:
-        return held
     try:
-        return not OutputSchema(schema).check({name: value}).problem
+        return not Checker(schema).problems({name: value})
     except ConfigError:
         return False
 

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
-import orjson
-
 from jazz_select.routing.schemas.fields import (
     Alternative,
     Reading,
@@ -17,8 +15,8 @@ from jazz_select.routing.schemas.fields import (
     mapping,
     names,
 )
-from jazz_select.routing.schemas.keywords import is_number, item_at, prefix
-from jazz_select.routing.schemas.validity import is_valid
+from jazz_select.routing.schemas.keywords import is_number, item_at, prefix, refers, written
+from jazz_select.routing.schemas.validity import verdicts
 
 SURELY, PERHAPS, NEVER = 1.0, 0.5, 0.0
 DEEPEST: Final = 24
@@ -39,7 +37,6 @@ _ABOUT: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """What limits values of a type, and is only known to hold where it is said of both."""
 _ALWAYS: Final = ("not", "if", "then", "else", "allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "$recursiveRef")
-_REFERRING: Final = (b'"$ref"', b'"$dynamicRef"', b'"$recursiveRef"')
 
 
 class Effort:
@@ -165,13 +162,16 @@ class _Comparison:
         values = own.schema.get("enum")
         if not isinstance(values, list):
             return max(self._one(own, other, depth) for other in theirs)
-        kept = [
-            each
-            for each in cast("list[Any]", values)
-            if is_valid(each, own.schema, self._out.root, reading=self._out) is not False
-        ]
-        held = [is_valid(each, wanted, self._in.root, reading=self._in) for each in kept]
+        kept = self._possible(own, cast("list[Any]", values))
+        held = verdicts(kept, wanted, self._in)
         return _together(PERHAPS if each is None else float(each) for each in held) if held else NEVER
+
+    def _possible(self, own: Alternative, values: Sequence[Any]) -> list[Any]:
+        """Those of the values that may be there."""
+        if own.schema.keys() <= {"enum", "type"}:
+            own = replace(own, schema={"type": own.sure_type} if own.sure_type else {})
+        held = verdicts(values, own.schema, self._out)
+        return [each for each, verdict in zip(values, held, strict=True) if verdict is not False]
 
     def _one(self, own: Alternative, other: Alternative, depth: int) -> float:
         self._left -= 1
@@ -183,8 +183,7 @@ class _Comparison:
         found = SURELY if other.certain else PERHAPS
         allowed = other.schema.get("enum")
         if isinstance(allowed, list):
-            possible = cast("list[Any]", allowed)
-            if all(is_valid(each, own.schema, self._out.root, reading=self._out) is False for each in possible):
+            if not self._possible(own, cast("list[Any]", allowed)):
                 return NEVER
             found = PERHAPS
         found = min(found, self._limits(own, other, kind))
@@ -314,19 +313,6 @@ def _together(scores: Iterable[float]) -> float:
     """All fit, none does, or that depends."""
     found = set(scores)
     return found.pop() if len(found) == 1 else PERHAPS
-
-
-def written(value: object) -> bytes:
-    """The same for values that are the same, each number as it is written; nothing of what is no JSON."""
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except (TypeError, orjson.JSONEncodeError):
-        return b""
-
-
-def refers(schema: bytes) -> bool:
-    """Whether a schema, as it is written, points somewhere: then it means what its root says."""
-    return any(each in schema for each in _REFERRING)
 
 
 # --- whether there is any value ------------------------------------------------

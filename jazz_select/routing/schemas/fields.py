@@ -163,7 +163,7 @@ def _spread(schema: object, reading: Reading, hops: int) -> Iterator[Alternative
 
 def _closed(schema: Schema, reading: Reading, hops: int) -> Iterator[Alternative]:
     """With none of the properties that it requires and no branch looks at: an object cannot have those."""
-    looked = Looked(schema, reading.root, surely=False)
+    looked = Looked(schema, reading.root)
     reading.left -= looked.steps
     for each in _spread(_without(schema, "unevaluatedProperties"), reading, hops + 1):
         unseen = {name: False for name in names(each.schema.get("required")) if not looked(name)}

@@ -1,18 +1,17 @@
 """The keywords of JSON Schema: older ones in today's words, two as one, and what references point at. Pure, bounded."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
-from fractions import Fraction
-from functools import partial
-from operator import ge, gt, le, lt
+from dataclasses import dataclass
+from operator import ge, gt
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
+import orjson
+
 Schema = Mapping[str, Any]
 
-MOST_NODES: Final = 50_000
-"""Parts of a schema that are put in today's words; of a larger one nothing is said."""
+MOST_NODES: Final = 13_000
+"""Parts of a schema that are put in today's words; of a larger one nothing is said. An engine takes 2 µs for each."""
 ANNOTATIONS: Final = frozenset(
     (
         *("title", "description", "default", "examples", "$defs", "definitions", "$schema", "$id", "id", "$comment"),
@@ -25,11 +24,28 @@ _PARTS_OF_A_STEP: Final = 4
 _PARTS: Final = frozenset(
     (
         *("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"),
-        *("unevaluatedItems", "unevaluatedProperties", "contentSchema"),
+        *("unevaluatedItems", "unevaluatedProperties"),
     )
 )
 _LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _MAPS: Final = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
+_TURNING: Final = ("not", "oneOf", "if")
+PATTERNS: Final = ("pattern", "patternProperties")
+THE_PART: Final = "#/$defs/jazz-select:part"
+"""Where a part of a schema stands in the document that is made of both, however deep its references point."""
+DEEPEST_LED: Final = 100
+"""Levels of schemas in schemas: far fewer than fill the stack of a thread, which ends a process."""
+_LEADING: Final = ("$ref", "$dynamicRef", "$anchor", "$dynamicAnchor", "$id")
+_PARTS_OF_A_NAME: Final = 10
+_PARTS_OF_A_PATTERN: Final = 200
+"""What takes as long as so many parts to be made ready."""
+_SAID_TO_PEOPLE: Final = frozenset(
+    (
+        *("title", "description", "default", "examples", "$schema", "$comment", "deprecated", "readOnly", "writeOnly"),
+        *("contentEncoding", "contentMediaType", "contentSchema", "discriminator", "xml", "externalDocs", "example"),
+    )
+)
+_PLAIN: Final = _SAID_TO_PEOPLE | {"type"}
 
 
 def node_in_todays_words(schema: Schema, *, nullable: bool = True) -> dict[str, Any]:
@@ -54,15 +70,34 @@ def node_in_todays_words(schema: Schema, *, nullable: bool = True) -> dict[str, 
     return own
 
 
-def in_todays_words(schema: object) -> Any:
-    """A whole schema in the keywords of draft 2020-12, a copy.
+def in_todays_words(
+    schema: object,
+    *,
+    unread: frozenset[str] = frozenset(),
+    reads: Callable[[str], bool] = bool,
+    sure: bool = False,
+    base: str = "#",
+) -> Any:
+    """A whole schema in the keywords of draft 2020-12, a copy without annotations, and without what is not to be read.
+
+    Args:
+        schema: In whatever dialect.
+        unread: Keywords about texts that are not to be read; what depends on them holds.
+        reads: Whether a pattern can be read.
+        sure: Whether what depends on what is not read is to fail instead.
+        base: Where in the document that is to be made the schema will stand.
 
     Raises:
         ValueError: It has too many parts.
     """
     said = cast("Schema", schema).get("$schema") if isinstance(schema, Mapping) else None
     dialect = said if isinstance(said, str) else ""
-    return _rewritten(cast("object", schema), [MOST_NODES], dialect)
+    made = _Rewriting(dialect=dialect, unread=unread, reads=reads, sure=sure, base=base)
+    found = made.of(cast("object", schema))
+    if not made.doubts:
+        return found
+    made.left, made.is_doubtful = MOST_NODES, True
+    return made.of(cast("object", schema))
 
 
 def refers_alone(dialect: str) -> bool:
@@ -70,29 +105,113 @@ def refers_alone(dialect: str) -> bool:
     return any(f"draft-0{number}" in dialect for number in (3, 4, 5, 6, 7))
 
 
-def _rewritten(schema: object, left: list[int], dialect: str) -> Any:
-    left[0] -= 1
-    if left[0] < 0:
-        msg = f"it has more than {MOST_NODES} parts"
-        raise ValueError(msg)
-    if not isinstance(schema, Mapping):
-        return schema
-    own = node_in_todays_words(cast("Schema", schema), nullable=not dialect)
-    own.pop("$schema", None)
-    if "$ref" in own and refers_alone(dialect):
-        own = {key: value for key, value in own.items() if key in ("$ref", "$defs", "definitions")}
-    _named(own, dialect)
-    may_be_null = own.pop("nullable", False)
-    for key, value in own.items():
-        if key in _PARTS:
-            own[key] = _rewritten(value, left, dialect)
-        elif key in _LISTS and isinstance(value, list):
-            own[key] = [_rewritten(each, left, dialect) for each in cast("list[object]", value)]
-        elif key in _MAPS and isinstance(value, Mapping):
-            own[key] = {name: _rewritten(each, left, dialect) for name, each in cast("Schema", value).items()}
-    if own.get("type") == "any":
-        del own["type"]
-    return {"anyOf": [own, {"type": "null"}]} if may_be_null and own.keys() - {"$defs", "definitions"} else own
+@dataclass(slots=True, kw_only=True)
+class _Rewriting:
+    """A schema being written in today's words."""
+
+    dialect: str
+    unread: frozenset[str]
+    reads: Callable[[str], bool]
+    sure: bool
+    base: str
+    left: int = MOST_NODES
+    depth: int = 0
+    is_doubtful: bool = False
+    """Whether there is anything in the whole of it that is not read: then a reference may lead there."""
+    doubts: int = 0
+    """How many keywords there were so far that are not read, or lead to where some may be."""
+
+    def of(self, schema: object) -> Any:
+        """One schema, and what is in it."""
+        self._spend(1)
+        if not isinstance(schema, Mapping):
+            return schema
+        given = cast("Schema", schema)
+        if given.keys() <= _PLAIN and isinstance(given.get("type"), str) and given["type"] != "any":
+            return {"type": given["type"]}
+        doubts = self.doubts
+        known = node_in_todays_words(given, nullable=not self.dialect)
+        own = {key: value for key, value in known.items() if key not in _SAID_TO_PEOPLE}
+        if "$ref" in own and refers_alone(self.dialect):
+            own = {key: value for key, value in own.items() if key in ("$ref", "$defs", "definitions")}
+        if refers_alone(self.dialect):
+            own = {key: value for key, value in own.items() if key not in UNEVALUATED}  # of no draft that old
+        _named(own, self.dialect)
+        self._refer(own)
+        may_be_null = own.pop("nullable", False)
+        self._leave_out(own)
+        turning = self._parts(own)
+        if own.get("type") == "any":
+            del own["type"]
+        if turning and self.sure:
+            return False
+        _generously(own, turning)
+        if self.doubts > doubts and not self.sure:
+            own = {key: value for key, value in own.items() if key not in UNEVALUATED}
+        return {"anyOf": [own, {"type": "null"}]} if may_be_null and own.keys() - {"$defs", "definitions"} else own
+
+    def _parts(self, own: dict[str, Any]) -> list[str]:
+        """Rewrite what is in a schema; the keywords that may fail because something in them holds, and are in doubt."""
+        self.depth += 1
+        if self.depth > DEEPEST_LED:
+            msg = f"its parts lead more than {DEEPEST_LED} levels deep"
+            raise ValueError(msg)
+        turning: list[str] = []
+        for key, value in own.items():
+            doubts = self.doubts
+            if key in _PARTS:
+                own[key] = self.of(value)
+            elif key in _LISTS and isinstance(value, list):
+                own[key] = [self.of(each) for each in cast("list[object]", value)]
+            elif key in _MAPS and isinstance(value, Mapping):
+                own[key] = {name: self.of(each) for name, each in cast("Schema", value).items()}
+            elif key in ("enum", "const"):
+                self._spend(size_of(value))
+            if self.doubts > doubts and (key in _TURNING or (key == "contains" and "maxContains" in own)):
+                turning.append(key)
+        self.depth -= 1
+        return turning
+
+    def _refer(self, own: dict[str, Any]) -> None:
+        reference = own.get("$ref")
+        if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")) and reference != THE_PART:
+            own["$ref"] = self.base + reference[1:]
+        if not own.keys().isdisjoint(_LEADING):
+            self._spend(_PARTS_OF_A_NAME)
+            self.doubts += self.is_doubtful
+
+    def _leave_out(self, own: dict[str, Any]) -> None:
+        for keyword in ("format", "pattern"):
+            if keyword in own and self._is_unread(keyword, [own[keyword]]):
+                del own[keyword]
+                if self.sure:
+                    own["allOf"] = [*own.get("allOf", []), {"not": {"type": "string"}}]
+        named = own.get("patternProperties")
+        if isinstance(named, Mapping) and self._is_unread("patternProperties", cast("Schema", named)):
+            own["patternProperties"] = {"": not self.sure}
+
+    def _is_unread(self, keyword: str, said: Iterable[object]) -> bool:
+        if keyword not in self.unread:
+            patterns = [each for each in said if isinstance(each, str) and keyword in PATTERNS]
+            self._spend(_PARTS_OF_A_PATTERN * len(patterns))
+            if all(map(self.reads, patterns)):
+                return False
+        self.doubts += 1
+        return True
+
+    def _spend(self, parts: int) -> None:
+        self.left -= parts
+        if self.left < 0:
+            msg = f"it has more than {MOST_NODES} parts"
+            raise ValueError(msg)
+
+
+def _generously(own: dict[str, Any], turning: Sequence[str]) -> None:
+    """Let what is in doubt hold: one at least of what should be exactly one, and anything for the rest."""
+    for keyword in turning:
+        said = own.pop(keyword)
+        if keyword == "oneOf":
+            own["allOf"] = [*own.get("allOf", []), {"anyOf": said}]
 
 
 def _named(own: dict[str, Any], dialect: str) -> None:
@@ -280,11 +399,20 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def is_multiple(value: float, of: float) -> bool:
-    """Whether a number is a multiple of another, as both are written: .3 of .1 is, and 1/3 of 1/3."""
-    if isinstance(value, int) and isinstance(of, int):
-        return value % of == 0
-    return Fraction(Decimal(repr(value))) % Fraction(Decimal(repr(of))) == 0
+def written(value: object) -> bytes:
+    """The same for values that are the same, each number as it is written; nothing of what is no JSON."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except (TypeError, orjson.JSONEncodeError):
+        return b""
+
+
+def refers(schema: bytes) -> bool:
+    """Whether a schema, as it is written, points somewhere: then it means what its root says."""
+    return any(each in schema for each in _REFERRING)
+
+
+_REFERRING: Final = (b'"$ref"', b'"$dynamicRef"', b'"$recursiveRef"')
 
 
 def crossed(schema: Schema, kind: str) -> bool:
@@ -317,46 +445,6 @@ def size_of(value: object) -> int:
     if not isinstance(value, dict | list):
         return 1
     return 1 + sum(map(size_of, cast("Iterable[object]", parts))) // _PARTS_OF_A_STEP
-
-
-# --- a value, where no other schema is needed -----------------------------------
-
-
-def _number(value: Any) -> Any:
-    return value if is_number(value) else None
-
-
-def _length(kind: type, value: Any) -> int | None:
-    return len(value) if isinstance(value, kind) else None
-
-
-def _bounded(counted: Callable[[Any], Any], fits: Callable[[Any, Any], bool], said: Any, value: Any) -> bool:
-    number = counted(value)
-    return number is None or fits(number, said)
-
-
-def _multiple(said: Any, value: Any) -> bool:
-    return not is_number(value) or is_multiple(value, said)
-
-
-def _needing(said: Any, value: Any) -> bool:
-    if not isinstance(value, dict):
-        return True
-    return all(name in value for given, needed in said.items() if given in value for name in needed)
-
-
-_COUNTED: Final = (("Length", str), ("Items", list), ("Properties", dict))
-SIMPLE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "minimum": partial(_bounded, _number, ge),
-    "maximum": partial(_bounded, _number, le),
-    "exclusiveMinimum": partial(_bounded, _number, gt),
-    "exclusiveMaximum": partial(_bounded, _number, lt),
-    **{f"min{name}": partial(_bounded, partial(_length, kind), ge) for name, kind in _COUNTED},
-    **{f"max{name}": partial(_bounded, partial(_length, kind), le) for name, kind in _COUNTED},
-    "multipleOf": _multiple,
-    "dependentRequired": _needing,
-}
-"""Whether a value is as a keyword says: what it says, and the value."""
 
 
 # --- references -----------------------------------------------------------------
@@ -394,36 +482,6 @@ def inner(schema: object) -> Iterator[Schema]:
             stack += cast("list[object]", here)
 
 
-def check_references(schema: dict[str, Any]) -> None:
-    """Look up whatever validation may look up, in a schema of today; the library's error where there is none."""
-    from jsonschema_specifications import REGISTRY
-    from referencing import Resource
-    from referencing.jsonschema import DRAFT202012
-
-    root: Any = Resource[Any].from_contents(schema, default_specification=DRAFT202012)
-    untyped: Any = REGISTRY
-    stack: list[tuple[Any, Any]] = [(untyped.resolver_with_root(root), root)]
-    seen: set[int] = set()
-    while stack:
-        resolver, resource = stack.pop()
-        contents: object = resource.contents
-        known = id(contents)
-        if known in seen or not isinstance(contents, Mapping):
-            continue
-        seen.add(known)
-        fields = cast("Mapping[str, Any]", contents)
-        for reference in (fields.get("$ref"), fields.get("$dynamicRef")):
-            if isinstance(reference, str):
-                found = resolver.lookup(reference)
-                target: object = found.contents
-                if not isinstance(target, Mapping | bool):
-                    msg = f"{reference:.300} is no schema"
-                    raise TypeError(msg)
-                next_one: Any = Resource[Any].from_contents(cast("Any", target), default_specification=DRAFT202012)
-                stack.append((found.resolver, next_one))
-        stack += [(resolver.in_subresource(each), each) for each in resource.subresources()]
-
-
 def _inside(schema: object, step: str) -> object:
     if isinstance(schema, list) and step.isdecimal() and len(step) <= _LONGEST_PLACE:
         several = cast("list[object]", schema)
@@ -435,22 +493,15 @@ def _inside(schema: object, step: str) -> object:
 
 
 class Looked:
-    """What the keywords of a schema look at in a value: the rest is for `unevaluatedProperties`, `unevaluatedItems`.
+    """What the keywords of a schema may look at in an object: the rest is for `unevaluatedProperties`.
 
     Attributes:
         steps: How much was read for it.
     """
 
-    def __init__(self, schema: Schema, root: Schema, *, surely: bool) -> None:
-        """Read a schema, and what applies to the same value.
-
-        Args:
-            schema: In today's words.
-            root: Where its references point.
-            surely: Whether to count only what is looked at in any value that is valid; else all that may be.
-        """
+    def __init__(self, schema: Schema, root: Schema) -> None:
+        """Read a schema in today's words, and what applies to the same value; its references point into `root`."""
         self._names: set[str] = set()
-        self._places = 0.0
         self._all_names = False
         left, seen = [cast("object", {key: schema[key] for key in schema if key not in UNEVALUATED})], set[int]()
         while left:
@@ -459,39 +510,31 @@ class Looked:
                 continue
             seen.add(id(here))
             if isinstance(here, Mapping) and len(seen) <= _MOST_LOOKED and _UNREAD.isdisjoint(cast("Schema", here)):
-                left += self._read(cast("Schema", here), root, surely=surely)
-            elif not surely:
-                self._all_names, self._places = True, math.inf
+                left += self._read(cast("Schema", here), root)
+            else:
+                self._all_names = True
         self.steps = len(seen)
 
-    def __call__(self, where: object) -> bool:
-        """Whether the property of that name, or the item in that place, is looked at."""
-        if isinstance(where, int):
-            return where < self._places
-        return self._all_names or where in self._names
+    def __call__(self, name: str) -> bool:
+        """Whether the property of that name may be looked at."""
+        return self._all_names or name in self._names
 
-    def _read(self, here: Schema, root: Schema, *, surely: bool) -> Iterator[object]:
+    def _read(self, here: Schema, root: Schema) -> Iterator[object]:
         """What else applies to the same value."""
-        names, items = here.get("properties"), here.get("items")
+        names = here.get("properties")
         if isinstance(names, Mapping):
             self._names.update(cast("Schema", names))
-        rest = ("additionalProperties", "unevaluatedProperties", *(() if surely else ("patternProperties",)))
-        self._all_names = self._all_names or any(each in here for each in rest)
-        first = len(cast("list[Any]", items)) if isinstance(items, list) else math.inf if "items" in here else 0
-        rest = ("additionalItems", "unevaluatedItems", *(() if surely else ("contains",)))
-        self._places = max(
-            self._places, first, len(prefix(here)), math.inf if any(each in here for each in rest) else 0
-        )
+        self._all_names = self._all_names or any(each in here for each in _NAMING)
         if "$ref" in here:
             yield referred(here["$ref"], root)
-        for keyword in ("allOf",) if surely else ("allOf", "anyOf", "oneOf"):
+        for keyword in ("allOf", "anyOf", "oneOf"):
             yield from _listed(here.get(keyword, []))
-        if not surely:
-            yield from (here[each] for each in ("if", "then", "else") if each in here)
-            brought = here.get("dependentSchemas")
-            yield from cast("Schema", brought).values() if isinstance(brought, Mapping) else ()
+        yield from (here[each] for each in ("if", "then", "else") if each in here)
+        brought = here.get("dependentSchemas")
+        yield from cast("Schema", brought).values() if isinstance(brought, Mapping) else ()
 
 
 UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
+_NAMING: Final = ("additionalProperties", "unevaluatedProperties", "patternProperties")
 _MOST_LOOKED: Final = 200
 _UNREAD: Final = frozenset(("$dynamicRef", "$recursiveRef", "$id", "id", "dependencies", "extends"))

@@ -1,436 +1,356 @@
 """Whether a value is valid by a JSON Schema that somebody else wrote: what is wrong with it, in words. Bounded."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
-from functools import cache, lru_cache, partial
-from itertools import count, islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
 from typing import Any, Final, cast
+
+from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
 
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import as_bytes, as_json, json_bytes, json_or_same
-from jazz_select.routing.schemas.fields import TYPES, Reading, Schema, is_a, mapping
+from jazz_select.routing.schemas.fields import Reading, Schema, mapping
 from jazz_select.routing.schemas.keywords import (
-    SIMPLE,
-    Looked,
-    check_references,
+    DEEPEST_LED,
+    PATTERNS,
+    THE_PART,
+    UNEVALUATED,
     in_todays_words,
-    known_by,
+    inner,
     prefix,
     referred,
+    refers,
     size_of,
+    written,
 )
 from jazz_select.text import LONGEST_PROBLEM, beginning, problem_of
 
-MOST_PROBLEMS, LATER = 5, "later"
-MOST_STEPS: Final = 22_000
-"""Keywords and parts of a value that are looked at for one question."""
+MOST_PROBLEMS: Final = 5
+MOST_VISITS: Final = 500_000
+"""Keywords that are held against parts of a value for one question, at most: some hundredths of a second."""
 _MOST_WORDED: Final = 1_500
-"""Those that are looked at to say in words what is wrong, which takes longer."""
-_DEEPEST_WORDED: Final = 80
-"""Keywords in keywords: far fewer than make Python stop, in the middle of whatever it is in."""
-_LARGEST_CHECKED: Final = 4_000
-_LARGEST_WORDED: Final = 100_000
-"""Bytes of a schema by which it is said in words."""
+"""Those beyond which only the first fault is told, since words take longer; where branches are tried, none is."""
 _LARGEST_WORDED_VALUE: Final = 20_000
 _DEEPEST: Final = 100
-TEXTS: Final = frozenset(("pattern", "format"))
-_MATCHING: Final = ("pattern", "patternProperties", "unevaluatedProperties")
-"""The keywords that match regular expressions, beside `additionalProperties` where there are `patternProperties`."""
+_LARGEST_KEPT: Final = 20_000
+"""Bytes of a schema of which many are kept ready."""
+_TEXTS: Final = frozenset(("format", *PATTERNS))
+"""Keywords about texts: what they say counts, and is not decided where nobody calls anything."""
+_TOO_MUCH: Final = "there is too much to look at in it; send less, or take a simpler schema"
+_CIRCLE: Final = "its schema refers to itself in a circle; correct the schema"
+_LINEAR: Final = RegexOptions(size_limit=20_000, dfa_size_limit=100_000)
+"""An engine that takes time in proportion to the text, whatever the pattern; larger patterns are none for it."""
 
 
-# --- a verdict -----------------------------------------------------------------
+# --- the engine ----------------------------------------------------------------
 
 
-def is_valid(
-    value: object,
-    schema: object,
-    root: Schema,
-    *,
-    unread: frozenset[str] = TEXTS,
-    reading: Reading | None = None,
-) -> bool | None:
-    """Whether a value is valid by a schema, as its standard means it; None where that is not decided here.
+class _Engine:
+    """A schema made ready: an engine that cannot be stopped, and beside it how much it would look at."""
 
-    Args:
-        value: JSON values.
-        schema: A schema, or a part of one.
-        root: The whole schema, where references point.
-        unread: Those of the keywords about texts that count, and are not decided here.
-        reading: How much may still be looked at.
-    """
-    return _judged(value, schema, reading or Reading(root, MOST_STEPS), unread)[0]
+    def __init__(self, schema: object, unread: frozenset[str], *, sure: bool = False, base: str = "#") -> None:
+        """Take a schema.
 
+        Args:
+            schema: In whatever dialect.
+            unread: Keywords that are not looked at.
+            sure: Whether what may fail by a keyword that is not looked at is to fail; else it holds.
+            base: Where in the schema its references point.
 
-def _judged(value: object, schema: object, reading: Reading, unread: frozenset[str]) -> tuple[bool | None, str]:
-    """Whether it is valid, and where and by which keyword it is not."""
-    judge = _Judge(reading, unread)
-    try:
-        return judge.judge(value, schema, 0), judge.fault
-    except Exception:  # noqa: BLE001 - a schema may be any JSON at all, and a value may be none
-        return None, ""
+        Raises:
+            ValueError: It is no JSON Schema, or refers to what is not there.
+        """
+        self._schema: Any = in_todays_words(schema, unread=unread, reads=_is_linear, sure=sure, base=base)
+        self._root = mapping(self._schema)
+        self._references: dict[str, object] = {}
+        self._weights: dict[int, int] = {}
+        self._anchors: dict[str, list[Schema]] = {}
+        self._text = text = written(self._schema)
+        self._branches = any(each in text for each in (b'"anyOf"', b'"oneOf"'))
+        documents = text.count(b'"$id"') - ("$id" in self._root)
+        self._is_followed = not documents and b'"$dynamicRef"' not in text
+        for each in inner(self._schema) if b'"$anchor"' in text else ():
+            self._anchors.setdefault(f"#{each.get('$anchor')}", []).append(each)
+        self._matching = any(each in text for each in (b'"pattern', b'"propertyNames"'))
+        try:
+            self._each = self._expanded(self._schema, {})
+        except (AttributeError, TypeError):  # it is no schema: the engine says why
+            self._each = None
+        self._engine = _built(self._schema)
 
+    def is_valid(self, value: object) -> bool:
+        """Whether a value is valid, which is not asked where there is too much to look at.
 
-_Read = tuple[object, Schema, list[tuple[str, Callable[..., bool | None], Any]]]
-
-
-def _undecided(*_: object) -> None:
-    return None
-
-
-def _of_all(verdicts: Iterable[bool | None]) -> bool | None:
-    """No from the first that says no on; yes where all do."""
-    found: bool | None = True
-    for verdict in verdicts:
-        if verdict is False:
-            return False
-        found = found and verdict
-    return found
-
-
-class _Judge:
-    """One question about a value."""
-
-    def __init__(self, reading: Reading, unread: frozenset[str]) -> None:
-        self._reading = reading
-        self._undecided = _UNDECIDED | unread
-        self._place: list[str] = []
-        self._read: dict[int, _Read] = {}
-        self._referred: dict[tuple[int, str], bool | None] = {}
-        self.fault = ""
-        """Where in the value it failed, and by which keyword: of the first one, from the outside in."""
-
-    def judge(self, value: object, schema: object, depth: int) -> bool | None:
-        self.spend(1)
-        if isinstance(schema, bool):
-            return schema
-        _, own, steps = self._read.get(id(schema)) or self._compiled(schema)
-        if (not own and schema != {}) or depth > _DEEPEST or type(value) not in _JSON:
-            return None
-        found: bool | None = True
-        for keyword, decide, said in steps:
-            held = decide(self, said, value, own, depth + 1)
-            if held is False:
-                if keyword not in _THROUGH or not self.fault:
-                    self.fault = f"{place(self._place)}{keyword} does not hold"
-                return False
-            found = found and held
-        return found
-
-    def _compiled(self, schema: object) -> _Read:
-        """A schema, in today's words, and what decides about it; kept with it, so that its identity stays its own."""
-        steps: list[tuple[str, Callable[..., bool | None], Any]] = []
-        own: Schema = {}
-        if isinstance(schema, Mapping):
-            schema = cast("Schema", schema)
-            own = self._reading.node(schema)
-            steps += [(each, _DECIDING[each], said) for each, said in own.items() if each in _DECIDING]
-            steps += [(each, _undecided, None) for each in own if each in self._undecided]
-            if self._reading.is_elsewhere(schema):
-                steps = [("$id", _undecided, None)]
-        read = self._read[id(schema)] = (schema, own, steps)
-        return read
-
-    def spend(self, steps: int) -> None:
-        self._reading.left -= steps
-        if self._reading.left < 0:
+        Raises:
+            OverflowError: There is too much, or the schema goes round in a circle.
+        """
+        if self._visits(value) > MOST_VISITS:
             raise OverflowError(_TOO_MUCH)
+        return self._engine.is_valid(value)
 
-    def all_of(self, values: Iterable[tuple[object, object, object]], depth: int) -> bool | None:
-        """Whether each value is valid by its schema; the first of three says where it is."""
-        self.fault = ""
-        return _of_all(self._at(*each, depth) for each in values)
+    def problems(self, value: object) -> str:
+        """What is wrong with a value, in words; empty where nothing is.
 
-    def _at(self, where: object, value: object, schema: object, depth: int) -> bool | None:
-        self._place.append(str(where))
-        held = self.judge(value, schema, depth)
-        self._place.pop()
-        return held
+        Raises:
+            OverflowError: As with `is_valid`.
+        """
+        if self.is_valid(value):
+            return ""
+        if self._visits(value) <= _MOST_WORDED and len(json_bytes(value)) <= _LARGEST_WORDED_VALUE:
+            errors = islice(self._engine.iter_errors(value), MOST_PROBLEMS)
+            return "; ".join(f"{place(each.instance_path)}{_in_words(each, value)}" for each in errors)
+        if self._branches:
+            return f"something in it is wrong, and {_TOO_MUCH}"
+        try:
+            self._engine.validate(value)
+        except ValidationError as error:
+            return f"{place(error.instance_path)}{error.kind.name} does not hold"
+        return ""
 
-    def _type(self, said: Any, value: object, _: Schema, __: int) -> bool | None:
-        kinds = [said] if isinstance(said, str) else said
-        if any(each in TYPES and is_a(value, each) for each in kinds):
-            return True
-        return False if TYPES.issuperset(kinds) else None
+    def _visits(self, value: object) -> int:
+        """How often a keyword is held against a part of a value, at most."""
+        parts, letters, depth = _measured(value, letters=self._matching)
+        if depth > _DEEPEST:
+            raise ValueError(_TOO_MUCH)
+        if not self._is_followed:
+            ways = 1 + self._text.count(b'"$ref"') + self._text.count(b'"$dynamicRef"')
+            return (parts + letters) * size_of(self._schema) * ways ** (depth + 1)
+        if self._each is not None and (parts + letters) * self._each <= MOST_VISITS:
+            return (parts + letters) * self._each
+        if parts > _MOST_COUNTED:
+            raise OverflowError(_TOO_MUCH)
+        return self._counted(self._schema, value, {})
 
-    def _enum(self, said: Any, value: object, _: Schema, __: int) -> bool:
-        if isinstance(value, str):
-            return value in said
-        self.spend(len(said) + size_of(value))
-        own = known_by(value)
-        return any(known_by(each) == own for each in said)
+    def _expanded(self, schema: object, known: dict[int, int | None], depth: int = 0) -> int | None:
+        """The keywords of a schema when its references are written out; None where that never ends."""
+        if not isinstance(schema, Mapping):
+            return 1
+        own = cast("Schema", schema)
+        if id(own) in known or [*own] == ["type"]:
+            return known.get(id(own), 1)
+        if depth > DEEPEST_LED:
+            msg = f"its references lead more than {DEEPEST_LED} levels deep"
+            raise ValueError(msg)
+        known[id(own)] = None
+        total: int | None = _weight(own)
+        self._weights[id(own)] = total
+        for each in (*self._beside(own), *_within(own)):
+            found = self._expanded(each, known, depth + 1)
+            total = None if total is None or found is None else total + found
+        known[id(own)] = total
+        return total
 
-    def _const(self, said: Any, value: object, _: Schema, __: int) -> bool:
-        self.spend(size_of(value))
-        return known_by(said) == known_by(value)
+    def _beside(self, own: Schema) -> list[object]:
+        """What is held against the same value."""
+        found = [each for keyword in ("allOf", "anyOf", "oneOf") for each in own.get(keyword, ())]
+        found += [own[keyword] for keyword in ("not", "if", "then", "else") if keyword in own]
+        found += mapping(own.get("dependentSchemas")).values()
+        if "$ref" in own:
+            found.append(self._referred(own["$ref"]))
+        # These look again at what the others looked at.
+        return found if own.keys().isdisjoint(UNEVALUATED) else found * 2
 
-    def _ref(self, said: Any, value: object, _: Schema, depth: int) -> bool | None:
-        asked = (id(value), said)
-        if asked not in self._referred:  # else each of two ways to one schema would double what is to do
-            self._referred[asked] = self.judge(value, referred(said, self._reading.root), depth)
-        return self._referred[asked]
+    def _referred(self, reference: str) -> object:
+        """What a reference points at, which is not followed into documents in the document."""
+        if reference not in self._references:
+            named = self._anchors.get(reference, [])
+            is_place = reference == "#" or reference.startswith("#/")
+            self._references[reference] = referred(reference, self._root) if is_place else [*named, None][0]
+            self._is_followed &= is_place or len(named) == 1
+        return self._references[reference]
 
-    def _every(self, said: Any, value: object, _: Schema, depth: int) -> bool | None:
-        return _of_all(self.judge(value, each, depth) for each in said)
-
-    def _any(self, said: Any, value: object, _: Schema, depth: int) -> bool | None:
-        found: bool | None = False
-        for each in said:
-            held = self.judge(value, each, depth)
-            if held is True:
-                return True
-            found = None if held is None else found
-        return found
-
-    def _one(self, said: Any, value: object, _: Schema, depth: int) -> bool | None:
-        held = [self.judge(value, each, depth) for each in said]
-        if held.count(True) > 1:
-            return False
-        return None if None in held else True in held
-
-    def _not(self, said: Any, value: object, _: Schema, depth: int) -> bool | None:
-        held = self.judge(value, said, depth)
-        return None if held is None else not held
-
-    def _if(self, said: Any, value: object, own: Schema, depth: int) -> bool | None:
-        held = self.judge(value, said, depth)
-        if held is not None:
-            return self.judge(value, own.get("then" if held else "else", True), depth)
-        both = [self.judge(value, own.get(each, True), depth) for each in ("then", "else")]
-        return both[0] if both[0] is both[1] else None
-
-    def _items(self, said: Any, value: Any, own: Schema, depth: int) -> bool | None:
-        if not isinstance(value, list):
-            return True
-        first = len(prefix(own))
-        rest = cast("list[object]", value)[first:]
-        return self.all_of(((place, each, said) for place, each in enumerate(rest, first)), depth)
-
-    def _prefix(self, said: Any, value: Any, _: Schema, depth: int) -> bool | None:
-        if not isinstance(value, list):
-            return True
-        return self.all_of(zip(count(), cast("list[object]", value), said, strict=False), depth)
-
-    def _unique(self, said: Any, value: Any, _: Schema, __: int) -> bool:
-        if said is not True or not isinstance(value, list):
-            return True
-        several = cast("list[object]", value)
-        self.spend(size_of(several))
-        return len(set(map(known_by, several))) == len(several)
-
-    def _contains(self, said: Any, value: Any, own: Schema, depth: int) -> bool | None:
-        if not isinstance(value, list):
-            return True
-        held = [self.judge(each, said, depth) for each in cast("list[object]", value)]
-        least, most = own.get("minContains", 1), own.get("maxContains", len(held))
-        surely, perhaps = held.count(True), held.count(True) + held.count(None)
-        if perhaps < least or surely > most:
-            return False
-        return True if surely >= least and perhaps <= most else None
-
-    def _properties(self, said: Any, value: Any, _: Schema, depth: int) -> bool | None:
-        if not isinstance(value, dict):
-            return True
-        given = cast("dict[str, object]", value)
-        names = [name for name in (given if len(given) < len(said) else said) if name in given and name in said]
-        return self.all_of(((name, given[name], said[name]) for name in names), depth)
-
-    def _more(self, said: Any, value: Any, own: Schema, depth: int) -> bool | None:
-        if not isinstance(value, dict) or said is True:
-            return True
-        if "patternProperties" in own:
-            return None
-        known = mapping(own.get("properties"))
-        given = cast("dict[str, object]", value)
-        return self.all_of(((name, each, said) for name, each in given.items() if name not in known), depth)
-
-    def _required(self, said: Any, value: Any, _: Schema, __: int) -> bool:
-        return not isinstance(value, dict) or all(name in value for name in said)
-
-    def _names(self, said: Any, value: Any, _: Schema, depth: int) -> bool | None:
-        if not isinstance(value, dict):
-            return True
-        return self.all_of(((name, name, said) for name in cast("Schema", value)), depth)
-
-    def _bringing(self, said: Any, value: Any, own: Schema, depth: int) -> bool | None:
-        if not isinstance(value, dict):
-            return True
-        return self._every([each for name, each in said.items() if name in value], cast("object", value), own, depth)
-
-    def _other_names(self, said: Any, value: Any, own: Schema, depth: int) -> bool | None:
-        return self._unlooked(cast("Schema", value).items(), said, own, depth) if isinstance(value, dict) else True
-
-    def _other_items(self, said: Any, value: Any, own: Schema, depth: int) -> bool | None:
-        return self._unlooked(enumerate(cast("list[object]", value)), said, own, depth) if type(value) is list else True
-
-    def _unlooked(self, given: Iterable[tuple[object, object]], said: Any, own: Schema, depth: int) -> bool | None:
-        """What no keyword beside it looks at, whichever branches hold, and what one may look at."""
-        surely, perhaps = (Looked(own, self._reading.root, surely=each) for each in (True, False))
-        self.spend(surely.steps + perhaps.steps)
-        found: bool | None = True
-        for where, each in given:
-            held = surely(where) or self._at(where, each, said, depth)
-            if held is False and not perhaps(where):
-                self.fault = self.fault if said else f"{place(self._place)}{where!r:.80} is not allowed there"
-                return False
-            found = found and (held or None)
-        return found
-
-    DECIDING: Final = {
-        "$ref": _ref,
-        "type": _type,
-        "enum": _enum,
-        "const": _const,
-        "allOf": _every,
-        "anyOf": _any,
-        "oneOf": _one,
-        "not": _not,
-        "if": _if,
-        "items": _items,
-        "prefixItems": _prefix,
-        "uniqueItems": _unique,
-        "contains": _contains,
-        "properties": _properties,
-        "additionalProperties": _more,
-        "required": _required,
-        "propertyNames": _names,
-        "dependentSchemas": _bringing,
-        "unevaluatedProperties": _other_names,
-        "unevaluatedItems": _other_items,
-    }
+    def _counted(self, schema: object, value: object, known: dict[tuple[int, int], int]) -> int:
+        """As `_visits`, for this very value: what is not there is not looked at."""
+        if not isinstance(schema, Mapping):
+            return 1
+        own = cast("Schema", schema)
+        at = (id(own), id(value))
+        if at in known:
+            if known[at] < 0:
+                raise OverflowError(_CIRCLE)
+            return known[at]
+        known[at] = -1
+        if len(known) > _MOST_COUNTED:
+            raise OverflowError(_TOO_MUCH)
+        total = (
+            self._weights.get(id(own), 1)
+            + _weight_of(value, own)
+            + sum(self._counted(each, value, known) for each in self._beside(own))
+        )
+        total += sum(self._counted(each, held, known) for each, held in _inside(own, value))
+        known[at] = total
+        return total
 
 
-def _nullable(_: _Judge, said: Any, value: Any, __: Schema, ___: int) -> bool | None:
-    return None if said is True and value is None else True
+_MOST_COUNTED: Final = 22_000
+_LARGEST: Final = 10**1_000
+"""Larger numbers than this are as large, for whoever looks at them."""
 
 
-def _simply(decide: Callable[[Any, Any], bool], _: _Judge, said: Any, value: Any, *__: Any) -> bool:
-    return decide(said, value)
+def _built(schema: Any) -> Draft202012Validator:
+    return Draft202012Validator(schema, pattern_options=_LINEAR, validate_formats=False, retriever=_refuse)
 
 
-_DECIDING: Final[Mapping[str, Callable[..., bool | None]]] = {
-    "nullable": _nullable,  # before what may say no to null
-    **_Judge.DECIDING,
-    **{keyword: partial(_simply, decide) for keyword, decide in SIMPLE.items()},
-}
-_THROUGH: Final = frozenset(
-    (
-        *("$ref", "allOf", "items", "prefixItems", "properties", "additionalProperties", "dependentSchemas"),
-        *("unevaluatedProperties", "unevaluatedItems"),
-    )
+def _refuse(uri: str) -> Any:
+    msg = f"{uri:.300} is not fetched"
+    raise ValueError(msg)
+
+
+@lru_cache(1_024)
+def _is_linear(pattern: str) -> bool:
+    """Whether a pattern can be matched in time in proportion to a text."""
+    try:
+        _built({"pattern": pattern})
+    except ValueError:
+        return False
+    return True
+
+
+def _weight(own: Schema) -> int:
+    """What a schema without its parts takes for any value."""
+    return len(own) + sum(size_of(own[keyword]) for keyword in ("enum", "const") if keyword in own)
+
+
+def _weight_of(value: object, own: Schema) -> int:
+    """What it takes beyond that for this one, of which more than the type is looked at."""
+    if isinstance(value, str):
+        return len(value) if "pattern" in own else 0
+    if isinstance(value, dict) and "patternProperties" in own:
+        return sum(map(len, cast("dict[str, object]", value))) * len(own["patternProperties"])
+    return size_of(cast("object", value)) if "uniqueItems" in own else 0
+
+
+def _within(own: Schema) -> Iterator[object]:
+    """What is held against the parts of a value."""
+    yield from (own[keyword] for keyword in _OF_PARTS if keyword in own)
+    yield from prefix(own)
+    for keyword in ("properties", "patternProperties"):
+        yield from mapping(own.get(keyword)).values()
+
+
+_OF_PARTS: Final = (
+    *("items", "contains", "unevaluatedItems"),
+    *("additionalProperties", "unevaluatedProperties", "propertyNames"),
 )
-"""Keywords that hold where something further in does: that is what failed."""
-_JSON: Final = frozenset((str, int, float, bool, type(None), list, dict))
-_UNDECIDED: Final = frozenset(("patternProperties", "$dynamicRef", "$recursiveRef"))
 
 
-# --- in words ------------------------------------------------------------------
+def _inside(own: Schema, value: object) -> Iterator[tuple[object, object]]:
+    """Each part of a value with what may be held against it."""
+    if isinstance(value, dict):
+        named = mapping(own.get("properties"))
+        more = [own[keyword] for keyword in ("additionalProperties", "unevaluatedProperties") if keyword in own]
+        more += mapping(own.get("patternProperties")).values()
+        for name, each in cast("dict[str, object]", value).items():
+            yield from ((part, each) for part in ([named[name]] if name in named else []) + more)
+            if "propertyNames" in own:
+                yield own["propertyNames"], name
+    elif isinstance(value, list):
+        first = prefix(own)
+        more = [own[keyword] for keyword in ("items", "contains", "unevaluatedItems") if keyword in own]
+        for at, each in enumerate(cast("list[object]", value)):
+            yield from ((part, each) for part in [*first[at : at + 1], *more])
+
+
+def _measured(value: object, *, letters: bool) -> tuple[int, int, int]:
+    """How many parts a value has, the letters in its texts and names where they are asked for, and how deep it is."""
+    parts = read = depth = 0
+    level: list[Any] = [value]
+    while level and depth <= _DEEPEST and parts <= MOST_VISITS:
+        parts += len(level)
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += cast("dict[str, object]", each).values()
+                read += sum(map(len, cast("dict[str, object]", each))) if letters else 0
+            elif isinstance(each, list):
+                inner += cast("list[object]", each)
+            elif letters and isinstance(each, str):
+                read += len(each)
+        level, depth = inner, depth + 1
+    return parts, read, depth
+
+
+def _as_json(value: Any, known: dict[int, Any] | None = None) -> Any:
+    """A value of which something is no JSON, or holds itself, with nothing in its place: the engine takes no other."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if not isinstance(value, Mapping | list | tuple):
+        if type(value) is int:
+            return max(-_LARGEST, min(value, _LARGEST))
+        return value if type(value) in {float, bool} else None
+    known = {} if known is None else known
+    if id(cast("object", value)) not in known:
+        known[id(cast("object", value))] = None
+        if isinstance(value, Mapping):
+            given = cast("Mapping[object, object]", value)
+            made: Any = {_as_json(str(name)): _as_json(each, known) for name, each in given.items()}
+        else:
+            made = [_as_json(each, known) for each in cast("Sequence[object]", value)]
+        known[id(cast("object", value))] = made
+    return known[id(cast("object", value))]
+
+
+def _in_words(error: ValidationError, value: Any) -> str:
+    """What is wrong, with the value as it was sent."""
+    for step in error.instance_path:
+        value = value[step]
+    said: Any = error.kind
+    if said.name == "type":
+        return f"{beginning(repr(value), LONGEST_PROBLEM)} is not of type {', '.join(map(repr, said.types))}"
+    if said.name == "required":
+        return f"{said.property!r} is a required property"
+    return beginning(error.message, LONGEST_PROBLEM)
+
+
+def place(path: Iterable[object]) -> str:
+    """Where in a value, as the beginning of a sentence."""
+    where = "/".join(str(part)[:40] for part in islice(path, 8))
+    return f"{where}: " if where else ""
+
+
+# --- questions -----------------------------------------------------------------
 
 
 class Checker:
     """Holds values against a JSON Schema, and never fetches one that it refers to."""
 
-    def __init__(self, schema: Mapping[str, Any], *, patterns: bool = True, checked: bool = True) -> None:
+    def __init__(self, schema: Mapping[str, Any], *, unread: frozenset[str] = frozenset()) -> None:
         """Take a schema of any draft, or of OpenAPI.
+
+        A pattern that no linear engine can match is not looked at.
 
         Args:
             schema: A JSON Schema.
-            patterns: Whether to check regular expressions. One that somebody else wrote can be made to take hours on
-                what a model says, so those of tools are left to the tools.
-            checked: Whether to look first if it is a schema at all, which takes long for a large one.
+            unread: Keywords that are not looked at either.
 
         Raises:
             ConfigError: It is no JSON Schema, or refers to what is not there.
         """
-        from jsonschema import Draft202012Validator
-        from jsonschema_specifications import REGISTRY
-
-        self._unread: frozenset[str] = frozenset(("pattern",)) if patterns else frozenset()
         try:
             self.schema: dict[str, Any] = as_json(dict(schema))
-            todays: dict[str, Any] = in_todays_words(self.schema)
-            if checked:
-                Draft202012Validator.check_schema(todays)
-            kind: Any = _validator(patterns=patterns)
-            # A registry of its own: the default one would fetch what a schema refers to.
-            self._validator: Any = kind(todays, registry=REGISTRY)
-            if checked:
-                check_references(todays)
+            self._engine = _Engine(self.schema, unread)
         except BaseException as error:
             if not _is_fault(error):
                 raise
-            msg = f"the schema is no JSON Schema that can be used: {problem_of(error)}"
+            msg = f"the schema is no JSON Schema that can be used: {beginning(problem_of(error), LONGEST_PROBLEM)}"
             raise ConfigError(msg) from error
 
     def problems(self, value: object) -> str:
         """What is wrong with a value, in words; empty where nothing is."""
-        held, fault = _judged(value, self.schema, Reading(self.schema, MOST_STEPS), self._unread)
-        return "" if held else self.worded(value, fault if held is False else "")
-
-    def worded(self, value: object, fault: str) -> str:
-        """What is wrong with a value, in words, where there is not too much to look at; else the fault."""
-        left = _LEFT.set([_MOST_WORDED, _DEEPEST_WORDED])
         try:
-            errors: list[Any] = list(islice(self._validator.iter_errors(value), MOST_PROBLEMS))
-        except OverflowError:
-            return fault or f"it could not be checked: {_TOO_MUCH}"
-        except BaseException as error:  # too deep, or a part of the schema that cannot be used
+            try:
+                return self._engine.problems(value)
+            except ValueError:
+                return self._engine.problems(_as_json(value))
+        except RecursionError:
+            return f"it could not be checked: {_TOO_MUCH}"
+        except (OverflowError, ValueError) as error:
+            return f"it could not be checked: {error}"
+        except BaseException as error:
             if not _is_fault(error):
                 raise
-            return fault or f"it could not be checked: {problem_of(error)}"
-        finally:
-            _LEFT.reset(left)
-        return (
-            "; ".join(f"{place(error.absolute_path)}{beginning(error.message, LONGEST_PROBLEM)}" for error in errors)
-            or fault
-        )
-
-
-def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, at_once: bool = False) -> str:
-    """What is wrong with the arguments of a tool that has this input schema; empty where nothing is.
-
-    `LATER` where something may be, it is to be told `at_once`, and what tells it in words is not loaded yet.
-    """
-    if not schema:
-        return ""
-    sent = {name: json_or_same(value) for name, value in arguments.items()}
-    held, fault = _judged(sent, schema, Reading(schema, MOST_STEPS), frozenset())
-    if held is False:
-        held = _judged(sent, schema, Reading(schema, MOST_STEPS), frozenset(("pattern",)))[0]
-    if held is None:
-        fault = ""  # of a branch that may fail: what is not decided is not wrong
-    try:
-        text = as_bytes(dict(schema))
-        if held or (held is None and all(any(each in text for each in some) for some in _TURNED)):
-            return ""
-        if at_once and not words_are_loaded():
-            return LATER
-        if len(text) > _LARGEST_WORDED or len(json_bytes(sent)) > _LARGEST_WORDED_VALUE:
-            problems = fault or f"they could not be checked: {_TOO_MUCH}"
-        else:
-            checker = _kept_checker if len(text) <= _LARGEST_CHECKED else _checker
-            problems = checker(text).worded(sent, fault)
-    except (ConfigError, TypeError, ValueError) as error:
-        return f"its input_schema cannot be used: {problem_of(error)}"
-    return f"the arguments are not valid: {problems}" if problems else ""
-
-
-_TURNED: Final = ((b'"pattern', b'"unevaluated'), (b'"not"', b'"oneOf"', b'"if"', b'"contains"', b'"disallow"'))
-"""What counts as holding unread, and what may fail because something in it holds."""
-_TOO_MUCH: Final = "there is too much to look at in it; send less, or take a simpler schema"
-
-
-def _checker(schema: bytes) -> Checker:
-    return Checker(json.loads(schema), patterns=False, checked=len(schema) <= _LARGEST_CHECKED)
-
-
-_kept_checker: Final = lru_cache(256)(_checker)
-"""By the schema's text, since the same tools are called again and again; a large one is not kept, there may be many."""
-
-
-def words_are_loaded() -> bool:
-    """Whether what says in words what is wrong is loaded: the first `Checker` does that, which takes .1 s."""
-    return bool(_validator.cache_info().currsize)
+            return f"it could not be checked: {problem_of(error)}"
 
 
 def _is_fault(error: BaseException) -> bool:
@@ -438,63 +358,85 @@ def _is_fault(error: BaseException) -> bool:
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
-_LEFT: ContextVar[list[int]] = ContextVar("_LEFT")
-"""How many keywords may still be looked at, and how deep, in one place for all the validators that a question makes."""
+def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """What is wrong with the arguments of a tool that has this input schema; empty where nothing is.
 
-
-@cache
-def _validator(*, patterns: bool) -> Any:
-    """A validator that counts what it looks at, and decides in reasonable time whether items are unique.
-
-    Without patterns it matches no regular expression, and says nothing where one would decide.
+    Patterns are left to the tool, and whatever hangs on them.
     """
-    from jsonschema import Draft202012Validator, validators
-
-    known: Mapping[str, Any] = cast("Any", Draft202012Validator).VALIDATORS
-
-    def unchecked(*_: object) -> Iterator[Any]:
-        yield from ()
-
-    def plain(validator: Any, said: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
-        if "patternProperties" not in schema:
-            yield from known["additionalProperties"](validator, said, instance, schema) or ()
-
-    def counted(function: Any) -> Any:
-        def count_one(validator: Any, said: Any, instance: Any, schema: Any) -> Iterator[Any]:
-            left = _LEFT.get()
-            left[0] -= 1
-            left[1] -= 1
-            if min(left) < 0:
-                raise OverflowError(_TOO_MUCH)
-            try:
-                yield from function(validator, said, instance, schema) or ()
-            finally:
-                left[1] += 1
-
-        return count_one
-
-    mine: dict[str, Any] = {**known, **{keyword: _own(keyword) for keyword in _FAILED}}
-    if not patterns:
-        mine |= {**dict.fromkeys(_MATCHING, unchecked), "additionalProperties": plain}
-    untyped: Any = validators
-    return untyped.extend(Draft202012Validator, {keyword: counted(each) for keyword, each in mine.items()})
+    if not schema:
+        return ""
+    try:
+        text = as_bytes(dict(schema))
+    except (TypeError, ValueError) as error:
+        return f"its input_schema cannot be used: {problem_of(error)}"
+    checker = (_kept_checker if len(text) <= _LARGEST_KEPT else _large_checker)(text)
+    if isinstance(checker, str):
+        return f"its input_schema cannot be used: {checker}"
+    problems = checker.problems({name: json_or_same(value) for name, value in arguments.items()})
+    return f"the arguments are not valid: {problems}" if problems else ""
 
 
-def _own(keyword: str) -> Callable[..., Iterator[Any]]:
-    """A keyword as it is decided here, which is sooner, or by how numbers are written."""
-    from jsonschema import ValidationError
-
-    def decide(_: Any, said: Any, instance: Any, __: Any) -> Iterator[Any]:
-        if not is_valid(instance, {keyword: said}, {}):
-            yield ValidationError(f"{beginning(repr(instance), 100)} {_FAILED[keyword]}{said}")
-
-    return decide
+def _checker(schema: bytes) -> Checker | str:
+    try:
+        return Checker(json.loads(schema), unread=frozenset(PATTERNS))
+    except (ConfigError, RecursionError) as error:
+        return problem_of(error)
 
 
-_FAILED: Final = {"uniqueItems": "has non-unique elements: uniqueItems is ", "multipleOf": "is not a multiple of "}
+_kept_checker: Final = lru_cache(256)(_checker)
+"""By the schema's text, since the same tools are called again and again."""
+_large_checker: Final = lru_cache(4)(_checker)
 
 
-def place(path: Any) -> str:
-    """Where in a value, as the beginning of a sentence."""
-    where = "/".join(str(part)[:40] for part in islice(path, 8))
-    return f"{where}: " if where else ""
+def verdicts(values: Sequence[object], schema: object, reading: Reading) -> list[bool | None]:
+    """Whether each value is valid by a schema, as its standard means it; None where that is not decided here.
+
+    Args:
+        values: JSON values.
+        schema: A schema, or a part of one.
+        reading: The whole schema, where references point, and how much may still be looked at.
+    """
+    own = written(schema)
+    dialect = reading.root.get("$schema", "") if own not in _ANYTHING else ""
+    root = written(reading.root) if refers(own) else json.dumps({"$schema": dialect}).encode() if dialect else b""
+    reading.left -= 1 + len(values) + (len(own) + len(root)) // _BYTES_OF_A_STEP
+    if reading.left < 0 or not own or len(root) > _LARGEST_KEPT:
+        return [None] * len(values)
+    engines = _engines(own, root)
+    return [None if engines is None else _verdict(*engines, each) for each in values]
+
+
+_ANYTHING: Final = (b"true", b"false", b"{}")
+_BYTES_OF_A_STEP: Final = 100
+
+
+def _verdict(perhaps: _Engine, surely: _Engine, value: object) -> bool | None:
+    try:
+        if not perhaps.is_valid(value):
+            return False
+        return (surely is perhaps or surely.is_valid(value)) or None
+    except BaseException as error:
+        if not _is_fault(error):
+            raise
+        return None
+
+
+@lru_cache(1_024)
+def _engines(schema: bytes, root: bytes) -> tuple[_Engine, _Engine] | None:
+    """Of a part of a schema: one that says no only where that is sure, one that says yes only where that is."""
+    try:
+        given: Any = json.loads(schema)
+        base = "#"
+        if root and root != schema:
+            whole = json.loads(root)
+            base = "#/$defs/root"
+            given = {"$ref": THE_PART, "$defs": {"root": whole, THE_PART.removeprefix("#/$defs/"): given}}
+            given |= {"$schema": whole["$schema"]} if "$schema" in whole else {}
+            whole.pop("$id", None)
+        perhaps = _Engine(given, _TEXTS, base=base)
+        unread = any(each in schema or each in root for each in (b'"pattern', b'"format"'))
+        return perhaps, _Engine(given, _TEXTS, sure=True, base=base) if unread else perhaps
+    except BaseException as error:
+        if not _is_fault(error):
+            raise
+        return None

@@ -186,6 +186,6 @@ def test_a_turn_ends_in_time_with_what_was_done_and_goes_on_later(row: Row, how:
 
 async def test_the_time_of_a_turn_holds_for_its_schema_too() -> None:
     some = {"anyOf": [{"type": "string"}] * 50}
-    large = {"type": "object", "properties": {f"k{number}": some for number in range(60)}}
+    large = {"type": "object", "properties": {f"k{number}": some for number in range(240)}}
     with pytest.raises(ConfigError, match="within the turn's timeout_s"):
         await both([]).turn("hello", schema=large, timeout_s=0.001)
