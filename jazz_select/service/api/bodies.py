@@ -16,16 +16,16 @@ _Name = Annotated[str, Field(max_length=1_000)]
 _Facts = Annotated[dict[str, Any], Field(max_length=1_000)]
 _Texts = Annotated[list[_Text], Field(max_length=1_000)]
 _Candidates = Annotated[list[dict[str, Any]], Field(max_length=1_000)]
-_Body = TypeVar("_Body", bound="Asked")
+_Body = TypeVar("_Body", bound="RequestBody")
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     """A body: nothing in it is converted, and nothing that is not known is passed over."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Option(Asked):
+class Option(RequestBody):
     """One of the flows that a question offers, as `decision.question` told it."""
 
     flow_id: _Name
@@ -34,7 +34,7 @@ class Option(Asked):
     says: _Text = ""
 
 
-class UserQuestionBody(Asked):
+class UserQuestionBody(RequestBody):
     """A question that a decision came with (`decision.question`)."""
 
     text: _Text
@@ -60,7 +60,7 @@ _Question = Annotated[UserQuestionBody | None, BeforeValidator(_question_of)]
 _ANSWERS = "The question that the request answers: `decision.question` of an earlier answer, or that `decision` itself."
 
 
-class SelectBody(Asked):
+class SelectBody(RequestBody):
     """`FlowSelector.select`, asked from elsewhere."""
 
     request: _Text = Field(description="What the user wants.")
@@ -75,7 +75,7 @@ class SelectBody(Asked):
     asked: _Question = Field(default=None, description=_ANSWERS)
 
 
-class OneOfMany(Asked):
+class OneOfMany(RequestBody):
     """One request among several."""
 
     request: _Text = Field(description="What the user wants.")
@@ -87,7 +87,7 @@ class OneOfMany(Asked):
     asked: _Question = Field(default=None, description=_ANSWERS)
 
 
-class SelectManyBody(Asked):
+class SelectManyBody(RequestBody):
     """`FlowSelector.select_many`."""
 
     requests: Annotated[list[_Text | OneOfMany], Field(max_length=MOST_REQUESTS)] = Field(
@@ -97,7 +97,7 @@ class SelectManyBody(Asked):
     ask: bool = Field(default=True, description="Whether a model is asked where there is something to choose.")
 
 
-class RecallBody(Asked):
+class RecallBody(RequestBody):
     """Candidates alone: nobody chooses among them."""
 
     request: _Text = Field(description="What the user wants.")
@@ -116,7 +116,7 @@ class RecallBody(Asked):
     )
 
 
-class MessageBody(Asked):
+class MessageBody(RequestBody):
     """One message of a conversation that this service did not keep."""
 
     role: Literal["user", "assistant"]
@@ -127,7 +127,7 @@ _Kept = Annotated[str, Field(max_length=2_000_000)]
 _Said = Annotated[list[MessageBody], Field(max_length=1_000)]
 
 
-class TurnBody(Asked):
+class TurnBody(RequestBody):
     """`Agent.turn`."""
 
     message: _Text = Field(description="What the user says.")
@@ -146,7 +146,7 @@ class TurnBody(Asked):
     )
 
 
-class FeedbackBody(Asked):
+class FeedbackBody(RequestBody):
     """`FlowSelector.feedback`."""
 
     selection: _Name = Field(description="The `logged` of the selection.")
@@ -156,7 +156,7 @@ class FeedbackBody(Asked):
     note: _Text = Field(default="", description="What there is to say of it.")
 
 
-class ReloadBody(Asked):
+class ReloadBody(RequestBody):
     """What a reload may do; it needs no body."""
 
     allow_delete: bool = Field(
@@ -164,7 +164,7 @@ class ReloadBody(Asked):
     )
 
 
-async def asked(request: Request, kind: type[_Body]) -> _Body:
+async def read_body(request: Request, kind: type[_Body]) -> _Body:
     """The body of a request.
 
     Raises:

@@ -22,7 +22,7 @@ from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.service.access import catalogue_of
 from jazz_select.service.api import answers, bodies
 from jazz_select.service.api.answers import answer, answer_json, metrics_of
-from jazz_select.service.api.bodies import asked
+from jazz_select.service.api.bodies import read_body
 from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
 from jazz_select.service.http.observation import CONTENT_TYPE
 from jazz_select.service.problems import refused
@@ -37,7 +37,7 @@ _AT_ONCE: Final = 32
 async def select(request: Request) -> Response:
     """The flows for a request, and why these."""
     catalogue = catalogue_of(request)
-    body = await asked(request, bodies.SelectBody)
+    body = await read_body(request, bodies.SelectBody)
     question = None if body.asked is None else body.asked.as_question()
     result = await catalogue.live.selector.select(
         body.request, body.candidates, body.episode_summaries, context=body.context, only=body.only, asked=question
@@ -49,7 +49,7 @@ async def select(request: Request) -> Response:
 async def select_many(request: Request) -> Response:
     """The flows for several requests, each by itself, in their order."""
     catalogue = catalogue_of(request)
-    body = await asked(request, bodies.SelectManyBody)
+    body = await read_body(request, bodies.SelectManyBody)
     selector, results = catalogue.live.selector, list[FlowSelectionResult]()
     for at in range(0, len(body.requests), _AT_ONCE):
         some = [_one(each) for each in body.requests[at : at + _AT_ONCE]]
@@ -69,7 +69,7 @@ def _one(given: str | bodies.OneOfMany) -> SelectRequest:
 async def recall(request: Request) -> Response:
     """Candidates alone, best first: nobody chooses."""
     catalogue = catalogue_of(request)
-    body = await asked(request, bodies.RecallBody)
+    body = await read_body(request, bodies.RecallBody)
     settings, query = catalogue.settings, Query.of(body.request, body.episode_summaries)
     options: dict[str, Any] = {
         "top_k": settings.top_k if body.top_k is None else body.top_k,
@@ -90,7 +90,7 @@ async def turn(request: Request) -> Response:
     signed, and no other is gone on with.
     """
     catalogue = catalogue_of(request)
-    given = turn_arguments(request, await asked(request, bodies.TurnBody))
+    given = turn_arguments(request, await read_body(request, bodies.TurnBody))
     if MEDIA_TYPE in request.headers.get("accept", ""):
         return StreamingResponse(streamed(request, given), media_type=MEDIA_TYPE, headers=HEADERS)
     result = await catalogue.live.agent.turn(**given)
@@ -101,7 +101,7 @@ async def turn(request: Request) -> Response:
 async def feedback(request: Request) -> Response:
     """What was right for a selection, where the service keeps a log."""
     catalogue = catalogue_of(request)
-    body = await asked(request, bodies.FeedbackBody)
+    body = await read_body(request, bodies.FeedbackBody)
     await catalogue.live.selector.feedback(body.selection, right=body.right, note=body.note)
     return answer({"kept": True})
 
@@ -148,7 +148,7 @@ def flow_named(live: Generation, name: str) -> BaseFlow:
 async def reload(request: Request) -> Response:
     """Read flows and tools anew, and put them in place of what answers; requests go on meanwhile. It needs no body."""
     catalogue = catalogue_of(request)
-    wanted = await asked(request, bodies.ReloadBody) if await request.body() else bodies.ReloadBody()
+    wanted = await read_body(request, bodies.ReloadBody) if await request.body() else bodies.ReloadBody()
     try:
         live = await catalogue.reload(allow_delete=wanted.allow_delete)
     except JazzSelectError as error:

@@ -15,7 +15,7 @@ import anyio
 
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.service.mcp.servers_file import ServerSpec, load_servers
-from jazz_select.service.mcp.untrusted_text import has_unseen_names
+from jazz_select.service.mcp.untrusted_text import BY_NAME, has_unseen_names, with_texts
 from jazz_select.service.mcp.upstream import Backoff, ServerState, Upstream
 
 LONGEST: Final = 128
@@ -26,9 +26,9 @@ _MARK: Final = 8
 """Characters of a hash that tell two names apart which would look the same."""
 _SAID: Final = frozenset(("title", "description", "default", "enum", "const", "examples", "$comment"))
 """Parts of a schema whose texts a server may write a secret into."""
-_BY_NAME: Final = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
 _DEEPEST: Final = 200
 _APART = re.compile(r"[^A-Za-z0-9_.-]+")
+_log = logging.getLogger(__name__)
 
 
 class GivenNames:
@@ -101,29 +101,14 @@ def _hidden(spec: ServerSpec, part: object, depth: int) -> object:
         return part
     shown: dict[str, object] = {}
     for key, value in cast("Mapping[str, object]", part).items():
-        if key in _BY_NAME and isinstance(value, Mapping):
+        if key in BY_NAME and isinstance(value, Mapping):
             named_parts = cast("Mapping[str, object]", value)
             shown[key] = {name: _hidden(spec, each, depth + 2) for name, each in named_parts.items()}
+        elif key in _SAID:
+            shown[key] = with_texts(value, spec.without_secrets)
         else:
-            shown[key] = (_all_hidden if key in _SAID else _hidden)(spec, value, depth + 1)
+            shown[key] = _hidden(spec, value, depth + 1)
     return shown
-
-
-def _all_hidden(spec: ServerSpec, value: object, depth: int) -> object:
-    """A value in which no text holds a secret."""
-    if isinstance(value, str):
-        return spec.without_secrets(value)
-    if depth > _DEEPEST:
-        return None
-    if isinstance(value, list):
-        return [_all_hidden(spec, each, depth + 1) for each in cast("list[object]", value)]
-    if isinstance(value, Mapping):
-        known = cast("Mapping[str, object]", value)
-        return {spec.without_secrets(name): _all_hidden(spec, each, depth + 1) for name, each in known.items()}
-    return value
-
-
-_log = logging.getLogger(__name__)
 
 
 class Gateway:

@@ -111,7 +111,7 @@ def outcome_of(outcome: CallOutcome, relay: Relay, *, only_reads: bool = False) 
         return bounded_answer(relay.answer)
     value = cast("object", outcome.output)
     text = cut(value, MOST_LETTERS) if isinstance(value, str) else shorter_text(value, MOST_LETTERS)
-    structure = cast("dict[str, Any]", storable(value)) if isinstance(value, dict) else None
+    structure = cast("dict[str, Any]", storable(cast("dict[str, Any]", value))) if isinstance(value, dict) else None
     if structure is not None and (too_much(structure, MOST_LETTERS) or len(storable_text(structure)) > MOST_LETTERS):
         structure = None
     return types.CallToolResult(content=[_text(text)], structured_content=structure)

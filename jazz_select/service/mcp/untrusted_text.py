@@ -1,6 +1,6 @@
 """What others wrote, as data: bounded, without what cannot be seen, and told whose words it is."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 from unicodedata import category
 
@@ -22,7 +22,8 @@ _SELECTORS = (*range(0xFE00, 0xFE0F), *range(0xE0100, 0xE01F0))
 """Variants of a character: a text may be hidden in a row of them."""
 _WORDS = frozenset(("description", "title"))
 _UNSAID = frozenset(("$comment", "examples", "deprecated", "x-mcp-header"))
-_BY_NAME = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
+BY_NAME = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
+"""Where a schema has names of its writer's own."""
 _AS_IT_IS = frozenset(("enum", "const", "default", "pattern", "required", "$ref", "dependentRequired"))
 
 
@@ -80,7 +81,7 @@ def _part(schema: object, *, said: bool, depth: int) -> object:
     if isinstance(schema, list):
         return [_part(each, said=said, depth=depth + 1) for each in cast("list[object]", schema)]
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
-        return _seen(schema, depth) if not isinstance(schema, Mapping | list) else {}
+        return with_texts(schema, _seen_text, depth) if not isinstance(schema, Mapping | list) else {}
     shown: dict[str, object] = {}
     for key, value in cast("Mapping[str, object]", schema).items():
         if key in _UNSAID:
@@ -89,8 +90,8 @@ def _part(schema: object, *, said: bool, depth: int) -> object:
             if said:
                 shown[key] = cut(plain_text(value), _LONGEST_PARAMETER)
         elif key in _AS_IT_IS:
-            shown[key] = _seen(value, depth)
-        elif key in _BY_NAME and isinstance(value, Mapping):
+            shown[key] = with_texts(value, _seen_text, depth)
+        elif key in BY_NAME and isinstance(value, Mapping):
             named = cast("Mapping[str, object]", value)
             shown[key] = {name: _part(each, said=said, depth=depth + 1) for name, each in named.items()}
         else:
@@ -98,19 +99,22 @@ def _part(schema: object, *, said: bool, depth: int) -> object:
     return shown
 
 
-def _seen(value: object, depth: int) -> object:
-    """A value of a schema, whose texts hold nothing that cannot be seen but ends of lines and tabs."""
+def with_texts(value: object, change: Callable[[str], str], depth: int = 0) -> object:
+    """A JSON value with every text in it changed, names among them; None for what lies too deep in it."""
     if isinstance(value, str):
-        return _seen_text(value)
-    if isinstance(value, list) and depth <= _DEEPEST:
-        return [_seen(each, depth + 1) for each in cast("list[object]", value)]
-    if isinstance(value, Mapping) and depth <= _DEEPEST:
-        known = cast("Mapping[str, object]", value)
-        return {_seen_text(key): _seen(each, depth + 1) for key, each in known.items()}
-    return None if isinstance(value, Mapping | list) else value
+        return change(value)
+    if not isinstance(value, list | Mapping):
+        return value
+    if depth > _DEEPEST:
+        return None
+    if isinstance(value, list):
+        return [with_texts(each, change, depth + 1) for each in cast("list[object]", value)]
+    known = cast("Mapping[str, object]", value)
+    return {change(name): with_texts(each, change, depth + 1) for name, each in known.items()}
 
 
 def _seen_text(text: str) -> str:
+    """A text with nothing in it that cannot be seen but ends of lines and tabs."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(char for char in text if char in "\t\n\r" or _is_seen(char))

@@ -26,7 +26,7 @@ from jazz_select.evaluation.lessons.overlay import (
 from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.select import FlowSelector
-from jazz_select.service.api.bodies import Asked
+from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.panel.files import PanelFiles, replaced
 from jazz_select.service.panel.trial import LONGEST_REQUEST
 from jazz_select.service.running import RunningCatalogue
@@ -42,7 +42,7 @@ _Text = Annotated[str, Field(max_length=LONGEST_REQUEST)]
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class CorrectionBody(Asked):
+class CorrectionBody(RequestBody):
     """What was right for a request, and what is to be made of it."""
 
     request: Annotated[str, Field(min_length=1, max_length=LONGEST_REQUEST)]

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.service.access import catalogue_of
 from jazz_select.service.api.answers import answer
-from jazz_select.service.api.bodies import TurnBody, asked
+from jazz_select.service.api.bodies import TurnBody, read_body
 from jazz_select.service.api.operations import flow_named
 from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
 from jazz_select.service.app import Part
@@ -134,11 +134,11 @@ class _Panel:
     async def tried(self, request: Request) -> Response:
         """A request, selected."""
         catalogue = catalogue_of(request)
-        return answer(await tried(catalogue, await asked(request, TryBody)))
+        return answer(await tried(catalogue, await read_body(request, TryBody)))
 
     async def turn(self, request: Request) -> Response:
         """A turn, as server-sent events."""
-        given = turn_arguments(request, await asked(request, TurnBody))
+        given = turn_arguments(request, await read_body(request, TurnBody))
         return StreamingResponse(streamed(request, given, turn_shown), media_type=MEDIA_TYPE, headers=HEADERS)
 
     async def flows(self, request: Request) -> Response:
@@ -183,7 +183,7 @@ class _Panel:
     async def begin(self, request: Request) -> Response:
         """Begin a run."""
         catalogue = catalogue_of(request)
-        body = await asked(request, runs.RunBody)
+        body = await read_body(request, runs.RunBody)
         return answer({"id": self._runs.begin(catalogue, self._of(catalogue), body)}, 202)
 
     async def run(self, request: Request) -> Response:
@@ -218,7 +218,7 @@ class _Panel:
     async def correct(self, request: Request) -> Response:
         """Keep what was right."""
         catalogue = catalogue_of(request)
-        body = await asked(request, corrections.CorrectionBody)
+        body = await read_body(request, corrections.CorrectionBody)
         return answer(await corrections.kept(catalogue, self._of(catalogue), body), 201)
 
 

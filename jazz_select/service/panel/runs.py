@@ -23,7 +23,7 @@ from jazz_select.evaluation.lessons.drifting import DAY_S, drift
 from jazz_select.evaluation.measures.evaluating import evaluate
 from jazz_select.evaluation.route import Policy
 from jazz_select.outcomes.file import Logged
-from jazz_select.service.api.bodies import Asked
+from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.panel.files import PanelFiles, is_file_name, replaced
 from jazz_select.service.reload import placed
 from jazz_select.service.running import RunningCatalogue
@@ -35,7 +35,7 @@ _MOST_LISTED, _MOST_COMMITS, _MOST_DAYS = 100, 15, 3_660
 _SUMMARIES: Final = ("requests", "flows", "recall_at_1", "recall_at_3", "mrr", "model", "summary", "passed")
 
 
-class RunBody(Asked):
+class RunBody(RequestBody):
     """What is to be judged now."""
 
     kind: Literal["eval", "diff"] = "eval"

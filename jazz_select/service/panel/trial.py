@@ -12,7 +12,7 @@ from jazz_select.json_values import Secret, plain
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.selector.select import FlowSelector
-from jazz_select.service.api.bodies import Asked
+from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.telemetry import Span, Trace
 from jazz_select.text import as_text, describe_error, estimate_tokens
@@ -26,7 +26,7 @@ Seen = Literal["sent", "unsent", ""]
 _Text = Annotated[str, Field(max_length=LONGEST_REQUEST)]
 
 
-class TryBody(Asked):
+class TryBody(RequestBody):
     """A request, and how it is to be selected. What is None is as the service does it."""
 
     request: _Text
