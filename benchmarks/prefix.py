@@ -18,8 +18,8 @@ from benchmarks import rows
 from benchmarks.options import Unclean, opened_book
 from jazz_select import RECOMMENDED, Agent, FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.agent.agent import Narrowing
-from jazz_select.evaluation.talks.conversations import load_conversations
-from jazz_select.evaluation.talks.playing import play as play_case
+from jazz_select.evaluation.conversations import load_conversations
+from jazz_select.evaluation.playing import play as play_case
 from jazz_select.flow.loading import load_flows
 from jazz_select.ports import ChatModel
 from jazz_select.routing.tools.loading import load_tools

@@ -36,8 +36,8 @@ from jazz_select.cli.show import arms, milliseconds
 from jazz_select.cli.terminal import mark, printable, progress, reporting, stdout, styled
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases, read_entries
-from jazz_select.evaluation.talks.conversations import TurnCase
-from jazz_select.evaluation.talks.playing import Script
+from jazz_select.evaluation.conversations import TurnCase
+from jazz_select.evaluation.playing import Script
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.memory.sync import SyncReport

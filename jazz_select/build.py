@@ -12,7 +12,7 @@ from jazz_select.flow.checks import check_connected
 from jazz_select.values import flow_id
 
 if TYPE_CHECKING:
-    from jazz_select.evaluation.lessons.overlay import Overlay
+    from jazz_select.evaluation.overlay import Overlay
     from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.memory.sync import SyncReport
     from jazz_select.routing.tools.sources import ToolsLike
@@ -111,7 +111,7 @@ def with_learned(
     Raises:
         ConfigError: The file cannot be read, or there is none.
     """
-    from jazz_select.evaluation.lessons.overlay import Overlay, load_overlay, taught
+    from jazz_select.evaluation.overlay import Overlay, load_overlay, taught
 
     overlay = learned if isinstance(learned, Overlay) else load_overlay(Path(learned), must_exist=True)
     made = taught(registry, overlay.version("live"))

@@ -19,18 +19,17 @@ from jazz_select.cli.session import catalogue, look_here
 from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import emit, hint, mark, progress, stdout, styled
 from jazz_select.errors import ConfigError
+from jazz_select.evaluation.conversations import ConversationCase, load_conversations
 from jazz_select.evaluation.index import AGENT, CACHE, indexed
+from jazz_select.evaluation.playing import play_all
 from jazz_select.evaluation.route import Policy
-from jazz_select.evaluation.talks.conversations import ConversationCase, load_conversations
-from jazz_select.evaluation.talks.playing import play_all
 from jazz_select.routing.tools.loading import load_policy, load_tools, no_tools
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error
 
 if TYPE_CHECKING:
-    from jazz_select.evaluation.talks.played import ConversationReport, ConversationResult, Outcome, TurnPlayed
-    from jazz_select.evaluation.talks.playing import MakeAgent
+    from jazz_select.evaluation.playing import ConversationReport, ConversationResult, MakeAgent, Outcome, TurnPlayed
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.ports import ChatModel
     from jazz_select.settings import Settings

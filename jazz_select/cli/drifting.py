@@ -12,7 +12,7 @@ from rich.text import Text
 
 from jazz_select.cli.session import catalogue
 from jazz_select.cli.terminal import emit, hint, mark, stdout, styled, waiting
-from jazz_select.evaluation.lessons.drifting import DAY_S, Accuracy, Drift, Share, Window, drift
+from jazz_select.evaluation.drifting import DAY_S, Accuracy, Drift, Share, Window, drift
 from jazz_select.outcomes.log import OutcomeLog
 
 if TYPE_CHECKING:

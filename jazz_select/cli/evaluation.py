@@ -20,14 +20,12 @@ from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import hint, progress, stderr, stdout, styled, write_file
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import NONE, Cases, read_cases
+from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.index import CACHE
-from jazz_select.evaluation.measures.evaluating import evaluate
-from jazz_select.evaluation.measures.floors import failures, floors_of
-from jazz_select.evaluation.measures.judged import Judged
-from jazz_select.evaluation.measures.reports import choice_line, junit, markdown_report, none_line, percent
-from jazz_select.evaluation.measures.scores import DEPTHS, Confusion, Evaluation, FlowScore, Miss
-from jazz_select.evaluation.measures.stages import StageMeasures
+from jazz_select.evaluation.judged import Judged, failures, floors_of
+from jazz_select.evaluation.reports import choice_line, junit, markdown_report, none_line, percent
 from jazz_select.evaluation.route import DEPTH, Policy, Route
+from jazz_select.evaluation.scores import DEPTHS, Confusion, Evaluation, FlowScore, Miss, StageMeasures
 
 if TYPE_CHECKING:
     from jazz_select.flow.base import FlowRegistry

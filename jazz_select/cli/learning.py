@@ -15,10 +15,10 @@ from jazz_select.cli.session import catalogue
 from jazz_select.cli.terminal import emit, hint, mark, stdout, styled, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
-from jazz_select.evaluation.lessons.learning import Learned, learn, told
-from jazz_select.evaluation.lessons.overlay import Overlay, changed_overlay, load_overlay
-from jazz_select.evaluation.lessons.trial import Trial, compared
+from jazz_select.evaluation.learning import Learned, learn, told
+from jazz_select.evaluation.overlay import Overlay, changed_overlay, load_overlay
 from jazz_select.evaluation.route import Policy
+from jazz_select.evaluation.trial import Trial, compared
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.text import counted
 

@@ -14,8 +14,7 @@ from jazz_select.cli.show import milliseconds
 from jazz_select.cli.terminal import emit, hint, stdout, styled, waiting, write_file
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
-from jazz_select.evaluation.checks.suggesting import suggest
-from jazz_select.evaluation.checks.suggestions import Labelled, Part, Suggestion, Suggestions
+from jazz_select.evaluation.checks.suggesting import Labelled, Part, Suggestion, Suggestions, suggest
 from jazz_select.evaluation.rules import judging
 from jazz_select.outcomes import OutcomeLog, labels
 from jazz_select.text import counted

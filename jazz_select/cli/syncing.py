@@ -73,7 +73,7 @@ def _unlearned(settings: "Settings") -> tuple[str, ...]:
     """What a sync that is told of no file of learned examples leaves out, where there is one in its usual place."""
     if settings.learned is not None or not _USUAL.is_file():
         return ()
-    from jazz_select.evaluation.lessons.overlay import load_overlay
+    from jazz_select.evaluation.overlay import load_overlay
 
     use = f"pass --learned {_USUAL}, or set JAZZ_LEARNED, to index what was learned"
     try:

@@ -12,7 +12,7 @@ import yaml
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
-from jazz_select.evaluation.talks.conversations import slug
+from jazz_select.evaluation.conversations import slug
 from jazz_select.json_values import plain
 
 _MODULE: Final = "pydantic_evals"

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from jazz_select.evaluation.cases import Case
-    from jazz_select.evaluation.route import Policy, Route
-    from jazz_select.evaluation.standing import Standing
+    from jazz_select.evaluation.route import Policy, Route, Standing
 
 _MARKER: Final = "jazz_cases"
 _KNOWN: Final = "xfail:"
@@ -102,7 +101,7 @@ def _params(metafunc: pytest.Metafunc, file: str, source: _Source) -> list[Any]:
     """
     from jazz_select.errors import JazzSelectError
     from jazz_select.evaluation.cases import load_cases
-    from jazz_select.evaluation.talks.conversations import slug
+    from jazz_select.evaluation.conversations import slug
 
     beside = metafunc.definition.path.parent
     try:
@@ -201,7 +200,7 @@ def _place(config: pytest.Config, name: str, beside: Path) -> Path:
 
 def _standing(config: pytest.Config, source: _Source, beside: Path) -> "Standing":
     """The index of these flows: one in a run, whoever asks; kept for the next run where pytest keeps things."""
-    from jazz_select.evaluation.standing import Standing
+    from jazz_select.evaluation.route import Standing
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.flow.loading import load_flows
 

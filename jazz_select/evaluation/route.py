@@ -4,15 +4,20 @@ What all judging rests on: `eval` compares routes with labels, `diff` with the r
 by a `FlowSelector` over the very memory that recalls, so nothing here knows how to rank or decide.
 """
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
+from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import orjson
 
+from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain
 from jazz_select.selector.choice import Known, Settling
@@ -23,7 +28,9 @@ from jazz_select.values import COVERAGE, Message, Reason, RecallResult, Reply
 
 if TYPE_CHECKING:
     from jazz_select.evaluation.cases import Case
+    from jazz_select.flow.base import FlowRegistry
     from jazz_select.memory.procedural import ProceduralMemory
+    from jazz_select.ports import Embedder
     from jazz_select.settings import Settings
 
 DEPTH = 10
@@ -254,3 +261,63 @@ class _Watched:
             if top_k != "auto":
                 del result[top_k:]
         return found
+
+
+T = TypeVar("T")
+
+
+class Standing:
+    """Gives routes over one catalogue; its index is opened by the first, and closed with this.
+
+    All of it happens in a thread of its own, so that it works where an event loop runs as well.
+    """
+
+    def __init__(
+        self,
+        registry: "FlowRegistry",
+        *,
+        policy: Policy | None = None,
+        embedder: "str | Embedder" = "auto",
+        language: str = "english",
+        cache: Path | None = None,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            registry: The flows.
+            policy: How the deployment selects; the recommended way where None.
+            embedder: As for `indexed`.
+            language: Likewise.
+            cache: Likewise.
+        """
+        self.registry = registry
+        self._policy = policy
+        self._how: dict[str, Any] = {"embedder": embedder, "language": language, "cache": cache}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jazz-select-standing")
+        self._runner = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        self._memory: ProceduralMemory | None = None
+
+    def route(self, asked: Asked) -> Route:
+        """The route of a request.
+
+        Raises:
+            EmbeddingError: The embedder failed.
+            ConfigError: There is no such embedder or language.
+            StoreError: The index failed.
+        """
+        return self._run(lambda: self._route(asked))
+
+    async def _route(self, asked: Asked) -> Route:
+        if self._memory is None:
+            self._memory = await self._stack.enter_async_context(indexed(self.registry, **self._how))
+        return (await routes(self.registry, self._memory, AGENT, [asked], self._policy))[0]
+
+    def close(self) -> None:
+        """Close the index; no route is given any more."""
+        self._run(self._stack.aclose)
+        self._thread.submit(self._runner.close).result()
+        self._thread.shutdown()
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return self._thread.submit(lambda: self._runner.run(work())).result()

@@ -21,7 +21,7 @@ from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest
 from jazz_select.agent.flows.slots import Wanted, from_words
 from jazz_select.agent.graph.planner import plan_instruction
 from jazz_select.chat.client import ChatClient
-from jazz_select.evaluation.checks.writing import Writer
+from jazz_select.evaluation.checks.suggesting import Writer
 from jazz_select.routing import FlowExecutor, GuidedDecisionPoint, Tool, ToolAsker
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.selector.prompt import build_prompt
@@ -286,7 +286,7 @@ PROMPTS = {
     "agent/flows/slots.py": "in_a_wanted_fact",
     "agent/graph/planner.py": "in_an_action",
     "chat/client.py": "in_a_choice",
-    "evaluation/checks/writing.py": "in_a_suggestion",
+    "evaluation/checks/suggesting.py": "in_a_suggestion",
     "routing/decisions/model_decision.py": "in_a_choice",
     "routing/plans/tool_asker.py": "in_a_question_for_tools",
     "selector/growing.py": "in_a_view_for_choose_growing",

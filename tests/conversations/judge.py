@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from jazz_select.agent import TurnResult
-from jazz_select.evaluation.talks.expectations import is_said
+from jazz_select.evaluation.conversations import is_said
 from jazz_select.text import beginning
 from tests.conversations.effects import Tables, compared, diff
 from tests.conversations.play import Played, PlayedTurn

@@ -10,7 +10,6 @@ from typing import Any
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, read_cases
-from jazz_select.evaluation.changes.asking import Question, Source, questions
 from jazz_select.evaluation.changes.difference import (
     BROKEN,
     ChangeKind,
@@ -25,9 +24,9 @@ from jazz_select.evaluation.changes.git_tree import is_tracked
 from jazz_select.evaluation.changes.route_book import RouteBook, keep_untracked
 from jazz_select.evaluation.changes.side_run import Job, SideRun
 from jazz_select.evaluation.changes.sides import side_of
-from jazz_select.evaluation.changes.snapshots import Snapshot
+from jazz_select.evaluation.changes.snapshots import Question, Snapshot, Source, questions
 from jazz_select.evaluation.index import CACHE
-from jazz_select.evaluation.lessons.overlay import load_overlay
+from jazz_select.evaluation.overlay import load_overlay
 from jazz_select.evaluation.route import Asked, Policy
 from jazz_select.evaluation.tables import dataframe, html_table
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.changes.asking import Source
 from jazz_select.evaluation.changes.difference import BROKEN, ChangeKind, Compared
+from jazz_select.evaluation.changes.snapshots import Source
 from jazz_select.evaluation.rules import rules
 from jazz_select.text import near
 

@@ -20,7 +20,7 @@ from jazz_select.errors import FlowLoadError, JazzSelectError
 from jazz_select.evaluation.changes.side_run import Job
 from jazz_select.evaluation.changes.snapshots import catalogue_digest, dumps, loads, prompt_tokens, told_by
 from jazz_select.evaluation.index import AGENT, indexed
-from jazz_select.evaluation.lessons.overlay import Version, taught
+from jazz_select.evaluation.overlay import Version, taught
 from jazz_select.evaluation.route import Asked, Policy, routes
 from jazz_select.flow.base import Flow, FlowRegistry
 from jazz_select.flow.imports import NOT_THERE

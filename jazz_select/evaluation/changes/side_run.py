@@ -14,10 +14,9 @@ from typing import Any, Self, cast
 
 import jazz_select
 from jazz_select.errors import ConfigError, FlowLoadError
-from jazz_select.evaluation.changes.asking import Question
 from jazz_select.evaluation.changes.route_book import Known, RouteBook
 from jazz_select.evaluation.changes.sides import Side
-from jazz_select.evaluation.changes.snapshots import Snapshot, dumps, loads, route_from_dict
+from jazz_select.evaluation.changes.snapshots import Question, Snapshot, dumps, loads, route_from_dict
 from jazz_select.evaluation.index import AGENT, PREFIX, in_memory
 from jazz_select.evaluation.route import Asked, Policy
 from jazz_select.json_values import plain

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from jazz_select.errors import ConfigError, FlowError, FlowLoadError, FlowValidationError, JazzSelectError
 from jazz_select.evaluation.cases import Case
-from jazz_select.evaluation.checks.findings import KINDS, Finding, Findings, in_order
+from jazz_select.evaluation.checks.findings import KINDS, Finding, Findings, Places, in_order
 from jazz_select.evaluation.checks.leaks import leaks, read
 from jazz_select.evaluation.checks.nearness import ask, nearness
-from jazz_select.evaluation.checks.places import Places
 from jazz_select.evaluation.checks.structure import has_definition, of_faults, structure
 from jazz_select.evaluation.checks.wording import wording
 from jazz_select.flow.base import BaseFlow
@@ -111,7 +110,7 @@ def _surveyed(
 
 
 def _with_learned(registry: Mapping[str, BaseFlow], learned: Path) -> tuple[Mapping[str, BaseFlow], tuple[str, ...]]:
-    from jazz_select.evaluation.lessons.overlay import load_overlay, taught
+    from jazz_select.evaluation.overlay import load_overlay, taught
 
     made = taught(registry, load_overlay(learned, must_exist=True).version("live"))
     return made.registry, made.notes

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.casefiles import entries_of
-from jazz_select.evaluation.cases import Case, each_case
-from jazz_select.evaluation.checks.findings import Evidence, Finding
-from jazz_select.evaluation.checks.places import Places, shown
-from jazz_select.evaluation.checks.sameness import Sames
+from jazz_select.evaluation.cases import Case, each_case, entries_of
+from jazz_select.evaluation.checks.findings import Evidence, Finding, Places, shown
+from jazz_select.evaluation.checks.wording import Sames
 from jazz_select.flow.base import BaseFlow
 from jazz_select.text import beginning, describe_error, meant
 

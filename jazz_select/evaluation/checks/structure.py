@@ -7,8 +7,7 @@ from string import Formatter
 from rapidfuzz.distance import OSA
 
 from jazz_select.errors import DuplicateFlowError, FlowError, FlowLoadError, FlowValidationError
-from jazz_select.evaluation.checks.findings import Finding
-from jazz_select.evaluation.checks.places import Places
+from jazz_select.evaluation.checks.findings import Finding, Places
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import folded_alias
 from jazz_select.routing.run_context import chain_of

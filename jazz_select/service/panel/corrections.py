@@ -11,10 +11,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from jazz_select.errors import ConfigError, JazzSelectError
-from jazz_select.evaluation.casefiles import entries_of
-from jazz_select.evaluation.cases import NONE, Case, read_cases
-from jazz_select.evaluation.lessons.corrections import LONGEST
-from jazz_select.evaluation.lessons.overlay import (
+from jazz_select.evaluation.cases import NONE, Case, entries_of, read_cases
+from jazz_select.evaluation.corrections import LONGEST
+from jazz_select.evaluation.overlay import (
     Overlay,
     Version,
     changed_overlay,

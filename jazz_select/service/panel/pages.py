@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from jazz_select.errors import FlowValidationError
 from jazz_select.evaluation.checks.checking import check
-from jazz_select.evaluation.checks.findings import Findings
+from jazz_select.evaluation.checks.findings import Findings, Places
 from jazz_select.evaluation.checks.nearness import Asked, ask
-from jazz_select.evaluation.checks.places import Places
 from jazz_select.evaluation.rules import FILE, judging
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import Encoder

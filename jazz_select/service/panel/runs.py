@@ -19,8 +19,8 @@ from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.evaluation.cases import read_cases
 from jazz_select.evaluation.changes.comparison import diff
 from jazz_select.evaluation.changes.git_tree import commits_of, repository_of
-from jazz_select.evaluation.lessons.drifting import DAY_S, drift
-from jazz_select.evaluation.measures.evaluating import evaluate
+from jazz_select.evaluation.drifting import DAY_S, drift
+from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.route import Policy
 from jazz_select.outcomes.file import Logged
 from jazz_select.service.api.bodies import RequestBody

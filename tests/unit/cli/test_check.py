@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.lessons.overlay import Overlay, Version, now
+from jazz_select.evaluation.overlay import Overlay, Version, now
 from jazz_select.evaluation.rules import rules
 from tests.unit.cli.conftest import Jazz
 

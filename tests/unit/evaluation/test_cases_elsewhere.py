@@ -8,7 +8,7 @@ import pytest
 from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import Case, Measure, check, evaluate, load_cases
-from jazz_select.evaluation.measures.floors import floors_of
+from jazz_select.evaluation.judged import floors_of
 from jazz_select.evaluation.tables import markdown
 from jazz_select.testing import HashEmbedder
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazz_select.evaluation.lessons.corrections import Correction, gathered, is_kept_apart
+from jazz_select.evaluation.corrections import Correction, gathered, is_kept_apart
 from tests.unit.evaluation.conftest import Entry
 
 NAMES = ("refund", "track")

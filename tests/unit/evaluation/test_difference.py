@@ -24,10 +24,9 @@ from jazz_select.evaluation import (
     questions,
     snapshot,
 )
-from jazz_select.evaluation.changes.asking import key_of
 from jazz_select.evaluation.changes.difference import ChangeKind, confidence_class
 from jazz_select.evaluation.changes.markdown_comment import comment
-from jazz_select.evaluation.changes.snapshots import told_by
+from jazz_select.evaluation.changes.snapshots import key_of, told_by
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Asked
 from jazz_select.testing import HashEmbedder, ScriptedModel
@@ -380,14 +379,9 @@ def test_the_order_of_harm() -> None:
     asked = [
         Question(asked=Asked(request=request), source=source, expect=expect) for request, source, expect, *_ in made
     ]
-    older, newer = (
-        Snapshot(
-            label="x",
-            flows=FLOWS,
-            routes={question.key: each[place] for question, each in zip(asked, made, strict=True)},
-        )
-        for place in (3, 4)
-    )
+    before = {question.key: each[3] for question, each in zip(asked, made, strict=True)}
+    after = {question.key: each[4] for question, each in zip(asked, made, strict=True)}
+    older, newer = (Snapshot(label="x", flows=FLOWS, routes=routes) for routes in (before, after))
     found = Difference.between(older, newer, asked[::-1])
     assert [each.request for each in found.changes] == [request for request, *_ in made]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jazz_select import FlowRegistry
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import drift
-from jazz_select.evaluation.lessons.drifting import DAY_S, Share
+from jazz_select.evaluation.drifting import DAY_S, Share
 from jazz_select.outcomes import Logged
 from jazz_select.testing import HashEmbedder
 from tests.unit.evaluation.conftest import Entry

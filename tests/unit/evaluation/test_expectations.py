@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazz_select.evaluation import Called, Expected, ExpectedCall, Seen
-from jazz_select.evaluation.talks.expectations import agrees, is_said, judged
+from jazz_select.evaluation.conversations import agrees, is_said, judged
 
 SEEN = Seen(
     flows=("refund", "track"),

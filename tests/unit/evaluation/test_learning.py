@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import Asked, Case, Overlay, Version, compared, indexed, learn, routes, taught
+from jazz_select.evaluation.corrections import is_kept_apart
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.lessons.corrections import is_kept_apart
-from jazz_select.evaluation.lessons.gate import gate_cases, verdict
-from jazz_select.evaluation.lessons.learning import KEPT_APART
+from jazz_select.evaluation.learning import KEPT_APART
 from jazz_select.evaluation.route import Outcome, Route
+from jazz_select.evaluation.trial import gate_cases, verdict
 from jazz_select.outcomes import Logged
 from jazz_select.ports import Embedder
 from jazz_select.testing import HashEmbedder

@@ -3,9 +3,9 @@
 import pytest
 
 from jazz_select.evaluation import Learned
-from jazz_select.evaluation.lessons.drifting import Accuracy, Alarm, Drift, FlowDrift, Share, Window
-from jazz_select.evaluation.lessons.learning import Added
-from jazz_select.evaluation.lessons.trial import Change, Trial
+from jazz_select.evaluation.drifting import Accuracy, Alarm, Drift, FlowDrift, Share, Window
+from jazz_select.evaluation.learning import Added
+from jazz_select.evaluation.trial import Change, Trial
 
 EVIL = "<script>alert(1)</script>"
 NOW = Window(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jazz_select import FlowRegistry, ProceduralMemory, SequentialFlow, sync_registry
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import Overlay, Version, changed_overlay, load_overlay, taught
-from jazz_select.evaluation.lessons.overlay import HeldCase, storable
+from jazz_select.evaluation.overlay import HeldCase, storable
 from jazz_select.testing import HashEmbedder
 
 TEXTS = st.text(max_size=60).map(storable).filter(bool)

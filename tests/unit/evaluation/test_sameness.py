@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazz_select.evaluation.checks.sameness import Sames, folded
+from jazz_select.evaluation.checks.wording import Sames, folded
 
 
 @pytest.mark.parametrize(

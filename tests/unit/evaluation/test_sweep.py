@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jazz_select import FlowRegistry
 from jazz_select.evaluation import Asked, Outcome, Policy, Route, indexed, routes
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.measures.sweep import counted, sweep
+from jazz_select.evaluation.sweep import counted, sweep
 from jazz_select.testing import HashEmbedder
 from tests.unit.evaluation.small_shop import add
 

@@ -10,9 +10,9 @@ from jazz_select.chat.models import DecisionModelLike, ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, Cases
 from jazz_select.evaluation.index import AGENT, indexed
-from jazz_select.evaluation.measures.judged import Chosen, Judged
-from jazz_select.evaluation.measures.scores import DEPTHS, Evaluation
+from jazz_select.evaluation.judged import Chosen, Judged
 from jazz_select.evaluation.route import DEPTH, Asked, Policy, routes
+from jazz_select.evaluation.scores import DEPTHS, Evaluation
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import Embedder
 from jazz_select.selector.result import FlowSelectionResult

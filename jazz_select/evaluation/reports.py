@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
 
 from jazz_select.evaluation.cases import NONE
-from jazz_select.evaluation.measures.judged import Judged, Measure
-from jazz_select.evaluation.measures.scores import Evaluation
+from jazz_select.evaluation.judged import Judged, Measure
+from jazz_select.evaluation.scores import Evaluation
 from jazz_select.evaluation.tables import markdown, markdown_table, one_cell
 from jazz_select.text import as_text, clean
 

@@ -15,14 +15,13 @@ from typing import Any, Final
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
-from jazz_select.evaluation.checks.sameness import Sames
+from jazz_select.evaluation.checks.wording import Sames
+from jazz_select.evaluation.corrections import Correction, Neighbourhood, Refused, blamed, gathered, is_kept_apart
 from jazz_select.evaluation.index import AGENT, indexed
-from jazz_select.evaluation.lessons.corrections import Correction, Refused, gathered, is_kept_apart
-from jazz_select.evaluation.lessons.gate import Judged, Verdict, gate_cases, spared, verdict
-from jazz_select.evaluation.lessons.neighbours import Neighbourhood, blamed
-from jazz_select.evaluation.lessons.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
+from jazz_select.evaluation.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
 from jazz_select.evaluation.route import Asked, Policy, Route, routes
 from jazz_select.evaluation.tables import dataframe, html_table
+from jazz_select.evaluation.trial import Judged, Verdict, gate_cases, spared, verdict
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.outcomes.file import Logged

@@ -1,1 +1,0 @@
-"""What a log of outcomes teaches: examples behind a gate, and drift."""
