@@ -24,7 +24,9 @@ _LONGEST_PLACE: Final = 120
 _MOST_PROBLEMS: Final = 3
 _PLAIN: Final = {str: "a string", bool: "True or False", int: "a whole number", float: "a number", NoneType: "None"}
 _VOWELS: Final = "AEIOU"
-_QUOTES: Final = "; put quotes around it"
+_QUOTES: Final = "; put quotes around it (unquoted, YAML reads yes, no, on, off, numbers and dates as something else)"
+_BRACES: Final = "; if it is one, put quotes around it (unquoted, YAML reads braces and `a: b` as a mapping)"
+_DASH: Final = "; put each entry on a line of its own, after a dash"
 
 
 class Constraint:
@@ -223,11 +225,12 @@ def problem_in(error: "ErrorDetails", known: Sequence[str] = (), *, of: str = "m
         case "value_error":
             problem = error["msg"].removeprefix("Value error, ")
         case "string_type":
-            problem = f"has to be a text{given}{_QUOTES if isinstance(value, bool | int | float) else ''}"
+            hint = _BRACES if isinstance(value, dict) else "" if value is None or isinstance(value, list) else _QUOTES
+            problem = f"has to be a text{given}{hint}"
         case "list_type" | "tuple_type" if value is None and given:
             problem = "has to be a list, not nothing; write [] or take the line out"
         case "list_type" | "tuple_type":
-            problem = f"has to be a list{given}"
+            problem = f"has to be a list{given}{_DASH}"
         case "dict_type" | "mapping_type" | "model_type" | "model_attributes_type":
             problem = f"has to be a mapping of names to values{given}"
         case _:

@@ -4,18 +4,19 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
+from jazz_select.arguments import problem_in
 from jazz_select.errors import FlowError, FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, Flow
 from jazz_select.flow.checks import Subject, check_text, fault_in_reply
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
 from jazz_select.flow.origin import read_from, short_path
-from jazz_select.text import beginning, describe_value, did_you_mean, unknown_field
+from jazz_select.text import beginning, describe_value, did_you_mean
 
 if TYPE_CHECKING:
     from yaml import SafeLoader as _YamlLoader
@@ -32,8 +33,6 @@ _LONGEST_FIELD, _LONGEST_PROBLEM, _MOST_NAMED = 80, 500, 10
 _NUMBER = "+-0123456789_:."
 SUFFIXES = (".json", ".yaml", ".yml")
 _PLAIN: dict[str, type[CompositeFlow]] = {"sequential": SequentialFlow, "parallel": ParallelFlow}
-_QUOTES = "; put quotes around it (unquoted, YAML reads yes, no, on, off, numbers and dates as something else)"
-_BRACES = "; if it is one, put quotes around it (unquoted, YAML reads braces and `a: b` as a mapping)"
 _PAIR = 2
 
 
@@ -421,31 +420,19 @@ def _field(loc: tuple[int | str, ...]) -> str:
 
 
 def _problem(error: ErrorDetails) -> str:
-    value: object = error["input"]
-    given = describe_value(value)
     match error["type"]:
-        case "missing":
-            problem = "is missing"
-        case "extra_forbidden":
-            problem = _unknown(str(error["loc"][-1]), of=error["loc"][0] if len(error["loc"]) > 1 else "")
-        case "string_type":
-            hint = _BRACES if isinstance(value, dict) else "" if value is None or isinstance(value, list) else _QUOTES
-            problem = f"has to be a text, not {given}{hint}"
         case "list_type" | "too_short" | "too_long" if error["loc"] == ("priority",):
-            problem = f"has to be a list of two whole numbers such as [1, 0], not {given}"
-        case "list_type" if value is None:
-            problem = "has to be a list, not nothing; write [] or take the line out"
-        case "list_type":
-            problem = f"has to be a list, not {given}; put each entry on a line of its own, after a dash"
+            return f"has to be a list of two whole numbers such as [1, 0], not {describe_value(error['input'])}"
         case "model_type":
-            problem = f"has to be a pair [when, flow] or a mapping with when: and flow:, not {given}"
+            return (
+                f"has to be a pair [when, flow] or a mapping with when: and flow:, not {describe_value(error['input'])}"
+            )
         case _:
-            problem = f"{error['msg'][:1].lower()}{error['msg'][1:]}, not {given}"
-    return problem
+            of, data = _KINDS.get(error["loc"][0] if len(error["loc"]) > 1 else "", ("flow", FlowData))
+            return problem_in(error, tuple(data.model_fields), of=of)
 
 
-def _unknown(field: str, *, of: int | str) -> str:
-    kind, data = {"chain": ("choice between tools", PointData), "branches": ("branch", BranchData)}.get(
-        str(of), ("flow", FlowData)
-    )
-    return unknown_field(field, list(data.model_fields), of=kind)
+_KINDS: Final[Mapping[int | str, tuple[str, type[BaseModel]]]] = {
+    "chain": ("choice between tools", PointData),
+    "branches": ("branch", BranchData),
+}
