@@ -26,7 +26,8 @@ MOST_LETTERS: Final = 4_000_000
 """Of what a tool may return: texts, numbers, lists and objects together; and characters in all of it."""
 _SIGNATURE: Final = "signature"
 _LARGEST: Final = 2**63
-_ENDLESS: Final = 10**300
+_ENDLESS: Final = 10**4_300
+"""Python writes no number of more digits as text."""
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 _MOST_DIGITS: Final = 18
 _MOST_BITS: Final = 1_023
@@ -289,7 +290,7 @@ def _storable_leaf(value: str | float | None) -> str | float | None:
         return value if math.isfinite(value) else None
     if value is None or -_LARGEST <= value < _LARGEST:
         return value
-    return f"{value:.17g}" if abs(value) < _ENDLESS else "a number beyond all bounds"
+    return str(value) if abs(value) < _ENDLESS else "a number beyond all bounds"
 
 
 def storable_fields(facts: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
