@@ -1,4 +1,4 @@
-"""What every test shares: the network fuse, the report on the specification, and patience."""
+"""What every test shares: the network fuse, what is made once, the report on the specification, and patience."""
 
 import gc
 from collections.abc import Generator
@@ -8,6 +8,7 @@ import pytest
 
 from tests.depth import DEEP
 from tests.fuse import Fuse
+from tests.once import Once
 from tests.specification import claims, marked, report
 
 # A loaded machine is slow, not wrong.
@@ -18,6 +19,7 @@ hypothesis.settings.register_profile(DEEP, hypothesis.settings.get_profile("hous
 hypothesis.settings.load_profile("house")
 
 _FUSE = pytest.StashKey[Fuse]()
+_ONCE = pytest.StashKey[Once]()
 _CLAIMS = pytest.StashKey[dict[str, list[str]]]()
 
 
@@ -30,16 +32,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     fuse = config.stash[_FUSE] = Fuse()
     fuse.install()
+    once = config.stash[_ONCE] = Once()
+    once.install()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     config.stash[_FUSE].remove()
+    config.stash[_ONCE].remove()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     fuse = item.config.stash[_FUSE]
     fuse.armed = item.get_closest_marker("live") is None
+    item.config.stash[_ONCE].look()
     try:
         return (yield)
     finally:
