@@ -16,7 +16,7 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 def copied(value: Any) -> Any:
     """A deep copy, quick for what is plain JSON."""
-    kind: Any = type(value)
+    kind: Any = value.__class__
     if kind in _PLAIN:
         return value
     if kind is dict:

@@ -13,6 +13,7 @@ import pytest
 
 from jazz_select import BaseFlow, Flow, FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.errors import ConfigError, EmbedderMismatchError, EmbeddingError
+from jazz_select.memory import sync
 from jazz_select.testing import FailingEmbedder, HashEmbedder
 from tests.unit.memory.cards import CARDS, card
 from tests.unit.memory.conftest import Place
@@ -20,14 +21,22 @@ from tests.unit.memory.conftest import Place
 NAMES = tuple(each.name for each in CARDS)
 
 
+BATCH = 8
+"""So many flows are written together where batches matter."""
+MANY = [card(f"flow_{n}") for n in range(2 * BATCH + 4)]
 SMALL = 32
 """As long as a vector needs to be where nobody asks how well it finds: what a sync learns takes the longer, the longer
 they are."""
 
 
 @pytest.fixture
+def batches_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "BATCH", BATCH)
+
+
+@pytest.fixture
 async def small(place: Place) -> AsyncIterator[ProceduralMemory]:
-    """An empty memory for hundreds of flows."""
+    """An empty memory for many flows."""
     async with await ProceduralMemory.open(place, embedder=HashEmbedder(SMALL)) as opened:
         yield opened
 
@@ -96,12 +105,11 @@ async def test_one_agents_sync_leaves_anothers_flows(memory: ProceduralMemory) -
     assert await memory.list_flows("b") == []
 
 
+@pytest.mark.usefixtures("batches_are_small")
 async def test_progress_is_told_after_each_batch(small: ProceduralMemory) -> None:
     seen: list[tuple[int, int]] = []
-    await small.sync(
-        "a", [card(f"flow_{n}") for n in range(600)], progress=lambda done, total: seen.append((done, total))
-    )
-    assert seen == [(256, 600), (512, 600), (600, 600)]
+    await small.sync("a", MANY, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(BATCH, len(MANY)), (2 * BATCH, len(MANY)), (len(MANY), len(MANY))]
 
 
 async def test_concurrent_syncs_of_one_agent_end_in_one_of_their_catalogues(memory: ProceduralMemory) -> None:
@@ -113,41 +121,41 @@ async def test_concurrent_syncs_of_one_agent_end_in_one_of_their_catalogues(memo
     assert found in [{(each.name, each.description) for each in catalogue} for catalogue in catalogues]
 
 
+@pytest.mark.usefixtures("batches_are_small")
 async def test_a_sync_that_fails_half_way_is_finished_by_the_next(place: Place) -> None:
     embedder = FailingEmbedder(HashEmbedder(SMALL), failing=False)
-    many = [card(f"flow_{n}") for n in range(600)]
 
     def fail(done: int, total: int) -> None:
         embedder.failing = done < total
 
     async with await ProceduralMemory.open(place, embedder=embedder) as memory:
         with pytest.raises(EmbeddingError):
-            await memory.sync("a", many, progress=fail)
-        assert len(await memory.list_flows("a")) == 256
+            await memory.sync("a", MANY, progress=fail)
+        assert len(await memory.list_flows("a")) == BATCH
         embedder.failing = False
-        report = await memory.sync("a", many)
-        assert (len(report.created), len(report.skipped)) == (344, 256)
+        report = await memory.sync("a", MANY)
+        assert (len(report.created), len(report.skipped)) == (len(MANY) - BATCH, BATCH)
 
 
+@pytest.mark.usefixtures("batches_are_small")
 @pytest.mark.parametrize("batches", [0, 1, 2])
 async def test_a_cancelled_sync_is_finished_by_the_next(small: ProceduralMemory, batches: int) -> None:
-    many = [card(f"flow_{n}") for n in range(600)]
     reached = asyncio.Event()
     if batches == 0:
         reached.set()
 
     def progress(done: int, _: int) -> None:
-        if done >= 256 * batches:
+        if done >= BATCH * batches:
             reached.set()
 
-    running = asyncio.create_task(small.sync("a", many, progress=progress))
+    running = asyncio.create_task(small.sync("a", MANY, progress=progress))
     await asyncio.sleep(0)
     await reached.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    await small.sync("a", many)
-    assert sorted(each["flow_name"] for each in await small.list_flows("a")) == sorted(each.name for each in many)
+    await small.sync("a", MANY)
+    assert sorted(each["flow_name"] for each in await small.list_flows("a")) == sorted(each.name for each in MANY)
 
 
 SYNC_FOR_EVER = """
