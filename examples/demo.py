@@ -31,9 +31,9 @@ from jazz_select.cli.options import (
     also_read,
     settings_with,
 )
+from jazz_select.cli.selecting import arms
 from jazz_select.cli.session import catalogue, opened, place
-from jazz_select.cli.show import arms, milliseconds
-from jazz_select.cli.terminal import mark, printable, progress, reporting, stdout, styled
+from jazz_select.cli.terminal import mark, milliseconds, printable, progress, reporting, stdout, styled
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases, read_entries
 from jazz_select.evaluation.conversations import TurnCase

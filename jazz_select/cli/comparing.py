@@ -12,7 +12,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from jazz_select.cli.terminal import emit, hint, mark, stdout, styled, waiting, write_file
+from jazz_select.cli.terminal import emit, facts_grid, hint, mark, ruled, stdout, styled, waiting, write_file
 from jazz_select.evaluation.changes.comparison import Difference, diff
 from jazz_select.evaluation.changes.difference import (
     ChangeKind,
@@ -147,9 +147,7 @@ def _flows(found: Difference) -> Group | None:
         ("renamed", ", ".join(f"{old} → {new}" for old, new in flows.renamed.items()), "yellow"),
         ("changed", ", ".join(f"{name} ({', '.join(fields)})" for name, fields in flows.changed.items()), "yellow"),
     ]
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
+    grid = facts_grid()
     for what, names, style in told:
         if names:
             grid.add_row(f"flows {what}", styled(names, style, limit=1_000))
@@ -157,9 +155,7 @@ def _flows(found: Difference) -> Group | None:
 
 
 def _totals(before: Totals, after: Totals) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "before", "after"):
-        table.add_column(name, justify="right" if name else "left")
+    table = ruled("", "before", "after")
     for what, cell in _CELLS.items():
         table.add_row(what, cell(before), cell(after))
     return table

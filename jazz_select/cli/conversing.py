@@ -16,8 +16,7 @@ from rich.text import Text
 
 from jazz_select.agent import Agent
 from jazz_select.cli.session import catalogue, look_here
-from jazz_select.cli.show import milliseconds
-from jazz_select.cli.terminal import emit, hint, mark, progress, stdout, styled
+from jazz_select.cli.terminal import emit, hint, mark, milliseconds, progress, stdout, styled
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.conversations import ConversationCase, load_conversations
 from jazz_select.evaluation.index import AGENT, CACHE, indexed
@@ -26,7 +25,7 @@ from jazz_select.evaluation.route import Policy
 from jazz_select.routing.tools.loading import load_policy, load_tools, no_tools
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.select import FlowSelector
-from jazz_select.text import describe_error
+from jazz_select.text import counted, describe_error
 
 if TYPE_CHECKING:
     from jazz_select.evaluation.playing import ConversationReport, ConversationResult, MakeAgent, Outcome, TurnPlayed
@@ -165,7 +164,7 @@ def _show(report: "ConversationReport", settings: "Settings", *, shown: bool) ->
         grid = Table.grid(padding=(0, 1))
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
-        title = Text.assemble(styled(result.title, "bold"), "  ", styled(_counted(len(result.turns), "turn"), "dim"))
+        title = Text.assemble(styled(result.title, "bold"), "  ", styled(counted(len(result.turns), "turn"), "dim"))
         grid.add_row(mark(console, good=result.outcome != "failed"), title)
         if result.xfail:
             grid.add_row("", styled(f"{result.outcome}: {result.xfail}", _STYLES[result.outcome]))
@@ -178,8 +177,8 @@ def _show(report: "ConversationReport", settings: "Settings", *, shown: bool) ->
     parts = [f"{report.count(each)} {each}" for each in _STYLES if report.count(each)]
     who = settings.llm or "the scripts answered"
     console.print()
-    console.print(styled(f"{_counted(len(report.results), 'conversation')}: {', '.join(parts)}", "bold"))
-    told = f"{_counted(turns, 'turn')}, {_counted(checks, 'check')}, {milliseconds(report.took_s)}; {who}"
+    console.print(styled(f"{counted(len(report.results), 'conversation')}: {', '.join(parts)}", "bold"))
+    told = f"{counted(turns, 'turn')}, {counted(checks, 'check')}, {milliseconds(report.took_s)}; {who}"
     console.print(styled(told, "dim"))
 
 
@@ -208,9 +207,5 @@ def _how(turn: "TurnPlayed") -> str:
     seen = turn.seen
     waits = f", waits for {', '.join(seen.waits_for)}" if seen.waits_for else ""
     calls = "".join(f"; {call}" for call in seen.tools)
-    asked = "" if not seen.model_calls else f", {_counted(seen.model_calls, 'question')} to the model"
+    asked = "" if not seen.model_calls else f", {counted(seen.model_calls, 'question')} to the model"
     return f"{seen.status}: {', '.join(seen.flows) or 'no flow'}{waits}{asked}{calls}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number:,} {what}s"

@@ -16,8 +16,7 @@ from rich.text import Text
 
 from jazz_select.build import with_learned
 from jazz_select.cli.session import catalogue, opened_for_reading, place, require_flows
-from jazz_select.cli.show import milliseconds
-from jazz_select.cli.terminal import hint, progress, stderr, stdout, styled, write_file
+from jazz_select.cli.terminal import facts_grid, hint, milliseconds, progress, ruled, stderr, stdout, styled, write_file
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import NONE, Cases, read_cases
 from jazz_select.evaluation.evaluating import evaluate
@@ -198,9 +197,7 @@ def _write(found: Evaluation, settings: "Settings", wishes: Wishes, file: Path, 
 
 def _show(console: Console, found: Evaluation, settings: "Settings", wishes: Wishes) -> None:
     console.print(_numbers(found))
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="dim", no_wrap=True)
-    facts.add_column(overflow="fold")
+    facts = facts_grid()
     if found.choices is not None:
         facts.add_row("model", styled(choice_line(found), "bold", limit=1_000))
     facts.add_row("none", styled(none_line(found), limit=1_000))
@@ -265,10 +262,7 @@ def _sureness_line(found: Evaluation) -> str:
 
 
 def _stages(stages: Sequence[StageMeasures]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("stage", no_wrap=True)
-    for name in ("asked", "decided", "share", "right", "passed over", "tokens in / out", "each"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = ruled("stage", "asked", "decided", "share", "right", "passed over", "tokens in / out", "each")
     for each in stages:
         table.add_row(
             each.name,
@@ -284,11 +278,8 @@ def _stages(stages: Sequence[StageMeasures]) -> Table:
 
 
 def _flows(worst: Sequence[FlowScore], *, more: bool, total: int) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     title = f"worst of {total} flows with misses" if more and total > len(worst) else "flow"
-    table.add_column(title, overflow="fold")
-    for name in ("cases", "R@1", "cover", "takes"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = ruled(title, "cases", "R@1", "cover", "takes")
     table.add_column("taken by", overflow="fold")
     for each in worst:
         by = ", ".join(f"{name or 'nothing'}{f' ({count})' if count > 1 else ''}" for name, count in each.taken_by)

@@ -149,6 +149,9 @@ def encodable(text: str) -> str:
 def settings_with(options: Mapping[str, Any]) -> "Settings":
     """The environment's settings with the options that were given (those not None) in their place.
 
+    Args:
+        options: All that a command takes, by name; what is no setting is passed over, and `agent` is the agent's id.
+
     Raises:
         ConfigError: A setting, from either, cannot work.
     """
@@ -157,7 +160,8 @@ def settings_with(options: Mapping[str, Any]) -> "Settings":
     from jazz_select.errors import ConfigError
     from jazz_select.settings import Settings, setting_problem
 
-    given = {name: value for name, value in options.items() if value is not None}
+    named = {"agent_id" if name == "agent" else name: value for name, value in options.items()}
+    given = {name: named[name] for name in Settings.model_fields if named.get(name) is not None}
     if "agent_id" in given:
         given["agent_id"] = encodable(given["agent_id"])
     if {"index", "url"} <= given.keys():

@@ -11,6 +11,7 @@ from jazz_select.build import load_registry, open_memory, with_learned
 from jazz_select.cli.options import encodable
 from jazz_select.cli.terminal import hint, waiting
 from jazz_select.errors import ConfigError
+from jazz_select.text import counted
 
 if TYPE_CHECKING:
     from jazz_select.flow.base import FlowRegistry
@@ -122,8 +123,7 @@ async def changes_note(memory: "ProceduralMemory", registry: "FlowRegistry", set
     flows = registry if settings.learned is None else with_learned(registry, settings.learned)[0]
     planned = await memory.sync(settings.agent_id, flows.values(), dry_run=True)
     changed = len(planned.created) + len(planned.updated) + len(planned.deleted)
-    which = "1 flow" if changed == 1 else f"{changed} flows"
-    return f"{which} changed since the last sync: run {sync_command(settings)}" if changed else ""
+    return f"{counted(changed, 'flow')} changed since the last sync: run {sync_command(settings)}" if changed else ""
 
 
 def nothing_synced(settings: "Settings") -> ConfigError:

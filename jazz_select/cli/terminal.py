@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from rich.text import Text
 
 from jazz_select.errors import ConfigError, JazzSelectError
@@ -44,12 +46,44 @@ def styled(text: str, style: str = "", *, limit: int = 300) -> Text:
     return Text(printable(text, limit=limit), style=style)
 
 
+def milliseconds(seconds: float) -> str:
+    """A time with the digits that matter."""
+    value = seconds * 1e3
+    return f"{value:,.0f} ms" if value >= 100 else f"{value:.3g} ms"  # noqa: PLR2004
+
+
 def mark(console: Console, *, good: bool) -> Text:
     """A tick or a cross, in letters that the console has."""
     fancy = console.encoding.lower().startswith("utf")
     if good:
         return Text("✓" if fancy else "*", style="bold green")
     return Text("✗" if fancy else "x", style="bold red")
+
+
+def facts_grid() -> Table:
+    """A grid of facts: what each is called, and what it is."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def listing(first: str, *others: str, numbers: bool = False) -> Table:
+    """A table without lines; of numbers all columns but the first stand to the right."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column(first, overflow="fold")
+    for name in others:
+        table.add_column(name, overflow="fold", justify="right" if numbers else "left")
+    return table
+
+
+def ruled(first: str = "", *numbers: str) -> Table:
+    """A table with a line below its headings: a name that may be long, and numbers."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first, overflow="fold")
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
 
 
 def fail(error: BaseException, *, traceback: bool = False) -> None:

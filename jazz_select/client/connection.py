@@ -1,14 +1,22 @@
-"""The way to a service: connections that are kept, time limits, and what is asked again.
+"""The way to a service: connections that are kept, time limits, what is asked again, and refusals as errors.
 
 A connection belongs to the event loop that it was opened in, so that each loop has its own. What was asked is asked
 again where nothing can have been done: the connection was refused, or the service had no room; and beyond that only
 where doing it twice does no harm.
+
+An error that the same call would raise in this process is raised as itself; all others are `ServiceError`s. Nothing
+that a service says is believed to be more than a text.
 """
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from math import isfinite
 from random import random
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -17,16 +25,22 @@ from weakref import WeakKeyDictionary
 import orjson
 
 from jazz_select.arguments import check_argument
-from jazz_select.client.refusals import Refusal, one_line_of, problem_error, refusal
 from jazz_select.errors import (
     ConfigError,
+    JazzSelectError,
+    OutcomeLogError,
+    ServiceBusyError,
+    ServiceError,
+    ServiceKeyError,
     ServiceReplyError,
     ServiceTimeoutError,
     ServiceUnavailableError,
     SnapshotError,
+    UnknownFlowError,
 )
 from jazz_select.selector.options import TimeLimit
-from jazz_select.text import describe_error
+from jazz_select.text import beginning, describe_error
+from jazz_select.travel import NO_ROOM, error_of
 from jazz_select.values import is_count
 
 if TYPE_CHECKING:
@@ -48,6 +62,24 @@ _OK: Final = 200
 _JSON, _EVENTS = "application/json", "text/event-stream"
 Hear = Callable[[str, Any], Awaitable[bool]]
 """Hears of an event: its name and data; says whether it was the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why there is no answer.
+
+    Attributes:
+        error: As it is raised.
+        undone: Whether nothing was done, so that even what is not to be done twice may be asked again.
+    """
+
+    error: JazzSelectError
+    undone: bool = False
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same may go through in a moment."""
+        return isinstance(self.error, ServiceBusyError | ServiceUnavailableError)
 
 
 class Connection:
@@ -397,3 +429,83 @@ async def _lines(response: "httpx.Response", url: str) -> AsyncGenerator[bytes]:
         size += len(rest)
         if size > LARGEST_ANSWER:
             raise ServiceReplyError(url, f"one event is longer than {LARGEST_ANSWER} bytes")
+
+
+_SAME: Final = frozenset(
+    kind.__name__ for kind in (ConfigError, JazzSelectError, OutcomeLogError, SnapshotError, UnknownFlowError)
+)
+"""Errors of a call that mean the same wherever it is answered."""
+_OF_A_BODY: Final = frozenset({"invalid_body", "not_json"})
+"""What was sent is nothing that is taken: here it is an argument that cannot work."""
+_LONGEST: Final = 1_000
+_LONGEST_WAIT_S: Final = 86_400.0
+_KEY_WANTED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+
+
+def refusal(url: str, status: int, headers: Mapping[str, str], body: bytes, *, has_key: bool = True) -> Refusal:
+    """What an answer means that is no success; `has_key` says whether a key was sent."""
+    problem = _problem(body)
+    if status in _KEY_WANTED:
+        return Refusal(ServiceKeyError(url, given=has_key), undone=True)
+    wait_s = retry_after(headers.get("retry-after", ""))
+    if status == HTTPStatus.TOO_MANY_REQUESTS or problem.get("code") == NO_ROOM:
+        return Refusal(ServiceBusyError(url, retry_after=wait_s), undone=True)
+    if not problem:
+        if status in {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}:
+            said = f"HTTP {status}, from something that stands before it"
+            return Refusal(ServiceUnavailableError(url, said, retry_after=wait_s))
+        return Refusal(ServiceReplyError(url, f"HTTP {status}, without a word of why"))
+    return Refusal(_told(url, status, problem, wait_s))
+
+
+def problem_error(url: str, problem: object, *, has_key: bool = True) -> JazzSelectError:
+    """The error of problem details that came as the last event of a stream."""
+    known = cast("dict[str, Any]", problem if isinstance(problem, dict) else {})
+    status = known.get("status")
+    return refusal(url, status if isinstance(status, int) else 500, {}, orjson.dumps(problem), has_key=has_key).error
+
+
+def _told(url: str, status: int, problem: Mapping[str, Any], wait_s: float | None) -> JazzSelectError:
+    """The error of problem details as this library writes them."""
+    detail, code, request = (one_line_of(problem.get(name)) for name in ("detail", "code", "request_id"))
+    if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        if code in _OF_A_BODY:
+            return ConfigError(detail)
+        if code in _SAME:
+            same = error_of({"code": code, "message": detail, "details": {"problem": detail, "missing": []}})
+            return cast("JazzSelectError", same)
+        return ServiceError(url, detail)
+    known = ", ".join(each for each in (code, f"request {request}" if request else "") if each)
+    said = f"{detail} ({known})" if known else detail
+    passing = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
+    if status in passing:
+        return ServiceUnavailableError(url, said, retry_after=wait_s)
+    return ServiceError(url, said)
+
+
+def _problem(body: bytes) -> dict[str, Any]:
+    """Problem details (RFC 9457) with a `detail` and a `code`; empty where it is something else."""
+    try:
+        found = orjson.loads(body)
+    except ValueError:
+        return {}
+    known = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return known if isinstance(known.get("detail"), str) and isinstance(known.get("code"), str) else {}
+
+
+def one_line_of(value: object) -> str:
+    """Foreign text in one line, and not all of it; empty where it is none."""
+    return beginning(" ".join(value.split()), _LONGEST) if isinstance(value, str) else ""
+
+
+def retry_after(value: str) -> float | None:
+    """Seconds of a Retry-After header, which may be a date; None where it says nothing that can be obeyed."""
+    try:
+        wait_s = float(value)
+    except ValueError:
+        try:
+            at = parsedate_to_datetime(value)
+        except (ValueError, TypeError, OverflowError):
+            return None
+        wait_s = ((at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
+    return min(max(wait_s, 0.0), _LONGEST_WAIT_S) if isfinite(wait_s) else None

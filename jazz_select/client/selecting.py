@@ -1,14 +1,18 @@
-"""`RemoteSelector`: what a `FlowSelector` does, asked of a service."""
+"""`RemoteSelector`: what a `FlowSelector` does, asked of a service; and arguments as what is sent to one.
+
+Nothing is sent as its text that is no JSON: a guard or a tool at the other end would get something else than it was
+given here.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
+from jazz_select.agent.conversation import Conversation
 from jazz_select.client.connection import Connection
-from jazz_select.client.sent import sent_json, sent_objects
 from jazz_select.errors import ConfigError, ServiceReplyError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import plain
+from jazz_select.json_values import as_json, plain
 from jazz_select.selector.asking import NO_QUESTION, question_in
 from jazz_select.selector.options import TopK
 from jazz_select.selector.prompt import Situation
@@ -16,7 +20,8 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import SelectRequest, check_request
 from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
-from jazz_select.values import Decision, RecallResult
+from jazz_select.text import describe_error
+from jazz_select.values import Decision, Message, RecallResult
 
 _TIMEOUT_S: Final = 30.0
 
@@ -202,3 +207,59 @@ def _one(asked: SelectRequest) -> dict[str, Any]:
 
 def _said(request: str, summaries: Sequence[str] | None) -> dict[str, Any]:
     return {"request": request, "episode_summaries": None if summaries is None else [*summaries]}
+
+
+def sent_json(given: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
+    """A mapping as JSON values, without those that are None, which count as not known.
+
+    Raises:
+        ConfigError: A value of it is none.
+    """
+    if given is None:
+        return None
+    wrong = next((key for key in cast("Mapping[object, object]", given) if not isinstance(key, str)), None)
+    if wrong is not None:
+        msg = f"{name} is a mapping of names to values, and {wrong!r:.80} is no name"
+        raise ConfigError(msg)
+    return {key: _json(value, f"{name}[{key!r:.80}]") for key, value in given.items() if value is not None}
+
+
+def sent_objects(given: Sequence[Mapping[str, Any]] | None, name: str) -> list[Any] | None:
+    """Mappings as JSON values.
+
+    Raises:
+        ConfigError: One of them is none.
+    """
+    if given is None:
+        return None
+    return [_json({**each}, f"{name}[{place}]") for place, each in enumerate(given)]
+
+
+def _json(value: object, name: str) -> Any:
+    try:
+        return as_json(value)
+    except Exception as error:  # whatever a value trips over
+        msg = f"{name} is no JSON, so that it cannot be sent to a service: {describe_error(error)}"
+        raise ConfigError(msg) from error
+
+
+def sent_history(
+    history: Conversation | Sequence[Message] | None, conversation_id: str
+) -> tuple[str | list[dict[str, str]] | None, str]:
+    """A history as a service takes it, and the id that a new conversation is to be known by.
+
+    A conversation that the service has signed goes back as the text that came. One that was begun here, which it has
+    not, goes as messages: the service would not believe anything else of it.
+
+    Raises:
+        ConfigError: The history is neither a conversation nor messages.
+    """
+    if history is None:
+        return None, conversation_id
+    conversation = Conversation.of(history)
+    if conversation.signed_text:
+        return conversation.signed_text, conversation_id
+    if conversation.flows or conversation.failed or conversation.pending or conversation.calls:
+        return conversation.to_json(), conversation_id
+    said = [{"role": each.role, "content": each.content} for each in conversation.messages]
+    return said or None, conversation_id or ("" if said else conversation.id)

@@ -14,7 +14,7 @@ from jazz_select.agent.turn import checked_input
 from jazz_select.agent.turn_result import TurnResult
 from jazz_select.arguments import check_argument
 from jazz_select.client.connection import Connection
-from jazz_select.client.sent import sent_history, sent_json
+from jazz_select.client.selecting import sent_history, sent_json
 from jazz_select.errors import ConfigError, ServiceReplyError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.options import TimeLimit

@@ -21,7 +21,7 @@ _WHY = {
     Reason.CONFIDENT: "recall was sure enough",
     Reason.LLM: "chosen by the model",
     Reason.SEMANTIC: "the top candidate, as no model is configured",
-    Reason.FALLBACK_EMPTY: "the top candidate, as the model said that none fits",
+    Reason.FALLBACK_EMPTY: "the top candidate, as the model said that none fits (on_empty is top1)",
     Reason.FALLBACK_INVALID: "the top candidate, as the model's reply could not be used",
     Reason.FALLBACK_ERROR: "the top candidate, as the model failed",
     Reason.NONE: "nothing to run",
@@ -181,7 +181,7 @@ class FlowSelectionResult:
     def explain(self) -> str:
         """The choice, every candidate with its ranks and scores, and all that went wrong: one fact per line."""
         decision = self.decision
-        lines = [f"{', '.join(self.names) or 'no flow'}: {_why(decision)} ({decision.tier}, {decision.reason})"]
+        lines = [f"{', '.join(self.names) or 'no flow'}: {why_of(decision)} ({decision.tier}, {decision.reason})"]
         lines += [f"passed over, as it is not in the registry: {name}" for name in self.passed_over]
         for position, candidate in enumerate(decision.candidates, start=1):
             chosen = "  <- chosen" if candidate.flow_id in decision.chosen_ids else ""
@@ -201,7 +201,7 @@ class FlowSelectionResult:
         return "\n".join(lines)
 
 
-def _why(decision: Decision) -> str:
+def why_of(decision: Decision) -> str:
     """Why it came out so; what is only likeliest is not said to be chosen by a stage."""
     if decision.stages and all(each.outcome != "decided" for each in decision.stages):
         return _LIKELIEST.get(decision.reason, _WHY[decision.reason])

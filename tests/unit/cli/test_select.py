@@ -31,7 +31,7 @@ def test_the_table_marks_the_choice_and_says_why(shared: Jazz) -> None:
     assert [line.split()[:3] for line in lines if line.startswith(" ✓")] == [["✓", "1", "refund_order"]]
     assert [line.split()[1] for line in lines if line.startswith("     2")] == ["track_order"]
     assert facts["chosen"] == "refund_order"
-    assert facts["why"].startswith("the top candidate; no model")
+    assert facts["why"].startswith("the top candidate, as no model")
     assert facts["tier"] == "deterministic, reason semantic"
     assert "recall" in facts["took"]
 
@@ -197,7 +197,7 @@ def test_the_model_that_is_configured_chooses(shared: Jazz, provider: Provider) 
     assert selection["decision"]["raw_reply"] == '["track_order", "refund_order"]'
     assert selection["decision"]["usage"] == {"input_tokens": 11, "output_tokens": 3, "cached_tokens": 0}
     words = " ".join(shared("select", "money back", JAZZ_LLM=MODEL_STRING).stdout.split())
-    assert "chosen track_order, refund_order why the model chose" in words
+    assert "chosen track_order, refund_order why chosen by the model" in words
     assert "11 tokens in, 3 out" in words
 
 
@@ -211,7 +211,7 @@ def test_on_empty(shared: Jazz, provider: Provider, on_empty: str, names: list[s
 def test_a_model_that_fails_is_no_error_of_the_command(shared: Jazz, provider: Provider) -> None:
     provider.fails(500)
     result = shared("select", "money back", "--llm", MODEL_STRING)
-    assert "the model failed; the top candidate" in " ".join(result.stdout.split())
+    assert "the top candidate, as the model failed" in " ".join(result.stdout.split())
     assert result.stderr == ""
     selection = shared.json(wire.Selection, "select", "money back", "--llm", MODEL_STRING)
     assert selection["decision"]["error"]

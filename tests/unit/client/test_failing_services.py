@@ -20,8 +20,7 @@ from jazz_select.client import (
     ServiceTimeoutError,
     ServiceUnavailableError,
 )
-from jazz_select.client.connection import LARGEST_ANSWER
-from jazz_select.client.refusals import retry_after
+from jazz_select.client.connection import LARGEST_ANSWER, retry_after
 from jazz_select.selector.result import FlowSelectionResult
 from tests.unit.client.serving import Act, acting, hangs, problem, raw, says
 
