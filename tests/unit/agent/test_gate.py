@@ -1,5 +1,6 @@
 """The gate before what cannot be undone."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,22 +10,28 @@ from jazz_select.agent.conversation import OpenFlow, Part
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.gate import DestructionGate
 from jazz_select.routing import CHOOSE, Tool
+from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.records import StepRecord
 from jazz_select.values import Tier
 
 TOOLS = {
     "look": Tool(name="look", function=dict),
+    "note": Tool(name="note", function=dict),
+    "read": Tool(name="read", function=dict),
     "pay": Tool(name="pay", function=dict, destructive=True),
 }
 GATE = DestructionGate(TOOLS)
+POINT = GuidedDecisionPoint(after_step="look", candidate_tools=["note"])
 CHAINS: dict[str, tuple[Any, ...]] = {
     "looks": ("look",),
     "pays": ("look", "pay"),
     "chooses": (CHOOSE,),
+    "falls back": ("look", replace(POINT, fallback_tool="pay")),
+    "falls back on what destroys nothing": ("look", replace(POINT, fallback_tool="read")),
     "talks": (),
     "broken": ("x",),
 }
-DESTROYS = ["pays", "chooses", "broken"]
+DESTROYS = ["pays", "chooses", "falls back", "broken"]
 READS = ["looks", "talks"]
 WAITING = OpenFlow(name="pays", status="waiting")
 SPENT = WAITING.model_copy(update={"parts": {"0": Part(status="failed", final=True)}})

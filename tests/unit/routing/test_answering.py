@@ -66,6 +66,23 @@ async def test_a_run_goes_on_from_the_call_that_was_asked_about_and_asks_again_a
 
 
 @pytest.mark.spec("005.2")
+async def test_one_yes_is_for_one_call_and_an_equal_one_is_asked_about_again() -> None:
+    books = Books()
+
+    def wipe(amount: int) -> None:
+        books.log.append(f"wipe {amount}")
+
+    tool = Tool(name="wipe", input_schema=SCHEMA, function=wipe, destructive=True)
+    executor = FlowExecutor([tool], approve=books.hook)
+    result = await executor.run(["wipe", "wipe", "wipe"], {"amount": 1})
+    for done in range(3):
+        assert result.asked is not None
+        assert (result.asked.arguments, books.log) == ({"amount": 1}, ["wipe 1"] * done)
+        result = await executor.resume(result, Allow())
+    assert (result.status, books.log) == ("ok", ["wipe 1"] * 3)
+
+
+@pytest.mark.spec("005.2")
 async def test_what_is_denied_fails_there() -> None:
     books = Books()
     executor = FlowExecutor(books.tools, approve=books.hook)

@@ -95,6 +95,26 @@ class Recorder:
 # --- prepare -------------------------------------------------------------------
 
 
+class Unreadable(dict[str, Any]):
+    """A schema that fails with whoever asks what it requires."""
+
+    def get(self, key: str, default: object = None) -> Any:
+        if key == "required":
+            raise RecursionError(key)
+        return super().get(key, default)
+
+
+@at_every_door
+@pytest.mark.parametrize("destructive", [False, True])
+async def test_where_arguments_cannot_be_checked_nothing_is_called(door: Call, *, destructive: bool) -> None:
+    recorder = Recorder()
+    tool = made(recorder, destructive=destructive)
+    object.__setattr__(tool, "input_schema", Unreadable(SCHEMA))
+    seen = await door(tool, {"value": 1})
+    assert (seen.ok, seen.fault, recorder.calls) == (False, "arguments", [])
+    assert "RecursionError" in seen.error
+
+
 @at_every_door
 async def test_what_cannot_be_copied_is_given_as_it_is_and_what_is_around_it_as_a_copy(door: Call) -> None:
     lock, kept = threading.Lock(), [1]
