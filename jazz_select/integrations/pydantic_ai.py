@@ -1,29 +1,24 @@
-"""pydantic-ai: a toolset of what goes with the selected flows, and a capability that narrows an agent's own tools.
+"""pydantic-ai: a toolset of what goes with the selected flows. Needs the extra `pydantic-ai`.
 
-Needs the extra `pydantic-ai`. pydantic-ai calls the tools; what needs a yes is deferred: have `DeferredToolRequests`
-among the agent's output types.
+What needs a yes is deferred: have `DeferredToolRequests` among the agent's output types.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeAlias
 
 from pydantic_core import SchemaValidator, core_schema
 
 from jazz_select.integrations.door import OPEN, FlowDoor, Shown, check_door, kept_in, mark_of, text_in, told
 from jazz_select.integrations.fitting import framework
-from jazz_select.routing.approval import Ask, Deny
 from jazz_select.routing.tool_call import CallOutcome
 from jazz_select.routing.tools.showing import input_schema
 
 with framework("pydantic-ai"):
     from pydantic_ai import ApprovalRequired, ModelRetry, RunContext, ToolDefinition, ToolFailed
-    from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
-    from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.tools import AgentDepsT
-    from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
+    from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 
 _ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 Context: TypeAlias = Callable[[RunContext[AgentDepsT]], Mapping[str, Any]]
@@ -133,73 +128,3 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
         del tool  # pydantic-ai's signature
         own = self.door.tools[name]
         return returned(await self.door.call(own, tool_args, call_id=call_id(ctx), agreed=ctx.tool_call_approved))
-
-
-@dataclass
-class FlowCapability(AbstractCapability[AgentDepsT]):
-    """The selected flows as instructions, and of an agent's tools those that go with them: `Agent(capabilities=[…])`.
-
-    The door's tools say what each of the agent's does, by its name. One that is connected there is shown where a
-    selected flow names it; any other of the agent's stays as it is.
-
-    Attributes:
-        door: Flows and their tools.
-        context: Of a run, what guards look at.
-        now: In a run, what is shown.
-    """
-
-    door: FlowDoor
-    context: Context[AgentDepsT] | None = None
-    now: Shown | None = None
-
-    def __post_init__(self) -> None:
-        """See that there is a door.
-
-        Raises:
-            ConfigError: There is none.
-        """
-        check_door(self.door)
-
-    async def for_run(self, ctx: RunContext[AgentDepsT]) -> "FlowCapability[AgentDepsT]":
-        """Select, once in a run."""
-        return replace(self, now=await shown_in(ctx, self.door, self.context))
-
-    async def before_model_request(
-        self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        """Keep what the user was asked."""
-        keep(ctx, self.now and self.now.kept)
-        return request_context
-
-    def get_instructions(self) -> str | None:
-        """The selected flows."""
-        return self.now.prompt or None if self.now else None
-
-    def get_wrapper_toolset(self, toolset: AbstractToolset[AgentDepsT]) -> AbstractToolset[AgentDepsT] | None:
-        """The agent's tools, narrowed."""
-        return _Narrowed(toolset, self.door, self.now) if self.now else None
-
-
-@dataclass
-class _Narrowed(WrapperToolset[AgentDepsT]):
-    door: FlowDoor
-    now: Shown
-
-    async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
-        found = await super().get_tools(ctx)
-        return {name: tool for name, tool in found.items() if name in self.now.tools or name not in self.door.tools}
-
-    async def call_tool(
-        self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
-    ) -> Any:
-        make = partial(super().call_tool, name, tool_args, ctx, tool)
-        if own := self.door.tools.get(name):
-            verdict = await self.door.verdict(own, tool_args, call_id(ctx))
-            if isinstance(verdict, Deny):
-                problem = f"not run: {verdict.reason}"
-                raise ToolFailed(problem)
-            if isinstance(verdict, Ask) and not ctx.tool_call_approved:
-                raise ApprovalRequired({"title": own.display_name, "reason": verdict.reason})
-            if ctx.tool_call_approved:  # an answer may come twice
-                return returned(await self.door.once(own, tool_args, call_id(ctx), make))
-        return await make()

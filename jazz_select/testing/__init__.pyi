@@ -7,12 +7,12 @@ from jazz_select.testing.deciders import ScriptedDecider as ScriptedDecider
 from jazz_select.testing.deciders import check_decision_model as check_decision_model
 from jazz_select.testing.deciders import likely as likely
 from jazz_select.testing.doubles import Cassette as Cassette
-from jazz_select.testing.doubles import FailingEmbedder as FailingEmbedder
-from jazz_select.testing.doubles import HashEmbedder as HashEmbedder
 from jazz_select.testing.doubles import ListMemory as ListMemory
 from jazz_select.testing.doubles import MemoryClaims as MemoryClaims
 from jazz_select.testing.doubles import Recorded as Recorded
 from jazz_select.testing.doubles import ScriptedModel as ScriptedModel
+from jazz_select.testing.embedders import FailingEmbedder as FailingEmbedder
+from jazz_select.testing.embedders import HashEmbedder as HashEmbedder
 from jazz_select.testing.flow_store import check_flow_store as check_flow_store
 from jazz_select.testing.flow_store import check_layouts as check_layouts
 from jazz_select.testing.flow_store import check_second_vectors as check_second_vectors

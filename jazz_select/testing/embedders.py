@@ -1,0 +1,118 @@
+"""Embedders without a model, for tests that want vectors and no download."""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from zlib import crc32
+
+import numpy as np
+
+from jazz_select.errors import EmbeddingError
+from jazz_select.ports import Embedder, Vectors
+
+_WORD = re.compile(r"\w+")
+_GRAM = 3
+_GRAM_WEIGHT = 0.5
+
+
+class HashEmbedder:
+    """An `Embedder` by feature hashing: texts that share words, or parts of words, are near each other.
+
+    The same vectors in every process, on every machine. It knows no synonyms and is
+    no stand-in for a model where quality counts.
+    """
+
+    def __init__(self, dim: int = 256) -> None:
+        if dim < 1:
+            msg = f"dim must be at least 1, not {dim}"
+            raise ValueError(msg)
+        self._dim = dim
+
+    @property
+    def identity(self) -> str:
+        """Names the scheme and the size."""
+        return f"hash:{self._dim}"
+
+    @property
+    def dim(self) -> int:
+        """Length of each vector."""
+        return self._dim
+
+    @property
+    def offload(self) -> bool:
+        """It takes microseconds."""
+        return False
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One unit row per text; a text without a word is a zero row."""
+        rows = np.zeros((len(texts), self._dim), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for feature, weight in _features(text).items():
+                code = crc32(feature.encode("utf-8", "surrogatepass"))
+                # The lowest bit signs the feature, so that those which collide cancel out rather than add up.
+                row[(code >> 1) % self._dim] += weight if code & 1 else -weight
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.divide(rows, lengths, out=rows, where=lengths > 0)
+
+    def embed_query(self, text: str) -> Vectors:
+        """The vector of a request: as of any text."""
+        return self.embed([text])[0]
+
+
+class FailingEmbedder:
+    """An `Embedder` that fails while `failing` is true, and asks another one while it is not.
+
+    Set `failing` to False to index, and back to True to see what recall does without vectors.
+    """
+
+    def __init__(
+        self, embedder: Embedder | None = None, *, error: Exception | None = None, failing: bool = True
+    ) -> None:
+        """Make one that fails.
+
+        Args:
+            embedder: Whose vectors, identity and dim it has while it works; a `HashEmbedder` by default.
+            error: What to raise; an `EmbeddingError` by default.
+            failing: Whether it fails from the start.
+        """
+        self.failing = failing
+        self._embedder = embedder or HashEmbedder()
+        self._error = error or EmbeddingError(self._embedder.identity, "told to fail")
+
+    @property
+    def identity(self) -> str:
+        """That of the other one, so that an index made with it fits."""
+        return self._embedder.identity
+
+    @property
+    def dim(self) -> int:
+        """Length of each vector."""
+        return self._embedder.dim
+
+    @property
+    def offload(self) -> bool:
+        """As the other one says."""
+        return self._embedder.offload
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Fail, or ask the other one."""
+        if self.failing:
+            raise self._error
+        return self._embedder.embed(texts)
+
+    def embed_query(self, text: str) -> Vectors:
+        """Fail, or ask the other one."""
+        if self.failing:
+            raise self._error
+        return self._embedder.embed_query(text)
+
+
+def _features(text: str) -> dict[str, float]:
+    """The words, and the n-grams inside each, with their weights."""
+    features: defaultdict[str, float] = defaultdict(float)
+    for word in _WORD.findall(text.casefold()):
+        features[word] += 1.0
+        marked = f"^{word}$"
+        for start in range(len(marked) - _GRAM + 1):
+            features["#" + marked[start : start + _GRAM]] += _GRAM_WEIGHT
+    return features
