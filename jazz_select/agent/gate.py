@@ -103,7 +103,8 @@ class DestructionGate:
 
     def agreed(self, waiting: OpenFlow) -> OpenFlow:
         """A flow that was held, once the user says yes to what was asked."""
-        return waiting.model_copy(update={"taken": waiting.changed or waiting.taken, "changed": ()})
+        begins = {} if waiting.parts or waiting.asks else {"status": "queued"}
+        return waiting.model_copy(update={"taken": waiting.changed or waiting.taken, "changed": (), **begins})
 
     def kept(
         self, ended: OpenFlow, run: FlowRun | None = None, approval: "TurnApproval | None" = None
@@ -170,6 +171,14 @@ class AgentApproval:
     def before_it_destroys(self) -> bool:
         """Whether somebody is asked before something is destroyed: the hook, or the user."""
         return self._hook is not None or self._asks[True]
+
+    @property
+    def asks_to_begin(self) -> bool:
+        """Whether the user is asked before a flow is begun that may change something and that nobody has chosen.
+
+        Not where nothing is asked, nor where each call is.
+        """
+        return self._hook is not None or (self._asks[True] and not self._asks[False])
 
     async def words(self, call: ToolCall) -> str:
         """What a call would do, as its tool says; nothing where it says nothing, or fails to."""

@@ -8,10 +8,9 @@ from jazz_select.agent.answer import Titles, called_off, left_open, left_undone,
 from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows import which
 from jazz_select.agent.flows.decided import approval_heard
-from jazz_select.agent.flows.decisive import is_sure, may_begin, only_tells
+from jazz_select.agent.flows.decisive import is_sure
 from jazz_select.agent.flows.said import is_named
 from jazz_select.agent.flows.slots import HeardFacts, Wanted, bare_answer, is_value, plain_answer
-from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.pending_call import PendingCall
@@ -97,10 +96,10 @@ class TurnSelector:
             heard = await self._heard(begun, active, chosen=decisive)
             return _asked_again(heard, pending) if heard.way == "ask" else heard
         if decisive:
-            return replace(begun, way="run", stack=_with(begun, found.names, pending))
+            return self._begun(begun, found, pending)
         if active is not None:
             return replace(begun, way="run")
-        return replace(begun, way="open", reason=begun.reason or self._why_open(found, request.message))
+        return replace(begun, way="open", reason=begun.reason or why_open(found))
 
     async def _left_open(
         self, begun: SelectedFlows, question: UserQuestion, pending: PendingCall | None
@@ -128,9 +127,15 @@ class TurnSelector:
             at_once = await self._answered_at_once(begun, active, idle=idle)
         if at_once is None and answer == "off":
             return which.left(begun, pending)
-        if at_once is None and active is None and self._has_model and is_courtesy(begun.request.message):
+        if at_once is None and active is None and self._has_model and self._only_greets(begun.request.message):
             return replace(begun, way="open", pending=pending, reason="it is thanks or a greeting")
         return at_once
+
+    def _only_greets(self, message: str) -> bool:
+        """Whether it is thanks or a greeting, and no flow is for that."""
+        return is_courtesy(message) and not any(
+            is_named(each, message) for each in self._selector.flow_registry.values()
+        )
 
     def _without_gone(self, request: TurnRequest) -> SelectedFlows:
         """The flows under way, without those that are not live any more."""
@@ -235,29 +240,25 @@ class TurnSelector:
         return replace(begun, way="ask", stack=stack, text="\n\n".join(texts), resumed=resumed)
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
-        """Whether to act on a selection: a chat model or the user chose, a flow was named, or it is sure enough."""
-        if not found.chosen_flows:
-            return False
-        if found.decision.reason in _STANDS or is_named(found.chosen_flows[0], message):
-            return True
-        unasked = not self._approval.before_it_destroys and any(
-            self._gate.destroys(self._running.flow(name)) for name in found.names
+        """Whether to act on a selection: somebody has read the message, or recall is sure enough."""
+        return bool(found.chosen_flows) and (_was_read(found, message) or is_sure(found, above=self._shift_above))
+
+    def _begun(self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None) -> SelectedFlows:
+        """The flows that were found are begun; one that may change something, only once the user has said yes to it.
+
+        That holds where nobody has read the message: recall finds what a message is about, and not whether it is
+        denied, supposed, or told of.
+        """
+        asks = self._approval.asks_to_begin and any(
+            self._gate.may_write(self._running.flow(each)) for each in found.names
         )
-        return is_sure(found, message, above=self._shift_above, writes=self._may_write(found), unasked=unasked)
-
-    def _why_open(self, found: FlowSelectionResult, message: str) -> str:
-        if self._may_write(found) and is_tentative(message):
-            return f"the request denies, supposes or only asks about what {found.names[0]} does"
-        if is_courtesy(message) and (self._may_write(found) if found.names else found.candidates):
-            return "it is thanks or a greeting"
-        if self._may_write(found) and found.chosen_flows and only_tells(message, found.chosen_flows[0]):
-            return f"the message tells of what {found.names[0]} does, or would have it stopped"
-        if self._may_write(found) and is_value(message) and found.decision.raw_reply is None:
-            return f"the message is a value alone, which asks for nothing; {found.names[0]} is the nearest flow"
-        return why_open(found)
-
-    def _may_write(self, found: FlowSelectionResult) -> bool:
-        return any(self._gate.may_write(self._running.flow(name)) for name in found.names)
+        if not asks or _was_read(found, begun.request.message):
+            return replace(begun, way="run", stack=_with(begun, found.names, pending))
+        stack = _with(begun, found.names[:1], pending)
+        top = stack.top
+        if top is not None and top.status == "queued":
+            stack = stack.with_top(top.model_copy(update={"status": "waiting"}))
+        return replace(begun, way="ask", stack=stack, reason="nobody has read whether this is to be begun")
 
     def _lacking(self, begun: SelectedFlows, active: OpenFlow) -> dict[str, Wanted]:
         """What a flow waits for and nobody has given."""
@@ -373,16 +374,22 @@ class TurnSelector:
         """Which flows may be begun for a message where no chat model has read it."""
 
         def begins(flow_id: str, confidence: float | None, in_scope: float | None) -> bool:
-            flow, above = self._selector.flow_registry.get(flow_id), self._shift_above
-            return flow is not None and may_begin(
-                flow, message, confidence, in_scope, above=above, writes=self._gate.may_write(flow)
-            )
+            flow = self._selector.flow_registry.get(flow_id)
+            if flow is None or is_named(flow, message):
+                return flow is not None
+            sure = all(each >= self._shift_above for each in (confidence, in_scope) if each is not None)
+            return sure and not self._gate.may_write(flow)
 
         return begins
 
     def _is_manual(self, name: str) -> bool:
         flow = self._running.flow(name)
         return flow is not None and flow.manual
+
+
+def _was_read(found: FlowSelectionResult, message: str) -> bool:
+    """Whether somebody has read the message: a chat model, the user who was asked, or who gave the name of a flow."""
+    return found.decision.reason in _STANDS or is_named(found.chosen_flows[0], message)
 
 
 def _ran_in(episodes: Sequence[str]) -> set[str]:

@@ -25,7 +25,7 @@ from jazz_select.selector.asking import (
     question_of,
 )
 from jazz_select.selector.calibration import SPREAD, Budget, Calibration, Labelled, calibrated
-from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, at_most, share_of, together
+from jazz_select.selector.decider import NONE, Deciding, Said, at_most, share_of, together
 from jazz_select.selector.growing import growing_prompt
 from jazz_select.selector.options import MOST_EXAMPLES, OnEmpty
 from jazz_select.selector.prompt import OFF, PROMPT_TOKENS, CandidateOrder, Prompt, build_prompt, ordered
@@ -53,6 +53,8 @@ _NOTHING = "no stage was sure enough, and none is left: nothing is taken, since 
 _NOT_ASKED = "it is unlikely that any flow fits, so the user is not asked which, and nothing is taken"
 _COURTESY = "it is thanks or a greeting, so the user is not asked which, and nothing is taken"
 _ONE_OF_THEM = "several wishes may be in it, and one flow is chosen: what else is wanted is not answered"
+_UNREAD: Final = (Reason.SINGLE, Reason.CONFIDENT)
+"""Nobody has read the request: in a conversation that does not begin what the chat model has to read first."""
 _NOT_ITS = "and what is said is the chat model's to read: it may be no request for this"
 _MANY = "several wishes may be in it, and one flow would answer one of them"
 _LATE = "asked once the chat model had failed, for what is likeliest"
@@ -473,7 +475,7 @@ class _Left:
     """P(each is right), by flow id, once a decision model was asked."""
     best: tuple[str, float] | None = None
     """What the decision model would choose, and P(that is right), where it is not sure enough."""
-    said: DeciderAnswer | None = None
+    said: Said | None = None
 
     def told(self, record: StageRecord) -> "_Left":
         return replace(self, records=(*self.records, record))
@@ -660,7 +662,7 @@ class Choosing:
             below = f"is below {self.settling.abstain_below:g}" if self.settling.abstains(narrowed.in_scope) else ""
             note = f"abstained: P(in scope) {narrowed.in_scope:.2f} {below}" if below else BLANK
             return Choice(verdict=Verdict(tier=Tier.OPEN, reason=reason), notes=(note,))
-        if reason is None or (reason is Reason.CONFIDENT and not self._may_begin(request, narrowed)):
+        if reason is None or (reason in _UNREAD and not self._may_begin(request, narrowed)):
             return None
         return Choice(verdict=top(narrowed.candidates, self.flows, reason), notes=self._caveat(narrowed))
 
@@ -678,9 +680,9 @@ class Choosing:
 
     @staticmethod
     def _may_begin(request: Request, narrowed: CandidateSet) -> bool:
-        """Whether the first candidate may be begun without the chat model's word."""
-        first = narrowed.candidates[0]
-        return request.may_begin(first.flow_id, first.confidence, narrowed.in_scope)
+        """Whether the first candidate may be begun on recall's word alone; where that cannot tell, it is not sure."""
+        first = next(iter(narrowed.candidates), None)
+        return first is None or request.may_begin(first.flow_id, first.confidence or 0.0, narrowed.in_scope or 0.0)
 
     def _caveat(self, narrowed: CandidateSet) -> tuple[str, ...]:
         """Why a threshold that is set has nothing to go by."""
@@ -741,7 +743,7 @@ class Choosing:
         record = replace(record, why=f"{_LATE}{': ' if record.why else ''}{record.why}")
         return replace(left, records=tuple(record if each.name == record.name else each for each in left.records))
 
-    def _named(self, said: DeciderAnswer) -> str:
+    def _named(self, said: Said) -> str:
         """What it would choose if it were asked alone, and how sure it says it is."""
         name, chance = _vote(said)
         named = "says that none fits" if name == NONE else "names a flow that has left the registry"
@@ -757,7 +759,7 @@ class Choosing:
         return any(line(own) >= self._wanted(each) - _ROUNDING for each, own in options)
 
     def _weighed(
-        self, left: _Left, chances: Mapping[str, float], said: DeciderAnswer, record: StageRecord
+        self, left: _Left, chances: Mapping[str, float], said: Said, record: StageRecord
     ) -> tuple[Choice | None, _Left]:
         """Whether what is likeliest now is sure enough."""
         best = max((each for each in chances if left.scoped or each != NONE), key=chances.__getitem__)
@@ -779,7 +781,7 @@ class Choosing:
         return self._decided(best, said), left.told(record)
 
     @staticmethod
-    def _decided(best: str, said: DeciderAnswer, *notes: str) -> Choice:
+    def _decided(best: str, said: Said, *notes: str) -> Choice:
         """What a decision model says is likeliest, as a choice: a flow, or `NONE` of them."""
         verdict = Verdict(tier=Tier.OPEN, reason=Reason.NONE)
         if best != NONE:
@@ -917,7 +919,7 @@ class Choosing:
         return (asked, False) if none else (asked[:MOST], torn or len(asked) > MOST)
 
 
-def _vote(said: DeciderAnswer) -> tuple[str, float]:
+def _vote(said: Said) -> tuple[str, float]:
     """What a decision model names by itself, and how sure it says it is."""
     name = max(said.chances, key=said.chances.__getitem__)
     return name, said.chances[name]

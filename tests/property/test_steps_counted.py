@@ -16,7 +16,6 @@ from benchmarks.hostile import REPEATED, WRAPPED, nested, repeated, texts
 from jazz_select.agent import Conversation
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.conversation import heard
-from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.graph.planner import read_decision
 from jazz_select.agent.reading.consent import read_consent
 from jazz_select.chat.json_reader import embedded, outside_thoughts, repaired, unquoted, values_in
@@ -55,7 +54,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "what is heard": heard,
     "nfkc": nfkc,
     "consent": read_consent,
-    "tentative": is_tentative,
     "clean": clean,
     "one line": in_one_line,
     "tokens": estimate_tokens,

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final, cast
 from unicodedata import category, normalize
 
-from jazz_select.agent.flows.tentative import LONGEST_READ
+from jazz_select.agent.reading.consent import LONGEST_READ
 from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.schemas.fields import Schema, alternatives
 from jazz_select.text import in_words, nfkc, word_list
@@ -100,8 +100,8 @@ def is_named(flow: BaseFlow, message: str) -> bool:
     named = (flow.name, *flow.aliases, *flow.examples)
     if len(message) > LONGEST_READ:
         return message in named
-    said = folded_message(message)
-    return any(said == folded_message(text.replace("_", " ")) for text in named)
+    said = folded_message(in_words(message))
+    return any(said == folded_message(in_words(text)) for text in named)
 
 
 def was_said(value: object, part: object, root: Schema, messages: Iterable[str]) -> bool:

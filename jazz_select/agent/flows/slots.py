@@ -17,7 +17,6 @@ from jazz_select.agent.flows.said import (
     was_said,
     word_list,
 )
-from jazz_select.agent.flows.tentative import is_tentative
 from jazz_select.agent.reading.consent import is_refusal, phrases, read_consent
 from jazz_select.chat.client import ChatClient, Question, client_for
 from jazz_select.chat.json_reader import LONGEST, values_in
@@ -190,7 +189,7 @@ def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
         return {}
     if any(not word[0].isalpha() or word.strip(EDGES) in _no_names() for word in words):
         return {}
-    if is_tentative(text) or read_consent(text).answer != "neither" or not _fits(name, text, want):
+    if read_consent(text).answer != "neither" or not _fits(name, text, want):
         return {}
     return {name: text}
 

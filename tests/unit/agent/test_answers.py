@@ -18,7 +18,9 @@ from tests.unit.selector.shop import metadata
 async def test_a_refund_of_one_order_is_no_refund_of_another(made: Made) -> None:
     """Where no model finds the order in what was said, the question shows for which one it would be."""
     named = "Process a refund for my order 60105"
-    without = await made(approval="destructive").turn(named, context=ADA)
+    begun = await made(approval="destructive").turn(named, context=ADA)
+    assert (begun.status, begun.text) == ("waiting", "Shall I go on with: Refund of an order?")
+    without = await made(approval="destructive").turn("yes", begun.conversation, context=ADA)
     assert without.status == "confirming"
     assert without.conversation.pending is not None
     assert "60105" not in without.text
@@ -177,9 +179,10 @@ async def test_what_is_queued_goes_on_only_where_it_is_agreed_to(message: str) -
 async def test_what_no_input_takes_holds_nothing_up(message: str) -> None:
     log: list[str] = []
     agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log)], shift_above=0, approval="destructive")
-    first = await agent.turn(message)
+    begun = await agent.turn(message)
+    assert (begun.status, begun.text) == ("waiting", "Shall I go on with: Both?")
+    first = await agent.turn("yes", begun.conversation)
     assert (first.status, log) == ("confirming", [])
-    assert "will not be used" not in first.text
     second = await agent.turn("yes", Conversation.from_json(first.conversation.to_json()))
     assert (second.status, log) == ("done", ["drop"])
 

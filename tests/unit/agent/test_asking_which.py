@@ -94,13 +94,13 @@ async def test_without_ask_user_nothing_is_asked_and_nothing_more_is_kept() -> N
     selector = FlowSelector(None, shop(), Found(0.5, 0.45), "support", max_error=0.01)
     made = Agent(selector, tools_for("do_exchange_order", "do_cancel_order", "do_refund_order", log=[]))
     result = await made.turn(VAGUE)
-    assert (result.flows, result.question) == (["refund_order"], None)
+    assert (result.status, result.text, result.question) == ("waiting", "Shall I go on with: Refund order?", None)
     assert "question" not in result.conversation.to_json()
 
 
 async def test_thanks_are_no_request() -> None:
     (result,) = await said(agent(Found(0.5, 0.45), []), "thank you!")
-    assert (result.status, result.question, result.reason) == ("open", None, "it is thanks or a greeting")
+    assert (result.status, result.question, result.reason) == ("open", None, "no flow fits")
 
 
 # --- the answer ----------------------------------------------------------------
@@ -327,7 +327,7 @@ async def test_a_call_that_waits_for_a_yes_is_asked_about_last_and_only_a_yes_to
         Tool(name="do_exchange_order", input_schema=obj(), function=lambda: log.append("exchange")),
     ]
     made = Agent(selector, tools)
-    (confirms,) = await said(made, "stop the delivery")
+    _, confirms = await said(made, "stop the delivery", "yes")
     memory.be(0.5, 0.45, 0.01)
     (both,) = await said(made, "and what about the other parcel", kept=confirms.conversation)
     assert (both.status, names(both.question)) == ("confirming", ["refund_order", "exchange_order"])

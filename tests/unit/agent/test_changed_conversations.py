@@ -48,7 +48,7 @@ def bank(log: Called, kind: type[SequentialFlow | ParallelFlow] | None, *, claim
 
 
 STATES: dict[str, tuple[type[SequentialFlow | ParallelFlow] | None, tuple[str, ...]]] = {
-    "a call waits": (None, ("pay",)),
+    "a call waits": (None, ("pays",)),
     "a first part waits": (SequentialFlow, ("both",)),
     "a first part is done": (SequentialFlow, ("both", "yes")),
     "both parts are done but for an address": (SequentialFlow, ("both", "yes", "yes")),
@@ -116,7 +116,7 @@ async def test_with_a_secret_each_change_is_refused(state: str) -> None:
 
 @pytest.mark.spec("005.4")
 async def test_a_call_without_an_id_is_asked_about_anew_and_made_once() -> None:
-    text = await saved(None, ("pay",))
+    text = await saved(None, ("pays",))
     value = json.loads(text)
     value["pending"]["id"] = ""
     log: Called = []
@@ -134,7 +134,7 @@ async def test_a_call_without_an_id_is_asked_about_anew_and_made_once() -> None:
 @pytest.mark.parametrize("claims", [MemoryClaims(), None], ids=["claims", "no claims"])
 async def test_a_signed_state_that_is_sent_again_is_made_again_only_where_nobody_keeps_claims(claims: Any) -> None:
     log: Called = []
-    text = Conversation.from_json(await saved(None, ("pay",))).to_json(secret=SECRET)
+    text = Conversation.from_json(await saved(None, ("pays",))).to_json(secret=SECRET)
     told: list[tuple[str, ...]] = []
     for _ in range(2):
         kept = Conversation.from_json(text, secret=SECRET)
@@ -151,7 +151,7 @@ async def test_a_signed_state_that_is_sent_again_is_made_again_only_where_nobody
 @pytest.mark.spec("005.4")
 async def test_a_signed_conversation_is_that_of_its_id_and_runs_nothing_at_an_agent_without_its_flow() -> None:
     log: Called = []
-    signed = Conversation.from_json(await saved(None, ("pay",))).to_json(secret=SECRET)
+    signed = Conversation.from_json(await saved(None, ("pays",))).to_json(secret=SECRET)
     kept = Conversation.from_json(signed, secret=SECRET)
     with pytest.raises(ConfigError, match="leave conversation_id out"):
         await bank(log, None).turn("yes", kept, context=KNOWN, conversation_id="ben")
@@ -233,7 +233,7 @@ def open_bank(log: Called) -> Agent:
 
 @pytest.mark.spec("005.2")
 async def test_a_changed_call_of_a_model_runs_no_tool_that_the_flow_does_not_name() -> None:
-    text = (await open_bank([]).turn("pay", Conversation(), context=KNOWN)).conversation.to_json()
+    text = (await open_bank([]).turn("pays", Conversation(), context=KNOWN)).conversation.to_json()
     assert json.loads(text)["pending"]["door"] == "chain"
     chance = random.Random(4)
     read = paid = 0

@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from jazz_select import Agent, FlowRegistry, FlowSelector
-from jazz_select.agent.flows.tentative import is_tentative
+from jazz_select import Agent, FlowSelector
 from jazz_select.agent.reading.consent import Asked, is_courtesy, phrases, read_consent
 from jazz_select.routing import Tool
 from jazz_select.routing.tools.sources import tools_from_mcp
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
 from tests.unit.agent.consents import NEITHER, NO, READ_BY_A_MODEL, WITH_MORE, YES
-from tests.unit.agent.turns import Made, agent_of, destroyer, shop_of
+from tests.unit.agent.turns import agent_of, destroyer, shop_of
 from tests.unit.selector.shop import metadata
 
 ASKED = Asked(words="drop", arguments={"number": "A-1"})
@@ -213,7 +212,7 @@ def test_no_word_is_both_and_each_phrase_of_the_lists_is_read_as_what_it_is() ->
     assert {each for each in table.no if read_consent(each) != ("no", "")} == set()
 
 
-TENTATIVE = [
+NOT_MEANT = [
     "Has my appointment been cancelled",
     "Where do I cancel my appointment",
     "Which appointments were cancelled",
@@ -254,78 +253,20 @@ TENTATIVE = [
     "予約をキャンセルしないでください",
     "キャンセルしたらどうなりますか",
 ]
-MEANT = [
-    "cancel my appointment",
-    "Please cancel my appointment.",
-    "Could you please cancel my appointment?",
-    "Would you cancel it?",
-    "I would like to return the headphones and get my money back.",
-    "I'd like a refund for my last order",
-    "I want my money back",
-    "Bitte stornieren Sie meinen Termin",
-    "Könnten Sie meinen Termin absagen?",
-    "cancela mi cita por favor",
-    "annulez mon rendez-vous s'il vous plaît",
-    "annulla il mio appuntamento",
-    "отмените мою запись",
-    "予約をキャンセルしてください",
-]
 
 
 @pytest.mark.spec("005.3")
-@pytest.mark.parametrize("message", TENTATIVE)
-async def test_what_is_denied_supposed_or_asked_about_is_never_sure_where_it_would_destroy(message: str) -> None:
-    assert is_tentative(message)
-    log: list[str] = []
-    prepares, destroys = destroyer("look", log), destroyer("cancel", log)
-    agent = agent_of(
-        shop_of(("cancel_it", ("look", "cancel"))), [prepares, destroys], "cancel_it", shift_above=0, approval="never"
-    )
-    result = await agent.turn(message)
-    assert (result.status, result.flows, result.conversation.flows, log) == ("open", [], (), [])
-    assert result.reason == "the request denies, supposes or only asks about what cancel_it does"
-
-
-@pytest.mark.spec("005.3")
-@pytest.mark.parametrize("message", MEANT)
-async def test_a_plain_request_and_a_wish_are_meant(message: str) -> None:
-    assert not is_tentative(message)
-    log: list[str] = []
-    agent = agent_of(shop_of(("cancel_it", ("cancel",))), [destroyer("cancel", log)], "cancel_it", shift_above=0)
-    assert ((await agent.turn(message)).status, log) == ("done", ["cancel"])
-
-
-@pytest.mark.spec("005.3")
-@pytest.mark.parametrize("message", ["M-1001", "it is M-1001", "60112", "ada@example.org"])
-async def test_a_value_alone_begins_no_flow_that_may_change_something(message: str) -> None:
-    log: list[str] = []
-    tools = [destroyer("cancel", log), Tool(name="look", function=lambda: log.append("look"))]
-    for name, ran in (("cancel", []), ("look", ["look"])):
-        agent = agent_of(shop_of(("an_order", (name,))), tools, "an_order", shift_above=0)
-        result = await agent.turn(message)
-        assert (result.status, log) == (("done", ran) if ran else ("open", []))
-        assert ran or result.reason == (
-            "the message is a value alone, which asks for nothing; an_order is the nearest flow"
-        )
-        log.clear()
-
-
-WRITES = ["renew_prescription", "book_or_find", "check_in_guest", "prescription", "generate_invoice"]
-READS = ["get_prescription", "prescription_lookup", "look", "list_bookings", "track_order"]
-
-
-@pytest.mark.spec("005.3")
-@pytest.mark.parametrize("message", ["don't renew it", "what happens if I renew it?", "can I renew it?"])
-@pytest.mark.parametrize(("name", "reads"), [*((each, False) for each in WRITES), *((each, True) for each in READS)])
-async def test_what_may_change_something_is_not_run_for_a_request_that_may_not_be_meant(
-    name: str, message: str, reads: bool
-) -> None:
-    log: list[str] = []
-    for said, runs in ((None, reads), (True, True), (False, False)):
-        tool = Tool(name=name, function=lambda: log.append("run"), read_only=said)
-        result = await agent_of(shop_of(("look_it_up", (name,))), [tool], "look_it_up", shift_above=0).turn(message)
-        assert (result.status, log) == (("done", ["run"]) if runs else ("open", []))
-        log.clear()
+@pytest.mark.spec("011.5")
+@pytest.mark.parametrize("with_model", [False, True], ids=["no model", "a model that lies"])
+async def test_what_is_denied_supposed_or_asked_about_destroys_nothing_by_default(*, with_model: bool) -> None:
+    for message in NOT_MEANT:
+        log: list[str] = []
+        registry = shop_of(("cancel_it", ("look", "cancel")), ("keep_it", ()))
+        model = ScriptedModel('["1"]', repeat=True) if with_model else None
+        selector = FlowSelector(model, registry, ListMemory(metadata("cancel_it", "keep_it")), "support")
+        look = Tool(name="look", function=lambda: None, read_only=True)
+        result = await Agent(selector, [look, destroyer("cancel", log)], shift_above=0).turn(message)
+        assert (result.status, log) == ("confirming" if with_model else "waiting", []), message
 
 
 def test_whoever_destroys_does_not_read_and_a_server_may_say_who_does() -> None:
@@ -334,18 +275,3 @@ def test_whoever_destroys_does_not_read_and_a_server_may_say_who_does() -> None:
     listed = [{"name": "list_it", "annotations": each} for each in hints]
     assert [each.read_only for each in tools_from_mcp(listed)] == [True, False, None]
     assert [each.reads for each in tools_from_mcp(listed)] == [True, False, False], "without hints it destroys"
-
-
-async def test_a_flows_own_examples_are_sure_whatever_words_they_have(made: Made, pack: FlowRegistry) -> None:
-    """Every example of the catalogue that says no, if or why still reaches its flow."""
-    asked = [each for flow in pack.values() for each in flow.examples if is_tentative(each)]
-    agent = made()
-    missed = [each for each in asked if (await agent.turn(each)).reason.startswith("the request denies")]
-    assert (len(asked) > 100, missed) == (True, [])
-
-
-async def test_where_nothing_is_destroyed_a_question_is_a_request_like_others() -> None:
-    def look() -> None: ...
-
-    agent = agent_of(shop_of(("look_it_up", ("look",))), [look], "look_it_up", shift_above=0)
-    assert (await agent.turn("what happens if I cancel?")).status == "done"

@@ -1,4 +1,4 @@
-"""What an agent begins without a chat model's word: whoever is sure, a message that asks for nothing begins nothing."""
+"""What an agent begins without a chat model's word: what only reads, and what the user says yes to."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,12 +7,11 @@ import pytest
 
 from jazz_select import Agent, FlowRegistry, FlowSelector
 from jazz_select.agent import TurnResult
-from jazz_select.agent.flows.decisive import only_tells
 from jazz_select.errors import ModelError
 from jazz_select.questions import ChoiceQuestion, Question
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
-from jazz_select.values import Reason, RecallResult
+from jazz_select.values import RecallResult
 from tests.unit.agent.turns import shop_of
 from tests.unit.selector.shop import metadata
 
@@ -31,6 +30,32 @@ ASKS_FOR_NOTHING = {
     "a supposition": ("would you pay back if it broke?", 0.99),
     "a question": ("how do I get my money back?", 0.99),
 }
+
+
+TOLD = [
+    "thank you for refunding my order",
+    "Thanks for the refund!",
+    "thanks so much for the quick refund, great service",
+    "danke für die Erstattung",
+    "merci pour le remboursement",
+    "gracias por el reembolso",
+    "I already got my money back",
+    "I've already refunded it. Thanks!",
+    "Hi, we have already refunded the order",
+    "my order was refunded",
+    "you refunded the wrong order!",
+    "My friend has refunded her order.",
+    "please stop the refund of my order",
+    "stop refunding my orders",
+    "Avoid refunding my order",
+    "undo the refund",
+    "ignore refund my order",
+    "I refuse to refund the order",
+    "refunding my order is the last thing I want",
+    "I'd hate for you to refund my order",
+    "it would be terrible to refund my order",
+    "nobody refund my order",
+]
 
 
 class Sure(ListMemory):
@@ -94,12 +119,15 @@ BY: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
-def paying(log: list[str], *, destructive: bool) -> tuple[FlowRegistry, list[Tool]]:
+def paying(log: list[str], *, destructive: bool, reads: bool) -> tuple[FlowRegistry, list[Tool]]:
     def pay_back() -> str:
         log.append("paid")
         return "paid"
 
-    tool = Tool(name="pay_back", input_schema={"type": "object"}, function=pay_back, destructive=destructive)
+    schema = {"type": "object"}
+    tool = Tool(
+        name="pay_back", input_schema=schema, function=pay_back, destructive=destructive, read_only=reads or None
+    )
     return shop_of((NAMES[0], ("pay_back",)), (NAMES[1], ())), [tool]
 
 
@@ -110,67 +138,52 @@ async def turn(
     log: list[str],
     *,
     destructive: bool = False,
+    reads: bool = False,
     first: float | None = 0.99,
     **options: Any,
 ) -> TurnResult:
-    registry, tools = paying(log, destructive=destructive)
+    registry, tools = paying(log, destructive=destructive, reads=reads)
     given = dict(by)
     selector = FlowSelector(given.pop("llm", None), registry, Sure(in_scope, first), "support", **given)
     return await Agent(selector, tools, **options).turn(message)
 
 
-@pytest.mark.parametrize("approval", ["destructive", "never"])
+@pytest.mark.spec("011.5")
+@pytest.mark.spec("005.3")
 @pytest.mark.parametrize("destructive", [True, False], ids=["destroys", "writes"])
 @pytest.mark.parametrize("by", BY)
-async def test_a_message_that_asks_for_nothing_begins_nothing(by: str, approval: Any, *, destructive: bool) -> None:
-    for message, in_scope in ASKS_FOR_NOTHING.values():
+async def test_whoever_is_sure_nothing_is_changed_for_a_message_that_nobody_has_read(
+    by: str, *, destructive: bool
+) -> None:
+    """Denied, supposed, told of, or a value alone: the most that comes of it is a question."""
+    for message, in_scope in (*ASKS_FOR_NOTHING.values(), *((each, 0.99) for each in TOLD)):
         log: list[str] = []
-        result = await turn(BY[by](), message, in_scope, log, destructive=destructive, approval=approval)
-        assert (result.status, result.flows, result.conversation.active, log) == ("open", [], None, []), message
+        result = await turn(BY[by](), message, in_scope, log, destructive=destructive)
+        asked = result.text == "Shall I go on with: Refund order?"
+        assert (result.flows, log) == ([], []), message
+        assert result.status == ("waiting" if asked else "open"), message
+        assert not (asked and by.startswith("a chat model") and "down" not in by), message
 
 
+@pytest.mark.spec("011.5")
 @pytest.mark.parametrize("destructive", [True, False], ids=["destroys", "writes"])
-@pytest.mark.parametrize("by", [each for each in BY if each != "a chat model"])
-async def test_a_plain_request_still_runs(by: str, *, destructive: bool) -> None:
+@pytest.mark.parametrize("by", [each for each in BY if not each.startswith("a chat model")])
+async def test_a_request_runs_after_a_yes_and_at_once_where_nothing_is_asked_for(by: str, *, destructive: bool) -> None:
     log: list[str] = []
+    assert (await turn(BY[by](), CLEAR, 0.99, log, destructive=destructive)).status == "waiting"
     result = await turn(BY[by](), CLEAR, 0.99, log, destructive=destructive, approval="never")
-    if by.startswith("a chat model, a budget"):
-        assert (result.selection and result.selection.decision.reason) == Reason.DECIDER
     assert (result.status, log) == ("done", ["paid"])
 
 
+@pytest.mark.spec("011.1")
 @pytest.mark.parametrize("options", [{"max_error": 0.05}, {"skip_llm_above": 0.9}])
-async def test_a_chat_model_is_spared_where_the_words_ask_for_it_and_reads_the_others(options: dict[str, Any]) -> None:
-    for message, in_scope, calls in ((CLEAR, 0.99, 0), (*ASKS_FOR_NOTHING["a denial"], 1), ("a joke", 0.3, 1)):
-        model = none_fits()
-        await turn({"llm": model, **options}, message, in_scope, [])
-        assert len(model.calls) == calls, message
+async def test_a_chat_model_is_spared_for_what_only_reads_and_hears_the_rest(options: dict[str, Any]) -> None:
+    for in_scope, reads, calls in ((0.99, True, 0), (0.99, False, 1), (0.3, True, 1)):
+        model, log = none_fits(), list[str]()
+        await turn({"llm": model, **options}, CLEAR, in_scope, log, reads=reads)
+        assert (len(model.calls), log) == (calls, [] if calls else ["paid"])
 
 
-TOLD = [
-    "thank you for refunding my order",
-    "Thanks for the refund!",
-    "thanks so much for the quick refund, great service",
-    "danke für die Erstattung",
-    "merci pour le remboursement",
-    "gracias por el reembolso",
-    "I already got my money back",
-    "I've already refunded it. Thanks!",
-    "Hi, we have already refunded the order",
-    "my order was refunded",
-    "you refunded the wrong order!",
-    "My friend has refunded her order.",
-    "please stop the refund of my order",
-    "stop refunding my orders",
-    "Avoid refunding my order",
-    "undo the refund",
-    "ignore refund my order",
-    "I refuse to refund the order",
-    "refunding my order is the last thing I want",
-    "I'd hate for you to refund my order",
-    "it would be terrible to refund my order",
-    "nobody refund my order",
-]
 STILL_MEANT = [
     "thanks, now refund my order",
     "Thanks! Please refund my order.",
@@ -190,28 +203,11 @@ STILL_MEANT = [
 ]
 
 
-@pytest.mark.parametrize("by", ["nothing", "a budget", "a sure decider"])
-@pytest.mark.parametrize("destructive", [True, False], ids=["destroys", "writes"])
-@pytest.mark.parametrize("message", TOLD)
-async def test_what_is_told_of_or_to_be_stopped_begins_nothing(message: str, by: str, *, destructive: bool) -> None:
-    log: list[str] = []
-    result = await turn(BY[by](), message, 0.99, log, destructive=destructive, approval="never")
-    assert (result.status, result.flows, result.conversation.active, log) == ("open", [], None, [])
-    assert result.reason == "the message tells of what refund_order does, or would have it stopped"
-
-
 @pytest.mark.parametrize("message", STILL_MEANT)
 async def test_a_request_beside_what_is_told_still_runs(message: str) -> None:
     log: list[str] = []
     result = await turn({}, message, 0.99, log, approval="never")
     assert (result.status, log) == ("done", ["paid"])
-
-
-def test_no_example_of_the_catalogue_is_taken_for_told(pack: FlowRegistry) -> None:
-    flows = list(pack.values())
-    examples = [each for flow in flows for each in flow.examples]
-    caught = [each for each in examples if any(only_tells(each, flow) for flow in flows)]
-    assert (len(examples) > 200, caught) == (True, [])
 
 
 async def test_a_chat_model_that_has_read_it_decides() -> None:
@@ -237,7 +233,8 @@ async def test_no_decision_model_is_asked_what_only_the_chat_model_may_read() ->
 @pytest.mark.parametrize(("sure", "runs"), [(0.999, True), (0.4, False)], ids=["sure", "unsure"])
 async def test_where_recall_knows_no_confidence_a_decider_begins_what_it_is_sure_of(sure: float, *, runs: bool) -> None:
     log: list[str] = []
-    result = await turn({"max_error": 0.3, "decider": refund(sure)}, CLEAR, None, log, first=None)
+    by = {"max_error": 0.3, "decider": refund(sure)}
+    result = await turn(by, CLEAR, None, log, first=None, approval="never")
     assert (result.status, log) == (("done", ["paid"]) if runs else ("open", []))
 
 

@@ -71,7 +71,12 @@ DOMAINS = {
                 "kick the cache server",
             ],
         },
-        ("restart web-7", "reboot the server please", "the machine hangs, can you reboot it", "bounce the staging box"),
+        (
+            "restart web-7",
+            "reboot the server please",
+            "the machine hangs, can you reboot it",
+            "please reboot the staging machine",
+        ),
         ("great, that worked", "turn on the lights", "please", "what can you do"),
     ),
 }
@@ -82,8 +87,10 @@ SMALL_TALK = (
 )
 
 
-async def said_to(domain: Domain, *messages: str, destructive: bool = False) -> dict[str, str]:
-    """What becomes of each message, said first: a status, and "ran" beside it where the tool was run."""
+async def said_to(
+    domain: Domain, *messages: str, destructive: bool = False, reads: bool = False, then: str = ""
+) -> dict[str, str]:
+    """What becomes of each message, said first, or of what is said then: a status, and "ran" where the tool was run."""
     ran: list[str] = []
 
     def do_it() -> str:
@@ -95,20 +102,26 @@ async def said_to(domain: Domain, *messages: str, destructive: bool = False) -> 
     flow = Flow(**domain.flow, tools=["do_it"], registry=registry)  # pyright: ignore[reportArgumentType]
     vars(flow)["chain"] = ("do_it",)
     found: dict[str, str] = {}
+    tool = tool_from_function(do_it, destructive=destructive, read_only=reads or None)
     async with await ProceduralMemory.open(":memory:", embedder=EMBEDDER) as memory:
         await sync_registry(memory, "a", registry)
-        agent = Agent(FlowSelector(None, registry, memory, "a"), [tool_from_function(do_it, destructive=destructive)])
+        agent = Agent(FlowSelector(None, registry, memory, "a"), [tool])
         for message in messages:
             ran.clear()
             result = await agent.turn(message)
+            result = await agent.turn(then, result.conversation) if then else result
             assert result.model_calls == 0
             found[message] = " ".join([result.status, *ran])
     return found
 
 
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
-async def test_an_agent_with_one_flow_runs_it_for_a_request_for_it(domain: Domain) -> None:
-    assert await said_to(domain, *domain.wanted) == dict.fromkeys(domain.wanted, "done ran")
+@pytest.mark.spec("011.5")
+async def test_an_agent_with_one_flow_asks_whether_to_begin_it_for_a_request_for_it(domain: Domain) -> None:
+    assert await said_to(domain, *domain.wanted) == dict.fromkeys(domain.wanted, "waiting")
+    assert await said_to(domain, *domain.wanted, then="yes") == dict.fromkeys(domain.wanted, "done ran")
+    assert await said_to(domain, *domain.wanted, then="no") == dict.fromkeys(domain.wanted, "done")
+    assert await said_to(domain, *domain.wanted, reads=True) == dict.fromkeys(domain.wanted, "done ran")
 
 
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
@@ -121,9 +134,9 @@ async def test_it_runs_it_for_nothing_else(domain: Domain) -> None:
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
 async def test_what_destroys_is_asked_for_all_the_same(domain: Domain) -> None:
     message = domain.wanted[1]
-    assert await said_to(domain, message, destructive=True) == {message: "confirming"}
+    assert await said_to(domain, message, destructive=True, then="yes") == {message: "confirming"}
 
 
 async def test_what_only_seems_to_want_something_destroyed_runs_nothing() -> None:
     messages = ("don't refund my last order", "what happens if I refund my last order?")
-    assert await said_to(DOMAINS["shop"], *messages, destructive=True) == dict.fromkeys(messages, "open")
+    assert await said_to(DOMAINS["shop"], *messages, destructive=True) == dict.fromkeys(messages, "waiting")

@@ -47,7 +47,7 @@ async def test_a_fact_said_once_is_used_in_a_later_flow() -> None:
 
 @pytest.mark.spec("010.3")
 async def test_what_is_not_in_the_users_words_is_looked_for_once_in_a_turn() -> None:
-    mind = Mind(choose=[chooses("send_back")] * 2, fill=["{}", '{"order_id": "60112"}', '{"reason": "it broke"}'])
+    mind = Mind(choose=[chooses("send_back")] * 3, fill=["{}", '{"order_id": "60112"}', '{"reason": "it broke"}'])
     registry = shop_of(("send_back", ("open_return",)))
     selector = FlowSelector(mind, registry, ListMemory(metadata("send_back")), "support")
     log: list[Any] = []

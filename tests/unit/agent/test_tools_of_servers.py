@@ -36,7 +36,7 @@ async def test_a_tool_of_which_its_server_says_nothing_is_asked_about(trust: Any
     session = Session()
     tools = await tools_from_session(session, **trust)
     agent = agent_of(shop_of(("cancel_it", ("look", "cancel"))), tools, "cancel_it", approval="destructive")
-    turn = await agent.turn("cancel it please", context={"order": "A1"})
+    turn = await agent.turn("cancel it", context={"order": "A1"})
     looked, cancelled = [("look", {"order": "A1"})], [("cancel", {"order": "A1"})]
     assert session.asked == (looked if confirming else looked + cancelled)
     assert (turn.status == "confirming") is confirming

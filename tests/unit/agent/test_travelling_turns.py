@@ -46,34 +46,34 @@ def failing(**_: object) -> None:
 
 async def done() -> TurnResult:
     """A flow that was run."""
-    return await agent_of(shop(), tools_for("refund", log=[]), "refund_order").turn("refund my order", context=ADA)
+    return await agent_of(shop(), tools_for("refund", log=[]), "refund_order").turn("refund order", context=ADA)
 
 
 async def failed() -> TurnResult:
     """A flow whose tool failed."""
     tool = Tool(name="refund", input_schema=obj(), function=failing)
-    return await agent_of(shop(), [tool], "refund_order").turn("refund my order", context=ADA)
+    return await agent_of(shop(), [tool], "refund_order").turn("refund order", context=ADA)
 
 
 async def confirming() -> TurnResult:
     """A call that waits for a yes."""
     tools = [destroyer("refund", [], email="string")]
     agent = agent_of(shop(), tools, "refund_order", approval="destructive")
-    return await agent.turn("refund my order", context=ADA)
+    return await agent.turn("refund order", context=ADA)
 
 
 async def chained() -> TurnResult:
     """A model that calls tools."""
     model = ScriptedModel(CALL, "It is done.", "It is done.", repeat=True)
     agent = agent_of(shop_of(("other", ())), tools_for("refund", log=[]), "nothing_here", model=model)
-    return await agent.turn("refund my order", context=ADA)
+    return await agent.turn("refund order", context=ADA)
 
 
 async def unformatted() -> TurnResult:
     """An answer that is not of the schema."""
     model = ScriptedModel("no JSON", repeat=True)
     agent = agent_of(shop(), tools_for("refund", log=[]), "refund_order", model=model)
-    return await agent.turn("refund my order", context=ADA, schema=obj(order="string"))
+    return await agent.turn("refund order", context=ADA, schema=obj(order="string"))
 
 
 TURNS = [done, failed, confirming, chained, unformatted]
@@ -139,7 +139,7 @@ async def test_a_value_of_a_class_is_data_as_json_and_itself_pickled() -> None:
 
 async def test_what_is_no_json_is_told_as_its_text() -> None:
     agent = agent_of(shop(), tools_for("refund", log=[]), "refund_order")
-    result = await agent.turn("refund my order", context={**ADA, "db": object(), "half": "\ud800"})
+    result = await agent.turn("refund order", context={**ADA, "db": object(), "half": "\ud800"})
     told = result.to_dict()
     assert told["runs"][0]["facts"]["db"] == "[a object]"
     assert TurnResult.from_dict(told).to_dict() == told

@@ -66,10 +66,10 @@ async def test_it_hears_a_yes_in_other_words(
         agent = served[settings.agent_id].live.agent
         asked = await agent.turn("drop it")
         assert asked.status == "confirming", asked.reason
-        turn = await agent.turn("yep that works for me", asked.conversation)
+        turn = await agent.turn("Yes please. I do not need a receipt.", asked.conversation)
     assert turn.status == "done", turn.reason
     assert turn.notes[0] == f"the decider {SYSTEM_ONE.model} read the message as yes, at 1.00"
-    assert provider.paths == [SYSTEM_ONE.path]
+    assert {*provider.paths} == {SYSTEM_ONE.path}
 
 
 @pytest.mark.spec("009.2")

@@ -133,7 +133,10 @@ def test_what_a_form_of_another_page_could_send_is_not_taken(shop: Service, path
 
 def test_a_turn_is_told_event_by_event_with_its_trace(tmp_path: Path) -> None:
     with served(tmp_path, embedder="minilm") as service:
-        told = events(service, {"message": "Please cancel my order", "context": {"email": "hana@example.org"}})
+        asked = {"message": "Please cancel my order", "context": {"email": "hana@example.org"}}
+        begun = events(service, asked)[-1][1]
+        assert (begun["status"], begun["text"]) == ("waiting", "Shall I go on with: Cancellation of an order?")
+        told = events(service, asked | {"message": "yes", "history": begun["conversation"]})
         names = [name for name, _ in told]
         assert names[0] == "flow_chosen"
         assert names[-1] == "finished"
@@ -153,7 +156,7 @@ def test_a_turn_is_told_event_by_event_with_its_trace(tmp_path: Path) -> None:
         body = {"message": "yes", "history": last["conversation"], "context": {"email": "hana@example.org"}}
         after = events(service, body)[-1][1]
         assert any(span["name"] == "cancel_order" and span["kind"] == "tool" for span in after["trace"])
-        assert after["turns"] == 2
+        assert after["turns"] == 3
 
 
 def test_a_conversation_that_was_changed_is_refused(shop: Service) -> None:
