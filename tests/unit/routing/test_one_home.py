@@ -13,7 +13,7 @@ CORE = "routing/tool_call.py"
 CALLERS = {
     "agent/chain/tool_calls.py",
     "integrations/door.py",
-    "integrations/pydantic_ai.py",  # the framework's own method of that name, of tools that are not ours
+    "integrations/pydantic_ai_capability.py",  # the framework's own method of that name, of tools that are not ours
     "routing/executor.py",
     "routing/plans/runner.py",
     "service/mcp/server.py",
