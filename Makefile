@@ -14,6 +14,7 @@ SERVING_ARGS ?=
 KILLS_ARGS ?= --trials 200
 FUZZ_ARGS ?= --pairs 6000
 PANEL_ARGS ?=
+MUTANTS_ARGS ?=
 BROWSER_ARGS ?=
 
 VENV := .venv
@@ -70,6 +71,10 @@ properties: $(VENV)/.test.done ## Search by examples eight times as deep as `mak
 .PHONY: fuzz
 fuzz: $(VENV)/.test.done ## Search for two schemas that surely fit and do not, those of DATA/bfcl among them where it is there (FUZZ_ARGS="--pairs 30000")
 	@$(BIN)/python -m tests.schema_pairs $(FUZZ_ARGS) --data "$(DATA)"
+
+.PHONY: mutants
+mutants: $(VENV)/.test.done ## Put small faults into the modules that matter, one at a time, and see that a test dies (MUTANTS_ARGS="--module values.py --sample 100")
+	@$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
 
 .PHONY: converse
 converse: $(VENV)/.test.done ## Play all conversations and judge them: recorded replies, or JAZZ_LLM=openai:… (RECORD=1 keeps what it says)

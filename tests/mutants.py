@@ -1,0 +1,435 @@
+"""Mutants: one small fault at a time in a module that matters, and the tests that must see it. `make mutants`.
+
+Neither mutmut nor cosmic-ray: both write the fault into the sources and begin pytest anew for each mutant, a second or
+two of imports each. Here pytest collects once and forks for each mutant; the fork swaps the code of one function, and
+runs the tests that enter this function, the quickest first. So the bodies of functions are mutated, and not what runs
+at import. What survives is printed with its place. One that no test can see is listed in `tests/mutants.toml`, with
+its reason, and not counted.
+"""
+
+import argparse
+import ast
+import contextlib
+import difflib
+import gc
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+AGENT = ("tests/unit/agent", "tests/property/test_approval.py")
+ROUTING = ("tests/unit/routing",)
+MEMORY = ("tests/unit/memory/test_recall.py", "tests/unit/memory/test_sync.py", "tests/unit/memory/test_deleting.py")
+TESTS: dict[str, tuple[str, ...]] = {
+    "routing/tool_call.py": ROUTING,
+    "routing/approval.py": ROUTING,
+    "routing/claims.py": (*AGENT, "tests/conformance/test_claim_store.py"),
+    "agent/gate.py": AGENT,
+    "agent/pending_call.py": AGENT,
+    "agent/conversation.py": AGENT,
+    "agent/flows/decided.py": AGENT,
+    "routing/decisions/points.py": ROUTING,
+    "routing/names/resolution.py": ROUTING,
+    "routing/schemas/assignability.py": ROUTING,
+    "routing/schemas/compatibility.py": ROUTING,
+    "selector/reply.py": ("tests/unit/selector",),
+    "selector/choice.py": ("tests/unit/selector",),
+    "memory/recall.py": MEMORY,
+    "memory/sync.py": MEMORY,
+    "evaluation/changes/difference.py": ("tests/unit/evaluation/test_difference.py",),
+    "evaluation/changes/gates.py": ("tests/unit/evaluation/test_gates.py",),
+    "service/access.py": ("tests/unit/service/test_http_refused.py", "tests/unit/service/test_http.py"),
+    "service/http/limits.py": ("tests/unit/service/test_http_refused.py", "tests/unit/service/test_http.py"),
+    "chat/json_reader.py": ("tests/unit/chat/test_json_reader.py", "tests/unit/selector/test_reply.py"),
+    "chat/client.py": ("tests/unit/chat/test_client.py", "tests/unit/chat/test_adapt.py"),
+    "flow/checks.py": ("tests/unit/flow",),
+    "values.py": ("tests/unit/selector",),
+}
+"""The modules that matter, and the tests that are to kill their mutants."""
+LONGEST_S = 60
+"""Of tests, the quickest first, that one mutant is run against."""
+
+OPPOSITE: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.And: (ast.Or,),
+    ast.Or: (ast.And,),
+    ast.Add: (ast.Sub,),
+    ast.Sub: (ast.Add,),
+    ast.Mult: (ast.Add,),
+    ast.Break: (ast.Continue,),
+    ast.Continue: (ast.Break,),
+}
+DROPPED: dict[type[ast.AST], str] = {ast.Call: "keywords", ast.BoolOp: "values", ast.comprehension: "ifs"}
+OTHER_NAME = {"min": "max", "max": "min", "any": "all", "all": "any"}
+SAYS_ONLY = (ast.JoinedStr, ast.Raise, ast.Assert)  # words, for people
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Change = tuple[int, Callable[[], None]]
+
+
+def changed(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901 - a table, row by row
+    """What may stand where this node stands."""
+    for other in OPPOSITE.get(type(node), ()):
+        yield other()
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield operand
+        case ast.Constant(value=bool(value)):
+            yield ast.Constant(not value)
+        case ast.Constant(value=int(value) | float(value)):
+            yield ast.Constant(value + 1)
+        case ast.Constant(value=str(value)):
+            yield ast.Constant(f"{value}?")
+        case ast.Name(id=name) if name in OTHER_NAME:
+            yield ast.Name(OTHER_NAME[name], ast.Load())
+        case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
+            yield ast.Return(ast.Constant(None))
+        case ast.Expr(value=ast.Constant() | ast.Yield()) | ast.Expr(value=ast.Await(value=ast.Constant())):
+            pass
+        case ast.Expr() | ast.AugAssign() | ast.Raise() | ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
+            yield ast.Pass()
+        case ast.If(orelse=[]):
+            yield ast.Pass()
+        case _:
+            pass
+
+
+def changes(node: ast.AST) -> Iterator[Change]:
+    """Every fault that can be put into a function's body, with its line."""
+    docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    if (
+        docstring
+        or isinstance(node, SAYS_ONLY)
+        or (isinstance(node, ast.Call) and ast.unparse(node).startswith("_log."))
+    ):
+        return
+    at = getattr(node, "lineno", 0)
+    if isinstance(node, ast.If | ast.While | ast.IfExp) and not isinstance(node.test, ast.Compare | ast.UnaryOp):
+        yield at, lambda: setattr(node, "test", ast.UnaryOp(ast.Not(), node.test))
+    if isinstance(node, ast.ExceptHandler) and not isinstance(node.body[0], ast.Pass):
+        yield at, lambda: setattr(node, "body", [ast.Pass()])
+    dropped = DROPPED.get(type(node), "")
+    for index in range(len(getattr(node, dropped, ()))):
+        yield at, lambda index=index: getattr(node, dropped).pop(index)
+    for name, value in ast.iter_fields(node):
+        if name in {"decorator_list", "args", "returns", "annotation"} and not isinstance(node, ast.Call):
+            continue
+        for index, child in enumerate(value if isinstance(value, list) else [value]):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - any field of any node
+            if isinstance(child, ast.AST):
+                for other in changed(child):
+                    yield getattr(child, "lineno", at), lambda n=name, i=index, o=other: _put(node, n, i, o)
+                yield from ((line or at, change) for line, change in changes(child))
+
+
+def _put(node: ast.AST, name: str, index: int, other: ast.AST) -> None:
+    value = getattr(node, name)
+    if isinstance(value, list):
+        value[index] = other
+    else:
+        setattr(node, name, other)
+
+
+def functions(tree: ast.AST, outside: str = "") -> Iterator[tuple[str, Function]]:
+    """The outermost functions of a module and its classes, by qualified name."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from functions(node, f"{outside}{node.name}.")
+        elif isinstance(node, Function):
+            yield f"{outside}{node.name}", node
+
+
+def first_line(function: Function) -> int:
+    """Where the code of a function begins: at its first decorator."""
+    return min([function.lineno, *(each.lineno for each in function.decorator_list)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """One fault: its function, and what the function's lines were and become."""
+
+    module: str
+    function: str
+    first: int
+    line: int
+    was: str
+    becomes: str
+    code: CodeType
+
+    def __str__(self) -> str:
+        lines = [f"-{each}" for each in self.was.splitlines()] + [f"+{each}" for each in self.becomes.splitlines()]
+        return "\n".join([f"jazz_select/{self.module}:{self.line} {self.function}", *(f"    {each}" for each in lines)])
+
+
+def code_of(code: CodeType, name: str, first: int) -> CodeType | None:
+    """The code of one function, within that of its module."""
+    if (code.co_qualname, code.co_firstlineno) == (name, first):
+        return code
+    inside = (code_of(each, name, first) for each in code.co_consts if isinstance(each, CodeType))
+    return next((each for each in inside if each is not None), None)
+
+
+def mutants(module: str) -> Iterator[Mutant]:
+    """All mutants of a module."""
+    path = ROOT / "jazz_select" / module
+    text = path.read_text(encoding="utf-8")
+    for number, (name, function) in enumerate(functions(ast.parse(text))):
+        whole = ast.unparse(function).splitlines()
+        for index in range(sum(1 for _ in changes(function))):
+            tree = ast.parse(text)
+            _, altered = list(functions(tree))[number]
+            line, change = list(changes(altered))[index]
+            change()
+            differing = list(difflib.unified_diff(whole, ast.unparse(altered).splitlines(), n=0, lineterm=""))[2:]
+            was = "\n".join(each[1:].strip() for each in differing if each.startswith("-"))
+            becomes = "\n".join(each[1:].strip() for each in differing if each.startswith("+"))
+            try:
+                made = code_of(compile(ast.fix_missing_locations(tree), path, "exec"), name, first_line(function))
+            except (SyntaxError, ValueError):
+                continue
+            if made is not None:
+                yield Mutant(
+                    module=module,
+                    function=name,
+                    first=first_line(function),
+                    line=line,
+                    was=was,
+                    becomes=becomes,
+                    code=made,
+                )
+
+
+class Forking:
+    """A plugin of pytest: what it collected is run in forks, once as it is, and once for each mutant."""
+
+    def __init__(self, modules: Sequence[str], options: argparse.Namespace) -> None:
+        self.modules = modules
+        self.options = options
+        self.results: list[dict[str, Any]] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        import hypothesis
+
+        house = hypothesis.settings.get_profile("house")
+        hypothesis.settings.register_profile("mutants", house, database=None, derandomize=True)
+        hypothesis.settings.load_profile("mutants")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        for each in self.modules:
+            import_module(f"jazz_select.{each.removesuffix('.py').replace('/', '.')}")
+        gc.unfreeze()
+        paths = {str(ROOT / "jazz_select" / each): each for each in self.modules}
+        live: dict[tuple[str, int], list[FunctionType]] = {}
+        for each in gc.get_objects():
+            if isinstance(each, FunctionType) and each.__code__.co_filename in paths:
+                live.setdefault((paths[each.__code__.co_filename], each.__code__.co_firstlineno), []).append(each)
+        entered = self.entered(session, paths)
+        for module in self.modules:
+            self.results += self.tried(session, module, live, entered)
+        return True
+
+    def entered(self, session: pytest.Session, paths: dict[str, str]) -> dict[tuple[str, int], list[int]]:
+        """Which tests pass as it is and enter a function, the quickest first."""
+        with tempfile.NamedTemporaryFile() as file:
+
+            def watch() -> None:
+                found: list[tuple[float, int, list[tuple[str, int]]]] = []
+                seen: set[tuple[str, int]] = set()
+
+                def note(frame: FrameType, event: str, _: object) -> None:
+                    if event == "call" and frame.f_code.co_filename in paths:
+                        seen.add((paths[frame.f_code.co_filename], frame.f_code.co_firstlineno))
+
+                for number, (item, after) in enumerate(pairwise([*session.items, None])):
+                    seen.clear()
+                    before, begun = session.testsfailed, time.perf_counter()
+                    threading.setprofile(note)
+                    sys.setprofile(note)
+                    run(session, item, after)
+                    sys.setprofile(None)
+                    if session.testsfailed == before:
+                        found.append((time.perf_counter() - begun, number, sorted(seen)))
+                Path(file.name).write_text(json.dumps(found), encoding="utf-8")
+
+            forked(watch, limit_s=1200)
+            found = json.loads(file.read())
+        entered: dict[tuple[str, int], list[int]] = {}
+        spent: Counter[tuple[str, int]] = Counter()
+        for took, number, places in sorted(found, key=lambda each: each[0]):
+            for place in map(tuple, places):
+                if spent[place] <= LONGEST_S:
+                    entered.setdefault(place, []).append(number)
+                    spent[place] += took
+        return entered
+
+    def tried(
+        self,
+        session: pytest.Session,
+        module: str,
+        live: dict[tuple[str, int], list[FunctionType]],
+        entered: dict[tuple[str, int], list[int]],
+    ) -> Iterator[dict[str, Any]]:
+        """What became of a sample of a module's mutants."""
+        made = [each for each in mutants(module) if functions_of(each, live)]
+        listed = {(each["module"], each["function"], each["was"], each["becomes"]) for each in equivalents()}
+        sample = random.Random(f"{self.options.seed} {module}").sample(made, min(self.options.sample, len(made)))
+        for mutant in sorted(sample, key=lambda each: each.line):
+            key = (module, mutant.first)
+            numbers = entered.get(key, [])
+            if (module, mutant.function, mutant.was, mutant.becomes) in listed:
+                became = "equivalent"
+            else:
+
+                def fail(mutant: Mutant = mutant, numbers: list[int] = numbers) -> None:
+                    for each in functions_of(mutant, live):
+                        each.__code__ = mutant.code
+                    for item, after in pairwise([*(session.items[each] for each in numbers), None]):
+                        run(session, item, after)
+                        if session.testsfailed:
+                            os._exit(1)
+
+                became = forked(fail, limit_s=LONGEST_S * 3) if numbers else "survived"
+            shown = {name: value for name, value in vars(mutant).items() if name != "code"}
+            yield {**shown, "of": len(made), "tests": len(numbers), "became": became, "says": str(mutant)}
+
+
+def functions_of(mutant: Mutant, live: dict[tuple[str, int], list[FunctionType]]) -> list[FunctionType]:
+    """The functions whose code a mutant replaces, as far as one can stand for the other."""
+    found = live.get((mutant.module, mutant.first), [])
+    free = mutant.code.co_freevars
+    return [
+        each for each in found if each.__code__.co_qualname == mutant.function and each.__code__.co_freevars == free
+    ]
+
+
+def run(session: pytest.Session, item: pytest.Item | None, after: pytest.Item | None) -> None:
+    """Run one test, as pytest does."""
+    if item is not None:
+        session.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+
+
+def forked(do: Callable[[], None], *, limit_s: float) -> str:
+    """What became of a mutant: `survived` where it ended well, `killed`, or `timed out`."""
+    pid = os.fork()
+    if not pid:
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(nowhere, number)
+        try:
+            do()
+        except BaseException:  # noqa: BLE001 - the fork ends here, whatever it was
+            os._exit(1)
+        os._exit(0)
+    end = time.monotonic() + limit_s
+    became = ""
+    while not became:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            became = "survived" if status == 0 else "killed"
+        elif time.monotonic() > end:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            became = "timed out"
+        else:
+            time.sleep(0.01)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)  # what it left running
+    return became
+
+
+def equivalents() -> list[dict[str, str]]:
+    """The mutants that no test can see, each with its reason."""
+    return tomllib.loads((ROOT / "tests/mutants.toml").read_text(encoding="utf-8"))["mutant"]
+
+
+def served(modules: Sequence[str], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """What became of the mutants of modules that have the same tests, tried in a process of their own."""
+    with tempfile.NamedTemporaryFile() as file:
+        command = [sys.executable, "-m", "tests.mutants", "--into", file.name, "--sample", str(options.sample)]
+        command += ["--seed", str(options.seed), *(f"--module={each}" for each in modules)]
+        done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+        text = file.read()
+    if not text:
+        sys.exit(f"{', '.join(modules)}: the tests could not be run\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return json.loads(text)
+
+
+def say(line: str) -> None:
+    """Print a line, at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Try the mutants, and print the table and the survivors."""
+    parser = argparse.ArgumentParser(prog="tests.mutants", description=__doc__)
+    parser.add_argument("--module", action="append", choices=TESTS, help="this module; again for more (default: all)")
+    parser.add_argument(
+        "--sample", type=int, default=24, help="mutants a module, drawn by chance (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=15, help="which are drawn (default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=2, help="processes at once (default: %(default)s)")
+    parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    modules: list[str] = options.module or list(TESTS)
+    wanted = {Path("jazz_select") / each for each in modules} | {Path(test) for each in modules for test in TESTS[each]}
+    gone = sorted(str(each) for each in wanted if not (ROOT / each).exists())
+    if gone:
+        sys.exit(f"gone, mend the table TESTS in tests/mutants.py: {', '.join(gone)}")
+    if options.into is not None:
+        plugin = Forking(modules, options)
+        pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *TESTS[modules[0]]], plugins=[plugin])
+        options.into.write_text(json.dumps(plugin.results), encoding="utf-8")
+        return 0
+    rooms = [
+        [each for each in modules if TESTS[each] == tests] for tests in dict.fromkeys(TESTS[each] for each in modules)
+    ]
+    with ThreadPoolExecutor(options.workers) as pool:
+        results = [each for room in pool.map(partial(served, options=options), rooms) for each in room]
+    for each in results:
+        if each["became"] == "survived":
+            say(each["says"] + ("" if each["tests"] else "\n    no test enters it") + "\n")
+    say(f"{'module':40} {'all':>6} {'tried':>6} {'killed':>6} {'late':>6} {'lived':>6} {'equal':>6} {'score':>6}")
+    for name in (*modules, "together"):
+        mine = [each for each in results if name in {each["module"], "together"}]
+        became = Counter(each["became"] for each in mine)
+        dead = became["killed"] + became["timed out"]
+        counted = dead + became["survived"]
+        every = sum({each["module"]: each["of"] for each in mine}.values())
+        kinds = (became[each] for each in ("killed", "timed out", "survived", "equivalent"))
+        figures = " ".join(f"{each:6}" for each in (every, len(mine), *kinds))
+        say(f"{name:40} {figures} {dead / counted if counted else 1:6.0%}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
