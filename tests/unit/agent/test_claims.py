@@ -302,6 +302,24 @@ async def test_a_no_comes_too_late_or_keeps_the_call_from_being_made(
     assert till.paid == [5]
 
 
+@pytest.mark.spec("005.4")
+@pytest.mark.parametrize(
+    ("settled", "says"),
+    [
+        pytest.param("no", "All right, nothing more is done about: Pays.", id="called off elsewhere: nobody made it"),
+        pytest.param("yes", "may have been done", id="begun elsewhere, and it failed"),
+    ],
+)
+async def test_a_second_no_hears_what_became_of_the_call(
+    shared: Callable[[], SqliteClaims], settled: str, says: str
+) -> None:
+    agent = worker(Till(fail=ValueError("no line")).tool(), shared())
+    asked = loaded(await agent.turn("pays", context=KNOWN))
+    await worker(Till(fail=ValueError("no line")).tool(), shared()).turn(settled, asked, context=KNOWN)
+    off = await worker(Till().tool(), shared()).turn("no", asked, context=KNOWN)
+    assert says in off.text
+
+
 async def test_a_no_is_a_no_where_the_store_fails() -> None:
     till = Till()
     agent = worker(till.tool(), Broken(claims=False))

@@ -83,7 +83,8 @@ def test_a_conversation_goes_to_json_and_back() -> None:
     ("text", "problem"),
     [
         ("{", "the text"),
-        ('{"version": 9}', "version 9"),
+        ('{"version": 9}', "the conversation is of version 9, and this is version 1"),
+        ('{"version": 0}', "the conversation is of version 0, and this is version 1"),
         ('{"flows": [{}]}', "flows.0.name"),
         ("[]", "the text"),
         ('{"turns": -5}', "turns"),

@@ -81,6 +81,18 @@ def test_what_is_kept_says_what_may_have_been_done(
     assert (kept.status, kept.doubt) == ("failed", doubt)
 
 
+@pytest.mark.parametrize(
+    ("tool", "status", "doubt"),
+    [("pay", "ok", ()), ("look", "ok", ("pay",)), ("pay", "skipped", ("pay",)), ("pay", "failed", ("pay",))],
+    ids=["it ran", "another ran", "its turn did not come", "it failed again"],
+)
+def test_a_doubt_stays_until_that_tool_has_run(tool: str, status: Any, doubt: tuple[str, ...]) -> None:
+    record = StepRecord(tool=tool, step=1, tier=Tier.DETERMINISTIC, reason="planned", status=status)
+    doubted = SPENT.model_copy(update={"doubt": ("pay",)})
+    (kept,) = GATE.kept(doubted, FlowRun(flow="pays", status="failed", records=(record,)))
+    assert kept.doubt == doubt
+
+
 def test_nothing_is_kept_of_a_flow_that_destroyed_nothing() -> None:
     assert GATE.kept(WAITING, FlowRun(flow="pays", status="failed")) == ()
     assert GATE.kept(SPENT) == (SPENT.model_copy(update={"status": "failed"}),)
