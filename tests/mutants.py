@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from itertools import pairwise
+from mmap import mmap
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -268,7 +269,8 @@ class Forking:
                     if event == "call" and frame.f_code.co_filename in paths:
                         seen.add((paths[frame.f_code.co_filename], frame.f_code.co_firstlineno))
 
-                for number, (item, after) in enumerate(pairwise([*session.items, None])):
+                for number, item in enumerate(session.items):
+                    after = next(iter(session.items[number + 1 : number + 2]), None)
                     seen.clear()
                     before, begun = session.testsfailed, time.perf_counter()
                     threading.setprofile(note)
@@ -302,23 +304,43 @@ class Forking:
         listed = {(each["module"], each["function"], each["was"], each["becomes"]) for each in equivalents()}
         sample = random.Random(f"{self.options.seed} {module}").sample(made, min(self.options.sample, len(made)))
         for mutant in sorted(sample, key=lambda each: each.line):
-            key = (module, mutant.first)
-            numbers = entered.get(key, [])
+            numbers = entered.get((module, mutant.first), [])
             if (module, mutant.function, mutant.was, mutant.becomes) in listed:
-                became = "equivalent"
+                became, by = "equivalent", ""
             else:
-
-                def fail(mutant: Mutant = mutant, numbers: list[int] = numbers) -> None:
-                    for each in functions_of(mutant, live):
-                        each.__code__ = mutant.code
-                    for item, after in pairwise([*(session.items[each] for each in numbers), None]):
-                        run(session, item, after)
-                        if session.testsfailed:
-                            os._exit(1)
-
-                became = forked(fail, limit_s=LONGEST_S * 3) if numbers else "survived"
+                became, by = seen_by(session, functions_of(mutant, live), mutant.code, numbers)
             shown = {name: value for name, value in vars(mutant).items() if name != "code"}
-            yield {**shown, "of": len(made), "tests": len(numbers), "became": became, "says": str(mutant)}
+            yield {**shown, "of": len(made), "tests": len(numbers), "became": became, "by": by, "says": str(mutant)}
+
+
+def seen_by(
+    session: pytest.Session, swapped: list[FunctionType], code: CodeType, numbers: list[int]
+) -> tuple[str, str]:
+    """What became of a mutant, and which test it was.
+
+    A test that fails once and passes when it is run again by itself saw a loaded machine, and no mutant.
+    """
+    with mmap(-1, 4) as running:
+
+        def attempt(numbers: list[int]) -> None:
+            for each in swapped:
+                each.__code__ = code
+            for number, after in pairwise([*numbers, None]):
+                if number is not None:
+                    running[:4] = number.to_bytes(4, "big")
+                    run(session, session.items[number], None if after is None else session.items[after])
+                if session.testsfailed:
+                    os._exit(1)
+
+        while numbers:
+            became = forked(partial(attempt, numbers), limit_s=LONGEST_S * 3)
+            if became == "survived":
+                break
+            last = int.from_bytes(running[:4], "big")
+            if became == "timed out" or forked(partial(attempt, [last]), limit_s=LONGEST_S * 3) != "survived":
+                return became, session.items[last].nodeid
+            numbers = numbers[numbers.index(last) + 1 :]
+    return "survived", ""
 
 
 def functions_of(mutant: Mutant, live: dict[tuple[str, int], list[FunctionType]]) -> list[FunctionType]:
@@ -330,10 +352,9 @@ def functions_of(mutant: Mutant, live: dict[tuple[str, int], list[FunctionType]]
     ]
 
 
-def run(session: pytest.Session, item: pytest.Item | None, after: pytest.Item | None) -> None:
+def run(session: pytest.Session, item: pytest.Item, after: pytest.Item | None) -> None:
     """Run one test, as pytest does."""
-    if item is not None:
-        session.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+    session.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
 
 
 def forked(do: Callable[[], None], *, limit_s: float) -> str:

@@ -8,6 +8,11 @@ from hypothesis import strategies as st
 
 from jazz_select.chat.json_reader import (
     BROKEN,
+    MOST_FAILURES,
+    MOST_MARKS,
+    MOST_VALUES,
+    OPENERS,
+    Standing,
     after_thoughts,
     before_thoughts,
     decoded,
@@ -77,6 +82,33 @@ def test_thoughts_are_told_from_answers(
 )
 def test_what_was_cut_off_does_not_end_as_json(text: str, *, whole: bool) -> None:
     assert ends_as_json(text) is whole
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("[1] " * (MOST_VALUES + 1), MOST_VALUES, id="so many values are found, and no more"),
+        pytest.param("[x " * (MOST_FAILURES - 1) + "[1]", 1, id="one fewer fails than ends the search"),
+        pytest.param("[x " * MOST_FAILURES + "[1]", 0, id="as many fail as end the search"),
+        pytest.param('["' + "x" * 140_000 + " [1]", 0, id="an open quote wastes all that is behind it"),
+        pytest.param("[x" + "-" * 140_000 + " [1]", 1, id="what fails at once wastes nothing"),
+        pytest.param("[1]" + "," * (MOST_MARKS - 1), 1, id="as many marks as are read"),
+        pytest.param("[1]" + "," * MOST_MARKS, 0, id="one mark too many"),
+    ],
+)
+def test_a_search_for_values_ends(text: str, found: int) -> None:
+    assert len(embedded(text)) == found
+
+
+@pytest.mark.parametrize(("more", "broken"), [(0, False), (1, True)], ids=["as many", "one too many"])
+@pytest.mark.parametrize("opener", ["[", '{"a": '], ids=["lists", "objects"])
+def test_what_opens_too_many_brackets_is_not_repaired(opener: str, more: int, *, broken: bool) -> None:
+    assert (repaired(opener * (OPENERS + more)) is BROKEN) is broken
+
+
+def test_what_stands_behind_a_thought_without_an_end_is_no_answer() -> None:
+    assert outside_thoughts("</think> [1]<think>[2]") == (" [1]", [Standing([1], 1, 4)])
+    assert outside_thoughts("</think><think>[2]") == ("", [])
 
 
 MARKS = st.sampled_from([*'{}[]",:\\`', "<think>", "</think>", "```json\n", "a", "1", "'", "\ud800"])
