@@ -236,7 +236,11 @@ async def test_what_destroys_nothing_is_claimed_by_nobody() -> None:
     claims, till = MemoryClaims(), Till()
     harmless = Tool(name="pay", input_schema=obj(amount="integer"), function=till.pay)
     assert (await worker(harmless, claims).turn("pays", context=KNOWN)).status == "done"
-    assert claims.claims == {}
+    agent = worker(harmless, claims, approval="always")
+    asked = await agent.turn("pays", context=KNOWN)
+    off = await agent.turn("no", loaded(asked), context=KNOWN)
+    assert (asked.status, off.text) == ("confirming", "All right, nothing more is done about: Pays.")
+    assert (till.paid, claims.claims) == ([5], {})
 
 
 async def test_a_conversation_keeps_its_id() -> None:
