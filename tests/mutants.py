@@ -38,7 +38,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 AGENT = ("tests/unit/agent", "tests/property/test_approval.py")
-ROUTING = ("tests/unit/routing",)
+ROUTING = (
+    *("tests/unit/routing", "tests/property/test_tool_names.py", "tests/unit/agent/test_claims.py"),
+    *("tests/unit/agent/test_approving.py", "tests/unit/agent/test_wrong_kinds.py"),
+)
 MEMORY = ("tests/unit/memory/test_recall.py", "tests/unit/memory/test_sync.py", "tests/unit/memory/test_deleting.py")
 TESTS: dict[str, tuple[str, ...]] = {
     "routing/tool_call.py": ROUTING,
@@ -106,13 +109,15 @@ def changed(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901 - a table, row by
             yield ast.Constant(not value)
         case ast.Constant(value=int(value) | float(value)):
             yield ast.Constant(value + 1)
-        case ast.Constant(value=str(value)):
+        case ast.Constant(value=str(value)) if " " not in value:  # else it is words, for people
             yield ast.Constant(f"{value}?")
         case ast.Name(id=name) if name in OTHER_NAME:
             yield ast.Name(OTHER_NAME[name], ast.Load())
         case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
             yield ast.Return(ast.Constant(None))
         case ast.Expr(value=ast.Constant() | ast.Yield()) | ast.Expr(value=ast.Await(value=ast.Constant())):
+            pass
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="_log")))):
             pass
         case ast.Expr() | ast.AugAssign() | ast.Raise() | ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
             yield ast.Pass()

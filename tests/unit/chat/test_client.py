@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import ModelPlanner, TurnState
-from jazz_select.chat.client import ChatClient, ChatReply, Question, client_for
+from jazz_select.chat.client import ChatClient, ChatReply, Question, client_for, why_unusable
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError, ModelUnavailableError, PlanError
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
@@ -81,6 +81,68 @@ async def test_the_model_is_told_what_was_wrong_and_what_is_wanted() -> None:
     assert (before.role, before.content) == ("assistant", "x")
     assert correction.content == "That could not be used: 'x' is no number. Answer again, with nothing but a number."
     assert model.calls[1][:-2] == ASK.messages
+
+
+async def test_a_model_that_said_nothing_is_told_so() -> None:
+    model = ScriptedModel(" ", "1")
+    await number(model)
+    assert model.calls[1][-2].content == "(no text)"
+
+
+@pytest.mark.parametrize(
+    ("answer", "ids", "why"),
+    [
+        pytest.param(ChatReply(attempts=1), [], "it was no text", id="no text"),
+        pytest.param(
+            ChatReply(text="x", truncated=True, attempts=1), [], "it was cut off before it ended", id="cut off"
+        ),
+        pytest.param(
+            ChatReply(text="x", attempts=1),
+            ["a", "v", "w", "x", "y"],
+            "not among the candidates: v, w, x",
+            id="strange, the first three",
+        ),
+        pytest.param(ChatReply(text="a", attempts=1), ["a"], "what it chose can not be run any more", id="gone since"),
+        pytest.param(ChatReply(text="?", attempts=1), [], "no ids were found in it", id="nothing"),
+    ],
+)
+def test_the_writer_is_told_why_a_reply_is_of_no_use(answer: ChatReply, ids: list[str], why: str) -> None:
+    assert why_unusable(answer, ids, {"a"}) == why
+
+
+@pytest.mark.parametrize("schema", [None, {"type": "string"}], ids=["without a schema", "with a schema"])
+async def test_a_schema_goes_along_where_there_is_one(schema: dict[str, str] | None) -> None:
+    model = ScriptedModel("1", takes_schema=True)
+    await ChatClient(model).ask(lambda: Question(ASK.messages, schema, ASK.wanted), ever())
+    assert model.schemas == [schema]
+
+
+async def test_a_client_that_is_made_for_a_model_keeps_the_bounds_that_are_given() -> None:
+    at_once, most = 0, 0
+
+    class Slow(ScriptedModel):
+        async def complete(self, messages: Sequence[Message], *, schema: object = None) -> Reply:
+            nonlocal at_once, most
+            at_once += 1
+            most = max(most, at_once)
+            await asyncio.sleep(0)
+            at_once -= 1
+            return await super().complete(messages)
+
+    client = client_for(Slow("1", repeat=True), max_concurrency=2)
+    await asyncio.gather(*(client.ask(lambda: ASK, ever()) for _ in range(5)))
+    assert most == 2
+
+
+async def test_a_span_holds_what_was_asked_and_answered_and_notes_what_it_cost() -> None:
+    reply = Reply(text="1", model="small", usage=Usage(input_tokens=3, output_tokens=1, cached_tokens=2))
+    with Trace() as trace:
+        await ChatClient(ScriptedModel(reply)).ask(lambda: ASK, ever())
+    (chat,) = trace
+    assert chat.content == {"messages": [{"role": "user", "content": "a number?"}], "reply": "1"}
+    told = {"model": "small", "input_tokens": 3, "output_tokens": 1, "cached_tokens": 2}
+    assert {name: chat.attributes[name] for name in told} == told
+    assert "finish_reason" in chat.attributes
 
 
 async def test_a_fault_at_first_passes() -> None:

@@ -77,7 +77,15 @@ def test_thoughts_are_told_from_answers(
 
 @pytest.mark.parametrize(
     ("text", "whole"),
-    [('{"a": 1}', True), ("[1]\n```\n", True), ("`[1]`", True), ('{"a": "b', False), ("[1] and", False), ("", False)],
+    [
+        ('{"a": 1}', True),
+        ("[1]\n```\n", True),
+        ("`[1]`", True),
+        ('{"a": "b', False),
+        ("[1] and", False),
+        ("[1]?", False),
+        ("", False),
+    ],
     ids=str,
 )
 def test_what_was_cut_off_does_not_end_as_json(text: str, *, whole: bool) -> None:
@@ -98,6 +106,11 @@ def test_what_was_cut_off_does_not_end_as_json(text: str, *, whole: bool) -> Non
 )
 def test_a_search_for_values_ends(text: str, found: int) -> None:
     assert len(embedded(text)) == found
+
+
+def test_what_is_too_large_or_opens_nothing_is_no_json() -> None:
+    assert decoded("[1" + ",1" * MOST_MARKS + "]") is BROKEN
+    assert repaired("nothing") is BROKEN
 
 
 @pytest.mark.parametrize(("more", "broken"), [(0, False), (1, True)], ids=["as many", "one too many"])

@@ -109,6 +109,7 @@ WRONG: list[Any] = [
 def test_a_flow_may_have_an_error_budget_of_its_own(made: Callable[..., BaseFlow], tmp_path: Path) -> None:
     plain, strict = made(tmp_path), made(tmp_path, max_error=0.001)
     assert (plain.max_error, strict.max_error) == (None, 0.001)
+    assert [made(tmp_path, max_error=share).max_error for share in (0, 1)] == [0, 1]
     assert plain.compute_checksum() == strict.compute_checksum(), "what is embedded does not change"
 
 
