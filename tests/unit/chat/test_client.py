@@ -117,6 +117,12 @@ async def test_a_schema_goes_along_where_there_is_one(schema: dict[str, str] | N
     assert model.schemas == [schema]
 
 
+async def test_a_model_that_takes_no_schema_is_sent_none() -> None:
+    model = ScriptedModel("1")
+    await ChatClient(model).ask(lambda: Question(ASK.messages, {"type": "string"}, ASK.wanted), ever())
+    assert model.schemas == [None]
+
+
 async def test_a_client_that_is_made_for_a_model_keeps_the_bounds_that_are_given() -> None:
     at_once, most = 0, 0
 

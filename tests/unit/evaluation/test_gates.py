@@ -80,6 +80,7 @@ def test_recall_of_no_cases_is_not_good_enough() -> None:
         pytest.param("max_broken_case = 0", "no gate 'max_broken_case'; did you mean max_broken_cases?", id="misspelt"),
         pytest.param("min_recall_at_1 = 80", "has to be a number from 0 to 1, such as 0.8, not 80", id="no share"),
         pytest.param('max_changed_first = "2"', "has to be a count, such as 10, or a share", id="text"),
+        pytest.param('max_changed_first = "two"', "has to be a count, such as 10, or a share", id="a word"),
         pytest.param('max_changed_first = "-2%"', "has to be a count, such as 10, or a share", id="negative"),
         pytest.param("max_changed_first = true", "has to be a count, such as 10, or a share", id="a boolean"),
         pytest.param("max_new_confusions = 1.5", "has to be a count, such as 0", id="a half"),
