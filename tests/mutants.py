@@ -42,7 +42,10 @@ ROUTING = (
     *("tests/unit/routing", "tests/property/test_tool_names.py", "tests/unit/agent/test_claims.py"),
     *("tests/unit/agent/test_approving.py", "tests/unit/agent/test_wrong_kinds.py"),
 )
-MEMORY = ("tests/unit/memory/test_recall.py", "tests/unit/memory/test_sync.py", "tests/unit/memory/test_deleting.py")
+MEMORY = tuple(
+    f"tests/unit/memory/test_{name}.py"
+    for name in ("recall", "sync", "deleting", "cascade", "near_misses", "sets", "under_way", "confidence")
+)
 TESTS: dict[str, tuple[str, ...]] = {
     "routing/tool_call.py": ROUTING,
     "routing/approval.py": ROUTING,
@@ -66,7 +69,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "chat/json_reader.py": ("tests/unit/chat/test_json_reader.py", "tests/unit/selector/test_reply.py"),
     "chat/client.py": ("tests/unit/chat/test_client.py", "tests/unit/chat/test_adapt.py"),
     "flow/checks.py": ("tests/unit/flow",),
-    "values.py": ("tests/unit/selector",),
+    "values.py": ("tests/unit/selector", "tests/unit/memory/test_recall.py", "tests/unit/test_notebook.py"),
 }
 """The modules that matter, and the tests that are to kill their mutants."""
 LONGEST_S = 60
