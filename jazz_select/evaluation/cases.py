@@ -13,6 +13,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails
 
+from jazz_select.arguments import problem_in
 from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, unique, yaml_documents
@@ -511,19 +512,14 @@ def _problem(error: ErrorDetails, wrong: Mapping[str, str]) -> str:
             what = no_field(where, tuple(Case.model_fields))
         case "model_type" | "model_attributes_type":
             return f"a case is a mapping with request: and expect:, not {given}"
-        case "value_error":
-            what = error["msg"].removeprefix("Value error, ")
         case "string_too_short":
             what = "is empty"
-        case "string_type":
-            quotes = "; put quotes around it" if isinstance(error["input"], bool | int | float) else ""
-            what = f"has to be a text, not {given}{quotes}"
         case "tuple_type":
             what = f"has to be a list of texts, not {given}"
         case "mapping_type" | "dict_type":
             what = f"has to be a mapping, such as {{authenticated: true}}, not {given}"
         case _:
-            what = f"{error['msg'][:1].lower()}{error['msg'][1:]}, not {given}"
+            what = problem_in(error)
     return f"{where}: {what}"
 
 

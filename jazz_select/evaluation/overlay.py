@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from jazz_select.arguments import read_as
 from jazz_select.errors import ConfigError, FlowError
 from jazz_select.evaluation.cases import Case, read_entries
 from jazz_select.evaluation.whole_files import locked, write_whole
@@ -191,13 +192,7 @@ def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:
     if not file.exists() and not must_exist:
         return Overlay()
     entries = read_entries(file, "learned examples")
-    try:
-        overlay = Overlay.model_validate({} if entries is None else entries)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(each + 1) if isinstance(each, int) else each for each in first["loc"])
-        msg = f"{file}: {where or 'learned examples'}: {first['msg']}"
-        raise ConfigError(msg) from error
+    overlay = read_as(Overlay, {} if entries is None else entries, str(file))
     for which in ("live", "shadow"):
         number = cast("int", getattr(overlay, which))
         if number and overlay.version(number) is None:
