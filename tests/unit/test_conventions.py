@@ -16,6 +16,7 @@ import pytest
 
 import jazz_select
 from jazz_select import errors, ports
+from tests.source import tree
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = sorted((ROOT / "jazz_select").rglob("*.py"))
@@ -38,10 +39,6 @@ def tracked() -> list[Path]:
 
 
 # --- modules -------------------------------------------------------------------
-
-
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
 
 
 def test_every_module_says_what_it_is() -> None:
@@ -218,7 +215,7 @@ def test_every_error_of_the_library_lives_in_errors() -> None:
         f"{place(path)}: {node.name}"
         for path in LIBRARY
         if path.name != "errors.py"
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.ClassDef)
         and any(ast.unparse(base).endswith(("Error", "Exception")) for base in node.bases)
     ]

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 from benchmarks import house
+from tests.source import tree
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = sorted((ROOT / "jazz_select").rglob("*.py"))
@@ -49,8 +50,7 @@ VENDORS = {
 
 def imported_packages(path: Path) -> set[str]:
     """The top-level packages that a module imports anywhere: in functions, for type checkers and by name, too."""
-    tree = ast.parse(path.read_text("utf-8"))
-    return {name.split(".")[0] for node in ast.walk(tree) for name in imported_names(node)}
+    return {name.split(".")[0] for node in ast.walk(tree(path)) for name in imported_names(node)}
 
 
 def imported_names(node: ast.AST) -> list[str]:

@@ -48,6 +48,7 @@ def test_the_demo_routes_every_request_and_is_idempotent(clone: Jazz, shown: tup
     assert [line for line in first.splitlines() if ">" in line] == [line for line in second.splitlines() if ">" in line]
 
 
+@pytest.mark.programs
 def test_the_demo_runs_flows_in_all_three_tiers_and_lets_an_agent_answer(shown: tuple[str, str]) -> None:
     _, text = shown
     steps = re.findall(r"^ +\d+  (deterministic|guided|open) +(\S+)", text, re.MULTILINE)

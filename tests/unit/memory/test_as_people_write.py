@@ -34,6 +34,7 @@ async def first(memory: ProceduralMemory, query: str, focus: str = "") -> str:
     return (await memory.recall(query, "shop", focus=focus))[0]["flow_name"]
 
 
+@pytest.mark.programs
 @pytest.mark.spec("006.3")
 async def test_most_follow_ups_are_read_with_what_was_said_before(shop: ProceduralMemory) -> None:
     asked = SAID["follow_ups"]
@@ -42,6 +43,7 @@ async def test_most_follow_ups_are_read_with_what_was_said_before(shop: Procedur
     assert sum(right) >= 0.85 * len(asked) > 0.6 * len(asked) > sum(alone)
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("vague", SAID["vague"])
 @pytest.mark.spec("006.3")
 async def test_what_means_nothing_alone_means_what_was_said_before(shop: ProceduralMemory, vague: str) -> None:
@@ -57,6 +59,7 @@ CLEAR = {
 }
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(("said", "flow"), CLEAR.values(), ids=CLEAR)
 @pytest.mark.spec("006.3")
 async def test_a_clear_request_is_not_drawn_to_what_was_said_before(
@@ -67,6 +70,7 @@ async def test_a_clear_request_is_not_drawn_to_what_was_said_before(
     assert flow in [each["flow_name"] for each in await shop.recall(f"{said} {before}", "shop", focus=said)]
 
 
+@pytest.mark.programs
 @pytest.mark.spec("006.3")
 async def test_most_denials_are_understood_and_the_others_are_among_the_first(shop: ProceduralMemory) -> None:
     asked = SAID["negations"]
@@ -86,6 +90,7 @@ TROUBLE = {
 }
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(("said", "flow"), TROUBLE.values(), ids=TROUBLE)
 @pytest.mark.spec("006.3")
 async def test_what_is_wrong_is_no_denial(shop: ProceduralMemory, said: str, flow: str) -> None:
@@ -99,6 +104,7 @@ WISHES = {
 }
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(("flow", "wish"), WISHES.items(), ids=WISHES)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.spec("006.3")
@@ -110,12 +116,14 @@ async def test_the_wish_in_a_long_mail_is_found(shop: ProceduralMemory, flow: st
     assert any("the sentences that are most about a flow" in note for note in found.notes)
 
 
+@pytest.mark.programs
 @pytest.mark.spec("006.3")
 async def test_a_long_follow_up_is_read_with_its_context(shop: ProceduralMemory) -> None:
     said = mail(WISHES["duplicate_charge"], SAID["mail"], Random(5), words=280)
     assert await first(shop, f"{said} The agent ran track_order.", said) == "duplicate_charge"
 
 
+@pytest.mark.programs
 @pytest.mark.spec("006.3")
 async def test_one_slip_of_the_finger_leaves_a_request_among_the_first(shop: ProceduralMemory) -> None:
     draw = Random(0)

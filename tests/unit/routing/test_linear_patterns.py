@@ -10,6 +10,7 @@ import pytest
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.routing.schemas.fields import Reading
 from jazz_select.routing.schemas.validity import invalid, verdicts
+from tests.source import tree
 
 PACKAGE = Path(__file__).parents[3] / "jazz_select"
 MATCHING = ("compile", "match", "fullmatch", "search", "findall", "finditer", "split", "sub", "subn")
@@ -32,7 +33,7 @@ def unknown(node: ast.AST) -> list[str]:
 
 def put_together(path: Path) -> list[str]:
     names = {f"re.{each}" for each in MATCHING}
-    calls = [each for each in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(each, ast.Call)]
+    calls = [each for each in ast.walk(tree(path)) if isinstance(each, ast.Call)]
     return [ast.unparse(each) for each in calls if ast.unparse(each.func) in names and unknown(each.args[0])]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import jazz_select
+from tests.source import tree
 
 LIBRARY = Path(str(jazz_select.__file__)).parent
 CORE = "routing/tool_call.py"
@@ -23,7 +24,7 @@ CALLERS = {
 
 @pytest.fixture(scope="module")
 def modules() -> dict[str, ast.Module]:
-    return {path.relative_to(LIBRARY).as_posix(): ast.parse(path.read_text("utf-8")) for path in LIBRARY.rglob("*.py")}
+    return {path.relative_to(LIBRARY).as_posix(): tree(path) for path in LIBRARY.rglob("*.py")}
 
 
 def used_functions(module: ast.Module) -> list[int]:
