@@ -4,8 +4,7 @@ import hashlib
 import re
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import chain, pairwise
@@ -44,8 +43,6 @@ _K, _B, _AVERAGE = 1.2, 0.75, 64.0
 """Qdrant's defaults: saturation of frequency, weight of length, and the length that counts as average."""
 _CACHED_WORDS, _LONGEST_CACHED = 1 << 14, 40
 """So many words are remembered, and no longer ones: where nobody writes blanks, a whole request is one word."""
-_REMEMBERED = 2_000
-"""Flows whose terms are remembered during a sync, as many as recall is fitted to: some 20 kB each."""
 _MIX = 0x9E3779B1
 _TOKENS = 1 << 32
 _BYTES_A_TERM = 110
@@ -288,8 +285,6 @@ class Lexical:
             f"bm25(k={_K:g}, b={_B:g}, avg_len={_AVERAGE:g}, words and pairs, multilingual, {self.language})"
         )
         self._known = lru_cache(_CACHED_WORDS)(self._look_up)
-        self._remembering = 0
-        self._documents: dict[int, tuple[FlowCard, Counter[int]]] = {}
 
     def counted(self, parts: Iterable[str], *, stop_words: bool) -> Counter[int]:
         """How often each term stands in these parts of a flow; pairs are taken within each.
@@ -302,25 +297,8 @@ class Lexical:
         return counts
 
     def counted_in(self, card: FlowCard) -> Counter[int]:
-        """How often each term stands in what the lexical arm reads of this flow; whoever asks leaves it as it is."""
-        known = self._documents.get(id(card))
-        if known is not None and known[0] is card:
-            return known[1]
-        counts = self.counted(lexical_parts(card), stop_words=reads_stop_words(card))
-        if self._remembering and len(self._documents) < _REMEMBERED:
-            self._documents[id(card)] = (card, counts)
-        return counts
-
-    @contextmanager
-    def remembering(self) -> Generator[None]:
-        """In this block flows are read once: a sync asks for the terms of each thrice."""
-        self._remembering += 1
-        try:
-            yield
-        finally:
-            self._remembering -= 1
-            if not self._remembering:
-                self._documents.clear()
+        """How often each term stands in what the lexical arm reads of this flow."""
+        return self.counted(lexical_parts(card), stop_words=reads_stop_words(card))
 
     @classmethod
     def weighed(cls, counts: Counter[int]) -> SparseVector:

@@ -5,13 +5,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import isfinite
 from typing import Any, NamedTuple
 
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.encoder import Encoder, folded_alias
 from jazz_select.memory.engines.points import fault_at
-from jazz_select.memory.fit.model import MOST_SIZED, Evidence, Reading, RecallModel
-from jazz_select.memory.fusion import Fused, in_order, merged, mixed, ranked, with_numbers
+from jazz_select.memory.fit.model import MOST_SIZED, Evidence, Reading, RecallModel, in_order
 from jazz_select.memory.requests import (
     LONG,
     MEANT_WEIGHT,
@@ -59,6 +59,15 @@ class FusedCandidates:
         return replace(self, candidates=kept, beyond=beyond, sized=f"{len(kept)} of at most {MOST_SIZED}: {why}")
 
 
+class _Fused(NamedTuple):
+    """One flow in the fused list."""
+
+    key: Key
+    score: float
+    ranks: Mapping[str, int]
+    scores: Mapping[str, float]
+
+
 async def fused_candidates(
     store: FlowStore,
     model: RecallModel,
@@ -75,7 +84,7 @@ async def fused_candidates(
     if asked.widened:
         nearest = max(whole.dense.values(), default=0.0)
         clear = clarity(nearest=nearest, hollow=asked.hollow, content_words=asked.content_words)
-        scores = mixed(scores, each_scored[-1], clear)
+        scores = _mixed(scores, each_scored[-1], clear)
         if clear < EVEN:
             query, whole, evidence = queries[-1], found[-1].legs, found[-1].evidence
     named = _named(store, model, query, asked.request)
@@ -104,8 +113,8 @@ def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> 
     ends = 1 + len(asked.clauses)
     scores = each_scored[0]
     if asked.clauses:
-        scores = merged(scores, each_scored[1:ends], CLAUSE_WEIGHT)
-    return mixed(each_scored[ends], scores, MEANT_WEIGHT) if asked.meant else scores
+        scores = _merged(scores, each_scored[1:ends], CLAUSE_WEIGHT)
+    return _mixed(each_scored[ends], scores, MEANT_WEIGHT) if asked.meant else scores
 
 
 def _sized(model: RecallModel, parts: Sequence[tuple[Legs, Evidence]], coverage: float) -> tuple[int, str]:
@@ -136,10 +145,10 @@ class _Read(NamedTuple):
 async def _readable(
     store: FlowStore,
     agent_id: str,
-    best_of: Callable[[int], list[Fused]],
+    best_of: Callable[[int], list[_Fused]],
     known: Mapping[Key, Mapping[str, Any]],
     top_k: int,
-) -> tuple[list[Fused], _Read]:
+) -> tuple[list[_Fused], _Read]:
     """The `top_k` best that are there and can be read; what cannot be read takes no place."""
     read = _Read({}, {})
     wanted, tried = top_k, set[Key]()
@@ -166,15 +175,15 @@ def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: st
     return store.key(query.agent_id, flow_id)
 
 
-def _best(scores: Mapping[Key, float], whole: Legs, named: Key | None, count: int) -> list[Fused]:
-    return _first(ranked(scores, whole, in_order(scores)[:count]), scores, named)[:count]
+def _best(scores: Mapping[Key, float], whole: Legs, named: Key | None, count: int) -> list[_Fused]:
+    return _first(_ranked(scores, whole, in_order(scores)[:count]), scores, named)[:count]
 
 
-def _first(fused: list[Fused], scores: Mapping[Key, float], named: Key | None) -> list[Fused]:
+def _first(fused: list[_Fused], scores: Mapping[Key, float], named: Key | None) -> list[_Fused]:
     """The named flow before all others, though recall may not have found it."""
     if named is None:
         return fused
-    unseen = Fused(key=named, score=scores.get(named, 0.0), ranks={}, scores={})
+    unseen = _Fused(key=named, score=scores.get(named, 0.0), ranks={}, scores={})
     known = next((each for each in fused if each.key == named), unseen)
     top = max((each.score for each in fused), default=0.0)
     return [known._replace(score=top), *(each for each in fused if each.key != named)]
@@ -207,7 +216,7 @@ def _in_scope(model: RecallModel, evidence: Evidence, legs: Legs) -> float | Non
     return model.scope(evidence.scope()) if legs.dense or legs.bm25 else 0.0
 
 
-def _candidate(each: Fused, payload: Mapping[str, Any], confidence: float | None) -> Candidate:
+def _candidate(each: _Fused, payload: Mapping[str, Any], confidence: float | None) -> Candidate:
     return Candidate(
         flow_id=payload["flow_id"],
         flow_name=payload.get("flow_name", ""),
@@ -242,6 +251,47 @@ def _by_priority(
 def nothing_indexed(agent_id: str) -> str:
     """What to say of an agent that the index does not know."""
     return f"agent {agent_id!r} has no flows in this index: run sync_registry (jazz-select sync) first"
+
+
+def _with_numbers(legs: Legs) -> Legs:
+    """Without what scored no number: weights that others wrote may be so large that an engine's sums overflow."""
+    if isfinite(sum(legs.dense.values()) + sum(legs.bm25.values())):
+        return legs
+    _log.warning("flows of the index have scores that are no numbers, so passed over")
+    dense, bm25 = ({key: score for key, score in leg.items() if isfinite(score)} for leg in (legs.dense, legs.bm25))
+    return Legs(dense=dense, bm25=bm25, payloads=legs.payloads)
+
+
+def _merged(whole: Mapping[Key, float], clauses: Sequence[Mapping[Key, float]], weight: float) -> dict[Key, float]:
+    """The scores of a request and of its clauses: each flow gets its best clause's score, times `weight`, on top."""
+    total = dict(whole)
+    for key in {key for clause in clauses for key in clause}:
+        best = max(clause.get(key, 0.0) for clause in clauses)
+        total[key] = total.get(key, 0.0) + weight * best
+    return total
+
+
+def _mixed(alone: Mapping[Key, float], widened: Mapping[Key, float], clarity: float) -> dict[Key, float]:
+    """The scores of a request by itself and with its context, the former counting as far as it speaks for itself."""
+    return {
+        key: clarity * alone.get(key, 0.0) + (1.0 - clarity) * widened.get(key, 0.0)
+        for key in dict.fromkeys((*alone, *widened))
+    }
+
+
+def _ranked(scores: Mapping[Key, float], legs: Legs, best: Sequence[Key]) -> list[_Fused]:
+    """The flows of these keys, best first, with rank and raw score in each arm."""
+    dense, bm25 = [*legs.dense], [*legs.bm25]
+    found: list[_Fused] = []
+    for key in best:  # ten thousands of them where many are asked, so written out
+        ranks: dict[str, int] = {}
+        own: dict[str, float] = {}
+        if key in legs.dense:
+            ranks["dense"], own["dense"] = 1 + dense.index(key), legs.dense[key]
+        if key in legs.bm25:
+            ranks["bm25"], own["bm25"] = 1 + bm25.index(key), legs.bm25[key]
+        found.append(_Fused(key, scores[key], ranks, own))
+    return found
 
 
 class Retriever:
@@ -331,7 +381,7 @@ class Retriever:
         self._pace.read(ahead)
         asking = [any(query.arms for query in group) for group in queries]
         flat = [query for group, asks in zip(queries, asking, strict=True) if asks for query in group]
-        legs = [with_numbers(each) for each in (await self._store.search(flat) if flat else ())]
+        legs = [_with_numbers(each) for each in (await self._store.search(flat) if flat else ())]
         terms = [len(each.sparse.indices) if each.sparse else 0 for each in flat]
         read = (Reading.of(model, scope.rrf_k, found, count) for found, count in zip(legs, terms, strict=True))
         results: list[RecallResult] = []

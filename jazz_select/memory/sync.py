@@ -203,10 +203,9 @@ class IndexWriter:
             if not plan.is_empty:
                 await self.outdate(agent_id)  # where this is cut short, the words are of neither catalogue
             known = self._last.of(agent_id, {card.id: wanted[card.id] for card in chosen})
-            with self._encoder.lexical.remembering():
-                rows = known | await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
-                await self._store.discard(agent_id, broken)
-                rows = await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases, cards)
+            rows = known | await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
+            await self._store.discard(agent_id, broken)
+            rows = await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases, cards)
             self._last.keep(agent_id, {wanted[each]: vectors for each, vectors in rows.items()})
             if await self._store.other_layouts(agent_id):
                 await self._store.forget_other_layouts(agent_id)

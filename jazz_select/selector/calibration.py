@@ -10,7 +10,7 @@ from typing import Any, cast
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain
-from jazz_select.selector.decider import NONE, Deciding, Said, together
+from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, together
 from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, side_by_side
 from jazz_select.stages import SHARED, OwnAnswers, likely
 from jazz_select.text import describe_error, in_log
@@ -187,13 +187,13 @@ async def calibrated(cases: Sequence[Labelled], decider: Deciding | None, *, tim
     Raises:
         ModelError: The decision model answered none of them.
     """
-    asked: list[tuple[Labelled, Said]] = []
+    asked: list[tuple[Labelled, DeciderAnswer]] = []
     lost = 0
     if decider is not None:
         some = [each for each in cases if each.narrowed.candidates]
         calls = [partial(_said, each, decider, timeout_s) for each in some]
         answers = await side_by_side(calls, at_once=decider.client.max_concurrency)
-        asked = [(each, said) for each, said in zip(some, answers, strict=True) if isinstance(said, Said)]
+        asked = [(each, said) for each, said in zip(some, answers, strict=True) if isinstance(said, DeciderAnswer)]
         lost = len(some) - len(asked)
         if some and not asked:
             raise ModelError(decider.client.name, f"it answered none of {lost} cases: {answers[0]}", retryable=True)
@@ -225,7 +225,7 @@ def _by_recall(case: Labelled, *, scoped: bool) -> tuple[float, bool] | None:
     return sure, first.flow_id == case.right
 
 
-async def _said(case: Labelled, decider: Deciding, timeout_s: float | None) -> Said | str:
+async def _said(case: Labelled, decider: Deciding, timeout_s: float | None) -> DeciderAnswer | str:
     """What the decision model says of a case, or in words why it says nothing."""
     try:
         return await decider.ask(case.request, case.narrowed.candidates, Deadline.after(timeout_s))
@@ -235,7 +235,7 @@ async def _said(case: Labelled, decider: Deciding, timeout_s: float | None) -> S
         return why
 
 
-def _by_both(case: Labelled, said: Said, *, scoped: bool) -> tuple[float, bool] | None:
+def _by_both(case: Labelled, said: DeciderAnswer, *, scoped: bool) -> tuple[float, bool] | None:
     """How sure both are together, and whether they are right; None where "none" is right, and no answer."""
     if case.right == NONE and not scoped:
         return None

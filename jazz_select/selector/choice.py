@@ -25,7 +25,7 @@ from jazz_select.selector.asking import (
     question_of,
 )
 from jazz_select.selector.calibration import SPREAD, Budget, Calibration, Labelled, calibrated
-from jazz_select.selector.decider import NONE, Deciding, Said, at_most, share_of, together
+from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, at_most, share_of, together
 from jazz_select.selector.growing import growing_prompt
 from jazz_select.selector.options import MOST_EXAMPLES, OnEmpty
 from jazz_select.selector.prompt import OFF, PROMPT_TOKENS, CandidateOrder, Prompt, build_prompt, ordered
@@ -475,7 +475,7 @@ class _Left:
     """P(each is right), by flow id, once a decision model was asked."""
     best: tuple[str, float] | None = None
     """What the decision model would choose, and P(that is right), where it is not sure enough."""
-    said: Said | None = None
+    said: DeciderAnswer | None = None
 
     def told(self, record: StageRecord) -> "_Left":
         return replace(self, records=(*self.records, record))
@@ -743,7 +743,7 @@ class Choosing:
         record = replace(record, why=f"{_LATE}{': ' if record.why else ''}{record.why}")
         return replace(left, records=tuple(record if each.name == record.name else each for each in left.records))
 
-    def _named(self, said: Said) -> str:
+    def _named(self, said: DeciderAnswer) -> str:
         """What it would choose if it were asked alone, and how sure it says it is."""
         name, chance = _vote(said)
         named = "says that none fits" if name == NONE else "names a flow that has left the registry"
@@ -759,7 +759,7 @@ class Choosing:
         return any(line(own) >= self._wanted(each) - _ROUNDING for each, own in options)
 
     def _weighed(
-        self, left: _Left, chances: Mapping[str, float], said: Said, record: StageRecord
+        self, left: _Left, chances: Mapping[str, float], said: DeciderAnswer, record: StageRecord
     ) -> tuple[Choice | None, _Left]:
         """Whether what is likeliest now is sure enough."""
         best = max((each for each in chances if left.scoped or each != NONE), key=chances.__getitem__)
@@ -781,7 +781,7 @@ class Choosing:
         return self._decided(best, said), left.told(record)
 
     @staticmethod
-    def _decided(best: str, said: Said, *notes: str) -> Choice:
+    def _decided(best: str, said: DeciderAnswer, *notes: str) -> Choice:
         """What a decision model says is likeliest, as a choice: a flow, or `NONE` of them."""
         verdict = Verdict(tier=Tier.OPEN, reason=Reason.NONE)
         if best != NONE:
@@ -919,7 +919,7 @@ class Choosing:
         return (asked, False) if none else (asked[:MOST], torn or len(asked) > MOST)
 
 
-def _vote(said: Said) -> tuple[str, float]:
+def _vote(said: DeciderAnswer) -> tuple[str, float]:
     """What a decision model names by itself, and how sure it says it is."""
     name = max(said.chances, key=said.chances.__getitem__)
     return name, said.chances[name]

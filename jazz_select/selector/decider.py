@@ -33,7 +33,7 @@ _SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class DeciderAnswer:
     """What a decision model said.
 
     Attributes:
@@ -54,7 +54,7 @@ class Deciding:
         """Take whom to ask."""
         self.client = client
 
-    async def ask(self, request: Request, candidates: Sequence[Candidate], deadline: Deadline) -> Said:
+    async def ask(self, request: Request, candidates: Sequence[Candidate], deadline: Deadline) -> DeciderAnswer:
         """How likely each of these candidates is, and none of them.
 
         Whatever the client raises passes: a model that is down, slow, refuses, or gives no probabilities.
@@ -67,7 +67,7 @@ class Deciding:
         reply = await self.client.ask(_state(request), {_QUESTION: question}, deadline)
         told = reply.probabilities[_QUESTION]
         chances = {ids.get(label, NONE): chance for label, chance in told.items()}
-        return Said(chances=chances, usage=reply.usage, model=reply.model)
+        return DeciderAnswer(chances=chances, usage=reply.usage, model=reply.model)
 
 
 def share_of(deadline: Deadline) -> Deadline:

@@ -7,8 +7,7 @@ import numpy as np
 
 from jazz_select.memory.encoder import Lexical, TermCounts
 from jazz_select.memory.fit.learning import Fitted, fit
-from jazz_select.memory.fit.model import REFERENCE_K, Evidence, Matrix, RecallModel
-from jazz_select.memory.fusion import soft_scores
+from jazz_select.memory.fit.model import REFERENCE_K, Evidence, Matrix, RecallModel, soft_scores
 from jazz_select.ports import Vectors
 from jazz_select.values import FlowCard
 

@@ -14,12 +14,13 @@ from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut, Le
 from jazz_select.memory.fit.model import (
     DEFAULT_SCALES,
     REFERENCE_K,
+    ArmScale,
     Logistic,
     Matrix,
     RecallModel,
+    soft_scores,
 )
 from jazz_select.memory.fit.sureness import FIT_DEPTH, fit_sureness
-from jazz_select.memory.fusion import ArmScale, soft_scores
 from jazz_select.ports import Legs, Vectors
 from jazz_select.values import FlowCard
 

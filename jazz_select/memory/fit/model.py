@@ -1,4 +1,4 @@
-"""What recall has learned of a catalogue: scales of its arms, features of a candidate, and P(it is right)."""
+"""What recall has learned of a catalogue: how its arms are fused, features of a candidate, and P(it is right)."""
 
 import logging
 from base64 import b64decode, b64encode
@@ -12,9 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from jazz_select.memory.encoder import TermCounts
-from jazz_select.memory.fusion import ArmScale, in_order, soft_scores
 from jazz_select.ports import Key, Legs, Vectors
 from jazz_select.stages import OwnAnswers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmScale:
+    """How one arm's scores count."""
+
+    width: float
+    """The drop in score that is worth one rank; a typical distance between neighbours at the top of a list."""
+    weight: float
+    """How much the arm counts in the fusion."""
+
 
 REFERENCE_K = 10
 """Evidence is weighed with this constant whatever `rrf_k` a caller orders by, so that its meaning never changes."""
@@ -38,6 +48,45 @@ _VERSION = 4
 _CANDIDATE, _SCOPE = 7, 6
 """How many numbers `Evidence.candidate` and `Evidence.scope` give."""
 UNREAD = "what the last sync noted cannot be read, so confidence is not known: run sync_registry (jazz-select sync)"
+
+
+def soft_scores(legs: Legs, scales: Mapping[str, ArmScale], rrf_k: int) -> dict[Key, float]:
+    """The fused score of each flow that an arm found.
+
+    Reciprocal rank fusion sums w / (k + rank) over the arms (Cormack, Clarke and Büttcher 2009). Ranks throw away
+    what scores know: whether the second is a close second. So the rank here is a soft one,
+    1 + (best score - score) / width: it is the rank where neighbours lie a typical distance apart,
+    near-ties share one, and a runaway leader leaves the others far behind. The lower `k`, the more the very top
+    weighs, as ever. BM25 scores are taken relative to the best, since they grow with the length of the request.
+
+    A flow that an arm did not find is no better there than the last one that it found: it is taken to lie where the
+    last hit of the dense arm lies, and to score 0 in BM25. Were it to get nothing at all, the mere length of a list
+    would decide who is lifted over the edge.
+    """
+    k = rrf_k + 1.0
+    dense_weight, dense_width = scales["dense"].weight, scales["dense"].width
+    bm25_weight, bm25_width = scales["bm25"].weight, scales["bm25"].width
+    unsaid = bm25_weight / (k + 1.0 / bm25_width) if legs.bm25 else 0.0
+    unseen = 0.0
+    fused: dict[Key, float] = {}
+    if legs.dense:
+        best = max(legs.dense.values())
+        fused = {key: dense_weight / (k + (best - score) / dense_width) + unsaid for key, score in legs.dense.items()}
+        unseen = dense_weight / (k + (best - min(legs.dense.values())) / dense_width)
+    if legs.bm25:
+        best = max(*legs.bm25.values(), _TINY)
+        for key, score in legs.bm25.items():
+            said = bm25_weight / (k + (1.0 - score / best) / bm25_width)
+            fused[key] = fused[key] - unsaid + said if key in fused else unseen + said
+    return fused
+
+
+def in_order(scores: Mapping[Key, float]) -> list[Key]:
+    """Best first; of equal ones those that the dense arm found before others, so that order never wavers.
+
+    Stable, and the dense arm's flows come first in `scores`. Of so few, to sort all is faster than to pick.
+    """
+    return sorted(scores, key=scores.__getitem__, reverse=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

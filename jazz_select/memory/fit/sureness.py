@@ -6,8 +6,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jazz_select.memory.fit.leave_one_out import HeldOut, LeaveOneOut
-from jazz_select.memory.fit.model import NOT_FOUND, REFERENCE_K, Evidence, Logistic, Matrix, Sets, Usual
-from jazz_select.memory.fusion import ArmScale, soft_scores
+from jazz_select.memory.fit.model import (
+    NOT_FOUND,
+    REFERENCE_K,
+    ArmScale,
+    Evidence,
+    Logistic,
+    Matrix,
+    Sets,
+    Usual,
+    soft_scores,
+)
 from jazz_select.ports import Legs
 from jazz_select.stages import OwnAnswers, own_answers
 
