@@ -4,7 +4,7 @@ import asyncio
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from hashlib import sha256
 from pathlib import Path
@@ -105,6 +105,7 @@ class Recorded:
         schema: The JSON schema that came with the prompt, if one did.
         turn: In which turn of a conversation it was asked, where somebody counts them.
         kind: What was asked for, such as "choose", where somebody says so.
+        known_by: What of it a reply is for, as text; None for all of it.
     """
 
     messages: tuple[Message, ...]
@@ -112,10 +113,13 @@ class Recorded:
     schema: Mapping[str, Any] | None = None
     turn: int = 0
     kind: str = ""
+    known_by: "Callable[[Recorded], str] | None" = field(default=None, compare=False, repr=False)
 
     @property
     def digest(self) -> str:
-        """What the prompt is known by: any change of it is another digest."""
+        """What the prompt is known by: any change of what a reply is for is another digest."""
+        if self.known_by is not None:
+            return sha256(self.known_by(self).encode()).hexdigest()[:16]
         asked: list[Any] = [[each.role, each.content] for each in self.messages]
         return sha256(json.dumps([asked, self.schema], sort_keys=True).encode()).hexdigest()[:16]
 
@@ -138,8 +142,10 @@ class Recorded:
 
     def changes(self, now: "Recorded", lines: int = _DIFF_LINES) -> str:
         """How the prompt of `now` differs from this one, as a unified diff of at most so many lines."""
-        pair = (self.text.splitlines(), now.text.splitlines())
-        found = list(unified_diff(*pair, "recorded", "asked now", n=1, lineterm=""))
+        was, is_now = (
+            (each.text if self.known_by is None else self.known_by(each)).splitlines() for each in (self, now)
+        )
+        found = list(unified_diff(was, is_now, "recorded", "asked now", n=1, lineterm=""))
         more = [f"… {len(found) - lines} lines more"] if len(found) > lines else []
         return "\n".join([*(beginning(line, 4 * _SHOWN) for line in found[:lines]), *more])
 
@@ -170,6 +176,7 @@ class Cassette:
         *,
         kind: Callable[[Sequence[Message]], str] | None = None,
         takes_schema: bool | None = None,
+        known_by: Callable[[Recorded], str] | None = None,
     ) -> None:
         """Open a cassette; one that is not there yet is empty.
 
@@ -178,10 +185,15 @@ class Cassette:
             model: Whom to ask where there is no record, as `FlowSelector` takes it.
             kind: What to call a prompt, for people who read the file.
             takes_schema: Be a model that wants to be sent schemas, or not, whatever `model` is.
+            known_by: What of a prompt its reply is for, as text, such as what is offered and what was said: a prompt
+                that differs in nothing else gets the same reply. By default all of it.
         """
         self.path = Path(path)
         self.asked: list[Recorded] = []
-        self.left: list[Recorded] = _read(self.path) if self.path.exists() else []
+        self._known_by = known_by
+        self.left: list[Recorded] = (
+            [replace(each, known_by=known_by) for each in _read(self.path)] if self.path.exists() else []
+        )
         self.missing: list[Recorded] = []
         self.turn = 0
         from jazz_select.chat.models import as_chat_model  # brings in what a script does without
@@ -198,15 +210,21 @@ class Cassette:
             AssertionError: There is none, and no model to ask.
         """
         kind = self._kind(messages) if self._kind is not None else ""
-        question = Recorded(messages=tuple(messages), schema=schema, turn=self.turn, kind=kind)
+        question = Recorded(messages=tuple(messages), schema=schema, turn=self.turn, kind=kind, known_by=self._known_by)
         digest = question.digest
         known = next((each for each in self.left if each.digest == digest), None)
         if known is None:
             self.missing.append(question)
             return await self.unrecorded(question)
         self.left.remove(known)
-        self.asked.append(replace(question, reply=known.reply))
-        return Reply(text=known.reply, model="cassette")
+        reply = self.reply_to(question, known)
+        self.asked.append(replace(question, reply=reply))
+        return Reply(text=reply, model="cassette")
+
+    def reply_to(self, question: Recorded, known: Recorded) -> str:
+        """What a record's reply is for this prompt: override it where one says by number what is put otherwise now."""
+        del question
+        return known.reply
 
     async def unrecorded(self, question: Recorded) -> Reply:
         """What becomes of a prompt without a record: override it to do something else.

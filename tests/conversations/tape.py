@@ -1,4 +1,4 @@
-"""The model of a conversation: a cassette that knows kinds of prompts, and stops at what it has no reply to."""
+"""The model of a conversation: a cassette that knows prompts by what their replies rest on, and stops without one."""
 
 import asyncio
 import json
@@ -13,6 +13,7 @@ from jazz_select.selector.prompt import OFF
 from jazz_select.telemetry import Span
 from jazz_select.testing import Cassette, Recorded
 from jazz_select.values import Reply
+from tests.conversations.facts import facts_of
 
 KINDS: Final = {
     "select": "choose",
@@ -66,7 +67,13 @@ class Tape(Cassette):
     """
 
     def __init__(self, path: Path, *, mode: Mode = Mode.STOP, model: Any = None, replies: Sequence[str] = ()) -> None:
-        super().__init__(path, model, kind=lambda _: kind_of(self._span), takes_schema=None if model else False)
+        super().__init__(
+            path,
+            model,
+            kind=lambda _: kind_of(self._span),
+            takes_schema=None if model else False,
+            known_by=facts_of,
+        )
         self.mode = mode
         self.replies = list(replies)
         self.recorded: list[Recorded] = []
@@ -76,6 +83,10 @@ class Tape(Cassette):
         self._span: Span | None = None
         if mode is Mode.ASK:
             self.left = []
+
+    def reply_to(self, question: Recorded, known: Recorded) -> str:
+        """The recorded reply, with flows by the numbers that they have now."""
+        return renumbered(known, question) or known.reply
 
     def started(self, span: Span) -> None:
         """A call of the model begins in its span, before the model is asked."""

@@ -200,7 +200,49 @@ async def test_a_changed_prompt_names_the_record_that_is_stale(tmp_path: Path) -
     (found,) = problems(await play(changed, tape, window(tape)))
     assert (found.kind, found.turn) == ("cassette", 2)
     assert "record 2 (turn 2, call, about " in found.text
-    assert "-what is new?\n+what is old?" in found.text
+    assert "-user: what is new?\n+user: what is old?" in found.text
+
+
+WORDED: list[Any] = [
+    pytest.param("choose", "The condition decides", "What the condition says decides", id="a rule"),
+    pytest.param("choose", ' description="', ' description="In short: ', id="a description"),
+    pytest.param("call", "step by step", "one step after the other", id="how to go on"),
+    pytest.param("call", "changes nothing", "only reads", id="an effect in other words"),
+    pytest.param("fill", "Never guess", "Guess nothing", id="how to find"),
+    pytest.param("decide", "You choose the next tool", "Choose the next tool", id="how to decide"),
+]
+TOLD: list[Any] = [
+    pytest.param("choose", '<flow id="2" name="', '<flow id="2" name="other_', id="another flow"),
+    pytest.param("choose", "<request>", "<request>do not ", id="another message"),
+    pytest.param("call", '{"name": "lookup_', '{"name": "find_', id="another tool"),
+    pytest.param("call", "today: ", "tomorrow: ", id="another fact"),
+    pytest.param("fill", '"said":["', '"said":["no, ', id="something else said"),
+    pytest.param("decide", '"returned"', '"failed"', id="another result"),
+]
+
+
+@pytest.mark.spec("010.10")
+@pytest.mark.parametrize(("kind", "was", "now"), WORDED)
+def test_a_reply_is_kept_where_a_prompt_only_says_it_otherwise(kind: str, was: str, now: str) -> None:
+    before, after = put_otherwise(kind, was, now)
+    assert after.digest == before.digest
+
+
+@pytest.mark.spec("010.10")
+@pytest.mark.parametrize(("kind", "was", "now"), TOLD)
+def test_a_reply_is_stale_where_what_it_rests_on_is_another(kind: str, was: str, now: str) -> None:
+    before, after = put_otherwise(kind, was, now)
+    assert after.digest != before.digest
+
+
+def put_otherwise(kind: str, was: str, now: str) -> tuple[Recorded, Recorded]:
+    """A recorded prompt that has these words, and the same with others in their place."""
+    for script in scripts():
+        for each in Tape(script.cassette).left:
+            if each.kind == kind and was in each.text:
+                changed = tuple(replace(part, content=part.content.replace(was, now)) for part in each.messages)
+                return each, replace(each, messages=changed)
+    raise AssertionError(kind)
 
 
 async def test_a_prompt_without_a_record_is_told_whole(tmp_path: Path) -> None:
@@ -226,7 +268,7 @@ async def test_replies_are_kept_where_only_prompts_have_changed(tmp_path: Path) 
     changed = script_of(tmp_path, {}, "good day", "what is new?")
     played = await recorded(changed, mode=Mode.REKEY)
     assert [each.result.text for each in played.turns] == ["Hello.", "Nothing."]
-    assert ["-hello\n+good day" in was.changes(now) for was, now in played.tape.rekeyed] == [True, True]
+    assert ["-user: hello\n+user: good day" in was.changes(now) for was, now in played.tape.rekeyed] == [True, True]
     tape = Tape(changed.cassette)
     assert problems(await play(changed, tape, window(tape))) == []
 
