@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, Self, cast, get_args
 
-from jazz_select.agent.answer import AnswerWriter, Titles, cut_short
+from jazz_select.agent.answer import AnswerWriter, Titles, cut_short, titles_of
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
@@ -192,7 +192,15 @@ class Agent:
         self._titles = Titles(lambda named: selector.flow_registry.get(flow_id(named)), executor.tools)
         loops = None
         if chat is not None:
-            loops = OpenFlows(chat, self._tools, system, options, open_tools=open_tools, find=self._titles.find)
+            loops = OpenFlows(
+                chat,
+                self._tools,
+                system,
+                options,
+                open_tools=open_tools,
+                find=self._titles.find,
+                offers=lambda: titles_of(selector.flow_registry.values()),
+            )
         gate = DestructionGate(executor.tools)
         asks = AgentApproval(approval, approve, claims, executor.tools)
         self._running = TurnFlows(

@@ -28,6 +28,7 @@ from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
 
 _LONGEST_VALUE: Final = 300
+_MOST_TITLES: Final = 40
 _TIME_RAN_OUT: Final = "The time for this ran out before all of it was done."
 _CHAIN_BROKE: Final = "This could not be brought to its end."
 Find = Callable[[str], BaseFlow | None]
@@ -65,6 +66,14 @@ class Titles:
         if marked and not one_of:
             return f"{ONE_OF}{self.named(between.split(', '))}"
         return name if " " in name and name not in self.tools else self.tool(name)
+
+
+def titles_of(flows: Iterable[BaseFlow]) -> list[str]:
+    """What an agent can do for anybody, by title: the first of its flows that no guard may withhold, parts left out."""
+    flows = list(flows)
+    parts = {part.name for flow in flows for part in flow.subflows}
+    anybody = [each for each in flows if type(each).available is BaseFlow.available and each.name not in parts]
+    return [each.display_name for each in anybody[:_MOST_TITLES]]
 
 
 def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:

@@ -67,7 +67,7 @@ class OpenFlowReply:
 class OpenFlows:
     """Lets a model call tools until it answers."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it talks with, by name
         self,
         model: ChatClient,
         tools: Toolbox,
@@ -76,12 +76,15 @@ class OpenFlows:
         *,
         open_tools: OpenTools = "read",
         find: Callable[[str], BaseFlow | None] = lambda _: None,
+        offers: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """Take whom to ask, with which tools, how chains are run, and which tools there are where no flow fits.
 
-        `find` knows the live flow of a name, where prompts only grow: what was shown of it is shown again.
+        `find` knows the live flow of a name, where prompts only grow: what was shown of it is shown again. `offers`
+        says by title what the agent can do, for a model that has to tell a user whom no flow fits.
         """
         self._find = find
+        self._offers = offers
         self._model = model
         self._tools = tools
         self._system = system
@@ -132,6 +135,7 @@ class OpenFlows:
                 lost=run.lost,
                 within=within,
                 only_about=only_about,
+                offers=self._offers() if flow is None else (),
             )
         else:
             messages = growing_messages(
@@ -145,6 +149,7 @@ class OpenFlows:
                 lost=run.lost,
                 within=within,
                 only_about=only_about,
+                offers=self._offers(),
             )
         place = "" if only_about else within  # what an answer looks up is no call of the flow
         granted = approval.granted_to(place, run.path)

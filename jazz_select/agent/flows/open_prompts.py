@@ -44,6 +44,7 @@ _ABOUT: Final = (
 _BELOW: Final = "the procedure below"
 _MISSING: Final = "Not available here, so that steps which need them cannot be done: {}."
 _NONE_FITS: Final = "No procedure fits this message."
+_OFFERS: Final = "WHAT YOU CAN DO for a user who asks for it, by title: "
 _NO_PROCEDURE: Final = (
     "Answer it from what is known here, or look it up; change nothing. If the user "
     "wants something done, ask what exactly, or say where to turn. Never say that something was done which no call "
@@ -98,6 +99,7 @@ def open_flow_messages(  # noqa: PLR0913 - options with a name
     lost: Sequence[str] = (),
     within: str = "",
     only_about: bool = False,
+    offers: Sequence[str] = (),
 ) -> list[Message]:
     """What a model is asked that goes on with a flow, or answers where none fits. Pure.
 
@@ -109,6 +111,7 @@ def open_flow_messages(  # noqa: PLR0913 - options with a name
         lost: Names of what was returned before and is no longer known.
         within: The name of the open flow.
         only_about: Whether a question about it is to be answered.
+        offers: The titles of what can be done, where no flow fits.
     """
     earlier, left_out = view.recent()
     called = next(
@@ -125,6 +128,7 @@ def open_flow_messages(  # noqa: PLR0913 - options with a name
         if procedure and not only_about
         else "",
         "" if procedure else f"{_NONE_FITS} {_NO_PROCEDURE.format(where='below')}",
+        f"{_OFFERS}{'; '.join(map(json_line, offers))}." if offers and not procedure else "",
         f"IT WAITS FOR:\n{json_line(waits)}" if only_about and waits else "",
         f"{_WAITING}\n{json_line(view.waits_for)}" if procedure and not only_about and asks_itself else "",
         _MISSING.format(", ".join(map(name_shown, missing))) if missing else "",
@@ -176,6 +180,7 @@ def growing_messages(  # noqa: PLR0913 - options with a name
     lost: Sequence[str] = (),
     within: str = "",
     only_about: bool = False,
+    offers: Sequence[str] = (),
 ) -> list[Message]:
     """The same question where prompts only grow: what the one before began with, then what is new, then what is now.
 
@@ -190,9 +195,11 @@ def growing_messages(  # noqa: PLR0913 - options with a name
         lost: Names of what was returned before and is no longer known.
         within: The name of the open flow.
         only_about: Whether a question about it is to be answered.
+        offers: The titles of what can be done: the same in every turn.
     """
     facts = view.told_facts()
     parts = [system, _IN_TURN, _CASES, INSTRUCTIONS, f"{_FACTS}\n{facts}" if facts else ""]
+    parts.append(f"{_OFFERS}{'; '.join(map(json_line, offers))}." if offers else "")
     parts.append(f"TOOLS SHOWN:\n{tool_lines(always)}" if always else "")
     messages = [Message(role="system", content="\n\n".join(part for part in parts if part))]
     new = sorted([*_calls_then(view), *shown], key=lambda each: each[0])

@@ -1,13 +1,17 @@
 """Several wishes in one conversation: going on, another wish, coming back, calling off, and none of them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from jazz_select import Agent, Flow, FlowSelector
 from jazz_select.agent import TurnResult
 from jazz_select.errors import ModelError
-from tests.unit.agent.talks import Mind, calls, chooses, shop_agent, talk
+from jazz_select.testing import ListMemory
+from tests.unit.agent.talks import FLOWS, Mind, calls, chooses, shop_agent, shop_flows, shop_tools, talk
 from tests.unit.agent.turns import agent_of, destroyer, shop_of
+from tests.unit.selector.shop import metadata
 
 SENDING = '{"order_number": "60112"}'
 """What was said of sending back: the mail is still wanted."""
@@ -74,7 +78,26 @@ async def test_a_wish_called_off_is_gone(reply: str) -> None:
     results = await talk(shop_agent(mind), *BEGUN, "forget it", "what else is there?")
     assert "track_it" not in [each.name for each in results[-1].conversation.flows]
     assert 'state="' not in mind.prompts("choose")[-1].partition('name="track_it"')[2].partition("/>")[0]
-    assert "Track it" not in mind.asked[-1][1][0].content
+    prompt = mind.asked[-1][1][0].content
+    assert '- "Track it"' not in prompt
+    assert prompt.count("Track it") == 1, "among what can be done, and nowhere else"
+
+
+@pytest.mark.spec("011.7")
+async def test_where_no_flow_fits_the_model_is_told_by_title_what_can_be_done_for_anybody() -> None:
+    class Members(Flow):
+        def available(self, context: Mapping[str, Any]) -> bool:
+            return "member" in context
+
+    mind = Mind(choose=["[]"], call=["I can track an order."])
+    registry = shop_flows()
+    withheld = registry.by_name("cancel_it")
+    assert withheld is not None
+    withheld.__class__ = Members
+    selector = FlowSelector(mind, registry, ListMemory(metadata(*FLOWS)), "support", top_k=4)
+    await talk(Agent(selector, shop_tools([]), mind), "what can you do?", context={"member": True})
+    (prompt,) = mind.prompts("call")
+    assert 'by title: "Send back"; "Track it"; "Settle it".' in prompt
 
 
 @pytest.mark.spec("010.2")
