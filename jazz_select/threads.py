@@ -3,12 +3,14 @@
 import asyncio
 import contextvars
 import inspect
+import os
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
@@ -27,6 +29,9 @@ _TICK_S: Final = 0.001
 """Nobody starts anything in less than this."""
 _ENDS: Final = "self_bounded"
 _NAMED: Final = "jazz-select-"
+_WAITING: Final = "jazz_select, waiting"
+_IDLE_S: Final = 10.0
+_MOST_IDLE: Final = 32
 _AT_ONCE: Final = (list, deque, set, asyncio.Queue, asyncio.Event, asyncio.Future)
 """Whose methods never block, such as `events.append`; those of asyncio must be called on their loop anyway."""
 
@@ -241,8 +246,52 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str, context: con
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(succeed, result)
 
-    threading.Thread(target=work, name=name, daemon=True).start()
+    _Worker.does(work, name)
     return await future
+
+
+class _Worker(threading.Thread):
+    """A thread that waits a while for more once it has come back: to start one holds the loop up until it runs.
+
+    A thread for each call made a selection with one guard a third slower (.60 → .80 ms), and more on a busy machine.
+    """
+
+    idle: ClassVar["deque[_Worker]"] = deque()
+
+    @classmethod
+    def does(cls, work: Callable[[], None], name: str) -> None:
+        """Have it done by one that waits, else by a new one."""
+        try:
+            cls.idle.pop().given.put((work, name))
+        except IndexError:
+            worker = cls()
+            worker.given.put((work, name))
+            worker.start()
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.given: SimpleQueue[tuple[Callable[[], None], str]] = SimpleQueue()
+
+    def run(self) -> None:
+        """Do what is given, until for a while nothing is."""
+        while True:
+            try:
+                work, self.name = self.given.get(timeout=_IDLE_S)
+            except Empty:
+                with suppress(ValueError):  # it has just been taken for something
+                    self.idle.remove(self)
+                    return
+                continue
+            work()
+            del work  # and all that it holds
+            self.name = _WAITING
+            if len(self.idle) >= _MOST_IDLE:
+                return
+            self.idle.append(self)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Worker.idle.clear)  # a fork has none of the threads
 
 
 def self_bounded(function: F) -> F:
