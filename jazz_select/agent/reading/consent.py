@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,6 +30,10 @@ _SPOKEN: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|/s|[^\w\s.,;:!?]")
 _UNPARTED: Final = re.compile("[\u3040-\u9fff\u2600-\u27bf\U0001f000-\U0001faff]")
 _ADDING: Final = re.compile(r"\s*[,–—-]\s+")
 _ENDS: Final = " \t\n.!"
+_SHORTEST_WISH: Final = 4
+"""Words of a sentence beside a yes that stands by itself: fewer ("to Bob", "tomorrow") correct what was agreed to."""
+_LETTERS_OF_A_WORD: Final = 3
+"""Letters that count as a word in a script that does not part words."""
 _OWN: Final = frozenset({""})
 """No word of a question, and so that words that point and stand between are known."""
 _POINT: Final = "\ue001"
@@ -79,6 +84,7 @@ class _Table(NamedTuple):
     courtesy: frozenset[str]
     weak: frozenset[str]
     stops: frozenset[str]
+    continues: frozenset[str]
     ironic: frozenset[str]
     denies: frozenset[str]
     adds: frozenset[str]
@@ -110,11 +116,11 @@ def read_consent(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | Non
     """
     if len(message) > LONGEST_READ or {_GIVEN, _POINT} & set(message):
         return NEITHER
-    text = _folded(message)
-    if _has(text, phrases().ironic):
+    text = _plain(message)
+    if _has(text.casefold(), phrases().ironic):
         return NEITHER
     said = [each.strip() for each in _SENTENCES.findall(text) if each.strip(_ENDS)]
-    kinds = [_kind_of(each, asked) for each in said]
+    kinds = [_kind_of(each.casefold(), asked) for each in said]
     telling = [place for place, kind in enumerate(kinds) if kind != "courtesy"]
     if not telling:
         return NEITHER
@@ -122,8 +128,12 @@ def read_consent(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | Non
     if quote is not None:
         wanted = _folded(quote).strip(_ENDS)
         sure = [each for each in telling if kinds[each] == "yes"]
-        place = next((each for each in sure if wanted in {"", said[each].strip(_ENDS)}), place)
-    rest = [said[each] for each in telling if each != place and kinds[each] != kinds[place]]
+        place = next((each for each in sure if wanted in {"", said[each].casefold().strip(_ENDS)}), place)
+    rest = [said[each] for each in telling if each != place and (not kinds[each] or kinds[each] != kinds[place])]
+    if kinds[place] == "yes" and any(
+        _corrects(said[each].casefold()) for each in telling if each > place and not kinds[each]
+    ):
+        return NEITHER
     if kinds[place] in {"yes", "no"}:
         return _with_rest(kinds[place], said[place], rest, asked, is_read=quote is not None)
     return _begun(said[place], rest, asked, is_read=quote is not None)
@@ -150,9 +160,9 @@ def _begun(sentence: str, rest: Sequence[str], asked: Asked, *, is_read: bool) -
     if not _ASKING.intersection(sentence):
         return NEITHER
     for found in _ADDING.finditer(sentence):
-        begun, added = sentence[: found.start()], sentence[found.end() :]
-        if any(added.startswith(f"{each} ") for each in phrases().adds):
-            kind = _kind_of(begun, asked)
+        begun, added = sentence[: found.start()].casefold(), sentence[found.end() :]
+        if any(added.casefold().startswith(f"{each} ") for each in phrases().adds):
+            kind = "" if any(_corrects(each.casefold()) for each in rest) else _kind_of(begun, asked)
             return _with_rest(kind, begun, [added, *rest], asked, is_read=is_read) if kind in {"yes", "no"} else NEITHER
     return NEITHER
 
@@ -161,10 +171,14 @@ def _with_rest(kind: str, sentence: str, rest: Sequence[str], asked: Asked, *, i
     """A yes or a no, where what is said besides leaves it one."""
     if not rest:
         return Consent("yes" if kind == "yes" else "no")
-    weak = {" ".join(each.split()) for each in _PIECES.split(sentence)} <= {*phrases().weak, *phrases().courtesy, ""}
-    if any(_kind_of(each, asked) in {"yes", "no"} for each in rest) or (weak and kind == "yes"):
+    weak = {" ".join(each.split()) for each in _PIECES.split(sentence.casefold())} <= {
+        *phrases().weak,
+        *phrases().courtesy,
+        "",
+    }
+    if any(_kind_of(each.casefold(), asked) in {"yes", "no"} for each in rest) or (weak and kind == "yes"):
         return NEITHER
-    if kind == "yes" and any(_stops(each, asked, is_read=is_read) for each in rest):
+    if kind == "yes" and any(_stops(each.casefold(), asked, is_read=is_read) for each in rest):
         return NEITHER
     return Consent("yes" if kind == "yes" else "no", " ".join(each.replace(_POINT, ".").strip() for each in rest))
 
@@ -175,10 +189,20 @@ def _stops(sentence: str, asked: Asked, *, is_read: bool) -> bool:
     if _has(sentence, table.stops) or ("no" in said and "" not in said):
         return True
     others = _named(sentence) - _named(" ".join((asked.words, *_shown(asked.arguments))))
-    if others and len(sentence.split()) == 1:
-        return True  # nothing but another value: it corrects the call
     denies = _has(sentence, table.denies) or any(each.endswith("n't") for each in _SPOKEN.findall(sentence))
     return not is_read and (denies or bool(others))
+
+
+def _corrects(sentence: str) -> bool:
+    """Whether a sentence that asks nothing is too little to stand by itself, or continues the yes before it."""
+    if _ASKING.intersection(sentence):
+        return False
+    words = [word for word in _SPOKEN.findall(sentence.replace(_POINT, "")) if word[0].isalnum()]
+    if words and words[0] in phrases().adds:
+        return False
+    unparted = sum(1 for letter in sentence if letter.isalnum() and _UNPARTED.match(letter))
+    length = unparted // _LETTERS_OF_A_WORD if unparted else len(words)
+    return length < _SHORTEST_WISH or words[0] in phrases().continues
 
 
 def _named(text: str) -> frozenset[str]:
@@ -193,9 +217,15 @@ def _has(text: str, listed: Iterable[str]) -> bool:
     return any(f" {each} " in said or (_UNPARTED.search(each) is not None and each in text) for each in listed)
 
 
-def _folded(message: str) -> str:
-    text = _TONES.sub("", nfkc(message).replace("’", "'").casefold()).strip()
+def _plain(message: str) -> str:
+    """A message without what cannot be seen, in the user's own letters."""
+    seen = "".join(each for each in message if unicodedata.category(each) != "Cf")
+    text = _TONES.sub("", nfkc(seen).replace("’", "'")).strip()
     return _ABBREVIATED.sub(_POINT, text)
+
+
+def _folded(message: str) -> str:
+    return _plain(message).casefold()
 
 
 def _kind_of(sentence: str, asked: Asked) -> str:

@@ -58,19 +58,33 @@ NEITHER: Final = listed("""
     tell me a joke | correct it | continue my order | how much would that be?
     go ahead and tell me a joke | ok google what is the weather | don't, wait, yes | please call me about it
     correct the address | please redo it | sure, after the parcel has come | yes, wait, rather not
+    Yes. To Bob. | Yes! Bob! | Yes. For my sister. | Yes. Tomorrow. | Yes. Next week. | yes. two of them.
+    Yes. Seventeen. | Yes. The second one. | Yes. On Friday the tenth. | Yes. As soon as it's free.
+    Yes. When the parcel has come.
+    Yes. Assuming it costs nothing. | yes. n\u200bo | yes. st\u200bop | yes. b\u200but only if free | yes. \u202eno
+    Yes. Undo that. | Yes. Sorry, wrong window. | Yes. Hang on. | Yes. Give me a minute. | Yes. Let me check that first.
+    Yes. In your dreams. | Yes. 😂 | Yes. 🛑 | Yes. Could you hold on? | yes, and is it free? otherwise no
+    yes, and is it free? But not if it costs anything. | Ja. Für Bob. | Ja. Erst morgen. | Ja. Warte mal. | Ja. Moment.
+    Ja. Vorausgesetzt es ist gratis. | Sí. Espera. | Sí. Para Bob. | Sí. Cuando llegue el paquete. | Oui. Attendez.
+    Oui. Pour Bob. | Oui. Lorsque le colis arrive. | Sì. Aspetta. | Sì. Quando arriva il pacco. | Да. Подожди.
+    Да. Для Боба. | Да. Когда придёт посылка. | はい。ちょっと待って。 | はい。ボブに。 | はい。明日。
+    はい。無料の場合。
 """)
 WITH_MORE: Final = {
-    "yes please. And tell me when the money is there.": "and tell me when the money is there.",
+    "yes please. And tell me when the money is there.": "And tell me when the money is there.",
     "yes, and btw are there fees?": "and btw are there fees?",
-    "Yes. Are there fees?": "are there fees?",
-    "Yes, drop A-1. Thanks! Where is my parcel?": "where is my parcel?",
-    "Yes. Stop the newsletter, too.": "stop the newsletter, too.",
-    "Ja, bitte. Und sag mir, wann das Geld da ist.": "und sag mir, wann das geld da ist.",
-    "Sí. ¿Cuánto cuesta?": "¿cuánto cuesta?",
+    "Yes. Are there fees?": "Are there fees?",
+    "Yes, drop A-1. Thanks! Where is my parcel?": "Where is my parcel?",
+    "Yes. Stop the newsletter, too.": "Stop the newsletter, too.",
+    "Ja, bitte. Und sag mir, wann das Geld da ist.": "Und sag mir, wann das Geld da ist.",
+    "Sí. ¿Cuánto cuesta?": "¿Cuánto cuesta?",
     "Oui, et est-ce que c'est gratuit ?": "et est-ce que c'est gratuit ?",
-    "Sì. Quanto costa?": "quanto costa?",
-    "Да. Сколько это стоит?": "сколько это стоит?",
+    "Sì. Quanto costa?": "Quanto costa?",
+    "Да. Сколько это стоит?": "Сколько это стоит?",
     "はい。手数料はいくらですか？": "手数料はいくらですか?",
+    "Yes. And mail the receipt to Bob McKay.": "And mail the receipt to Bob McKay.",
+    "Yes, and is it free? Tell me about Bob's parcel.": "and is it free? Tell me about Bob's parcel.",
+    "Yes please. Send me a receipt.": "Send me a receipt.",
 }
 """A yes, and what is to be read besides."""
 READ_BY_A_MODEL: Final = listed("""
