@@ -22,6 +22,7 @@ from jazz_select.agent.flows.slots import Wanted, from_words
 from jazz_select.routing import CHOOSE, ChainAnalyzer, FlowExecutor, Tool
 from jazz_select.testing import HashEmbedder, ScriptedModel
 from jazz_select.text import in_one_line
+from jazz_select.threads import in_daemon_thread
 from tests.unit.memory.cards import card
 from tests.unit.test_bounds import steps
 
@@ -237,3 +238,21 @@ async def test_a_dictionary_is_loaded_beside_the_loop_and_once(text: str, beside
         embedder.threads.clear()
         await memory.recall(text, "shop")
         assert set(embedder.threads) == {MAIN}
+
+
+async def test_a_thread_that_has_come_back_is_given_more_and_one_that_hangs_is_not() -> None:
+    go_on = threading.Event()
+    hanging = asyncio.create_task(in_daemon_thread(go_on.wait, name="hangs"))
+    done = [await in_daemon_thread(threading.current_thread, name="works") for _ in range(50)]
+    assert len(set(done)) < len(done)
+    assert not hanging.done()
+    go_on.set()
+    assert await asyncio.wait_for(hanging, 5)
+
+
+async def test_a_thread_has_the_name_of_what_it_does() -> None:
+    def name() -> str:
+        return threading.current_thread().name
+
+    asked = [f"call-{number}" for number in range(20)]
+    assert [await in_daemon_thread(name, name=each) for each in asked] == asked
