@@ -19,7 +19,7 @@ from benchmarks import rows
 from benchmarks.options import Unclean, opened_book
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Action, ActionDecision, Agent, Guard, Router, TurnState, iteration_cap
-from jazz_select.agent.graph.layout import laid_out
+from jazz_select.agent.graph.router import laid_out
 from jazz_select.agent.graph.topology import NodeExit, walk
 from jazz_select.testing import ListMemory
 

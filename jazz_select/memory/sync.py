@@ -321,7 +321,7 @@ class IndexWriter:
         cases: Cases,
         terms: TermCounts,
     ) -> RecallModel:
-        from jazz_select.memory.fit.cascade import fit_cascade
+        from jazz_select.memory.fit.learning import fit_cascade
 
         first, second = (
             {flow: self._encoder.of_stage(stage, each) for flow, each in rows.items()} for stage in range(2)

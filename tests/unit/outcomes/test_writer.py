@@ -78,7 +78,7 @@ def test_a_handler_that_fails_does_not_end_it(tmp_path: Path) -> None:
         def filter(self, record: logging.LogRecord) -> bool:
             raise RuntimeError(record.message)
 
-    failing, logger = Failing(), logging.getLogger("jazz_select.outcomes.writer")
+    failing, logger = Failing(), logging.getLogger("jazz_select.outcomes.log")
     logger.addFilter(failing)
     try:
         with OutcomeLog(tmp_path / "outcomes.db") as log:

@@ -18,8 +18,7 @@ from jazz_select.routing.run_context import CHOOSE
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.api.openapi import openapi
-from jazz_select.service.app import make_app
+from jazz_select.service.app import make_app, openapi
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import ScriptedModel
