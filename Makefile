@@ -53,7 +53,7 @@ test: $(VENV)/.test.done ## Run the tests that need nothing but this machine, wi
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 .PHONY: programs
-programs: $(VENV)/.test.done ## Run the tests that start programs: every page of the documentation, the examples, the services
+programs: $(VENV)/.test.done ## Run the tests that start programs and wait for them, or load a large model: every page of the documentation, the examples, the services
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "programs and not live and not soak" $(PYTEST_ARGS)
 
 .PHONY: soak
@@ -65,7 +65,7 @@ kills: $(VENV)/.test.done ## Kill processes in the middle of turns, and see that
 	@$(BIN)/python -m tests.kills $(KILLS_ARGS)
 
 .PHONY: properties
-properties: $(VENV)/.test.done ## Search by examples eight times as deep as `make test` does
+properties: $(VENV)/.test.done ## Search by examples sixteen times as deep as `make test` does
 	@$(BIN)/python -m pytest -q -n $(JOBS) --timeout=600 --hypothesis-profile=deep $(shell grep -rl "tests.depth import examples" tests --include="test_*.py")
 
 .PHONY: fuzz

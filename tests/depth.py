@@ -1,10 +1,10 @@
-"""How deep a search by examples goes: an eighth in every run of the tests, all of it in `make properties`."""
+"""How deep a search by examples goes: a sixteenth in every run of the tests, all of it in `make properties`."""
 
 from hypothesis import settings
 
 DEEP = "deep"
 """The profile under which nothing is left out: `pytest --hypothesis-profile=deep`."""
-_SHARE = 8
+_SHARE = 16
 
 
 def examples(most: int) -> int:
