@@ -262,21 +262,23 @@ class _Worker(threading.Thread):
     def does(cls, work: Callable[[], None], name: str) -> None:
         """Have it done by one that waits, else by a new one."""
         try:
-            cls.idle.pop().given.put((work, name))
+            worker, is_new = cls.idle.pop(), False
         except IndexError:
-            worker = cls()
-            worker.given.put((work, name))
+            worker, is_new = cls(daemon=True), True
+        worker.name = name  # from now on it is at work
+        worker.given.put(work)
+        if is_new:
             worker.start()
 
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.given: SimpleQueue[tuple[Callable[[], None], str]] = SimpleQueue()
+    def __init__(self, *, daemon: bool) -> None:
+        super().__init__(daemon=daemon)
+        self.given: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def run(self) -> None:
         """Do what is given, until for a while nothing is."""
         while True:
             try:
-                work, self.name = self.given.get(timeout=_IDLE_S)
+                work = self.given.get(timeout=_IDLE_S)
             except Empty:
                 with suppress(ValueError):  # it has just been taken for something
                     self.idle.remove(self)

@@ -199,7 +199,7 @@ async def test_a_question_beside_a_yes_is_answered() -> None:
     assert [name for name, _ in log] == ["cancel_order", "tell_why"]
     assert (second.status, second.text.split("\n\n")[0]) == ("done", "It comes on Monday.")
     assert "Cancel it is done." in second.text
-    assert "<request>and when do i get the money?</request>" in mind.prompts("choose")[-1]
+    assert "<request>And when do I get the money?</request>" in mind.prompts("choose")[-1]
     assert "<confirm>" not in mind.prompts("choose")[-1]
     assert [each.content for each in second.conversation.messages if each.role == "user"][-1] == said
 
@@ -211,7 +211,7 @@ async def test_a_wish_beside_a_yes_is_served() -> None:
     _, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", "yes, thanks. Where is my lamp?")
     assert [name for name, _ in log] == ["cancel_order", "tell_why"]
     assert [(run.flow, run.status) for run in second.runs] == [("cancel_it", "done"), ("track_it", "active")]
-    assert second.conversation.flows[-1].request == "where is my lamp?"
+    assert second.conversation.flows[-1].request == "Where is my lamp?"
 
 
 @pytest.mark.spec("011.4")
@@ -221,7 +221,7 @@ async def test_what_nobody_reads_beside_a_yes_is_said_to_be_left_open() -> None:
     asked = await agent.turn("both")
     done = await agent.turn("Yes. Are there fees?", asked.conversation)
     assert (done.status, log) == ("done", ["drop"])
-    assert done.text == 'This part is left open: "are there fees?"\n\nBoth is done.'
+    assert done.text == 'This part is left open: "Are there fees?"\n\nBoth is done.'
 
 
 WITHOUT_A_FLOW: list[Any] = [
