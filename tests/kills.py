@@ -245,12 +245,16 @@ def trial(
             tally.problems.append(f"{number} ({kind}): never came to an end: {reported}")
             return
         last = reported[-1]
-        if last["status"] == "failed" or "not known" in last["text"]:
+        # Who is killed once the conversation is saved has told nobody else: what it says is there all the same.
+        said = [each.content for each in place.saved.messages if each.role == "assistant"]
+        if last["status"] == "failed" or any(
+            "not known" in each or "nobody heard" in each for each in (last["text"], *said)
+        ):
             tally.unknown += 1
         elif made == {"refund", "close"}:
             tally.done += 1
         else:
-            tally.problems.append(f"{number} ({kind}): ended as {last} after {sorted(made)}")
+            tally.problems.append(f"{number} ({kind}): ended as {last} after {sorted(made)}, having said {said}")
 
 
 def main() -> int:
