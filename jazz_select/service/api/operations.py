@@ -124,7 +124,7 @@ async def flows(request: Request) -> Response:
 async def flow(request: Request) -> Response:
     """One flow, with its prompt; by its name, or its id."""
     found = flow_named(catalogue_of(request).live, request.path_params["name"])
-    told = {**flow_data(found), "chain": _chain(found), "reply": found.reply}
+    told = {**flow_data(found), "chain": chain_told(found), "reply": found.reply}
     own = {"flow_id": found.id, "flow_name": told.pop("name"), "prompt": await prompt_of(found)}
     return answer(plain({**own, **told}))
 
@@ -197,8 +197,12 @@ def _state(catalogue: RunningCatalogue, live: Generation) -> dict[str, Any]:
     }
 
 
-def _chain(found: BaseFlow) -> list[Any]:
-    """Its steps, as a file says them: names of tools, points of decision with their fields, `CHOOSE`."""
+def chain_told(found: BaseFlow) -> list[Any]:
+    """Its steps, as a file says them: names of tools, points of decision with their fields, `CHOOSE`.
+
+    Raises:
+        FlowValidationError: A part of it cannot be found.
+    """
     return [
         asdict(step) if isinstance(step, GuidedDecisionPoint) else "CHOOSE" if step is CHOOSE else step
         for step in chain_of(found)

@@ -29,7 +29,7 @@ from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.panel.files import PanelFiles, replaced
 from jazz_select.service.panel.trial import LONGEST_REQUEST
 from jazz_select.service.running import RunningCatalogue
-from jazz_select.text import as_text, describe_error
+from jazz_select.text import describe_error
 from jazz_select.values import flow_id
 
 _WRITES: Final = (".yaml", ".yml", ".jsonl", ".ndjson")
@@ -89,7 +89,7 @@ async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionB
         _log.error("agent_id=<%s> | a correction is kept, and the log not told", catalogue.agent_id, exc_info=error)
         logged = ""
         problems.append(f"kept, and the log could not be told: {describe_error(error)}")
-    return {**told, "logged": logged, "problems": list(map(as_text, problems))}
+    return {**told, "logged": logged, "problems": problems}
 
 
 def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
 
 
 def _told(case: Case) -> dict[str, Any]:
-    return {"request": as_text(case.request), "expect": list(case.expect), "why": as_text(case.why)}
+    return {"request": case.request, "expect": case.expect, "why": case.why}
 
 
 # --- cases -----------------------------------------------------------------------

@@ -2,11 +2,10 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +16,17 @@ from jazz_select.evaluation.checks.findings import Findings, Places
 from jazz_select.evaluation.checks.nearness import Asked, ask
 from jazz_select.evaluation.rules import FILE, judging
 from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.travelling import flow_data
 from jazz_select.memory.encoder import Encoder
 from jazz_select.memory.fit.leave_one_out import LeaveOneOut
 from jazz_select.ports import Vectors
-from jazz_select.routing.decisions.points import GuidedDecisionPoint
-from jazz_select.routing.run_context import chain_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import prompt_of
+from jazz_select.service.api.operations import chain_told
+from jazz_select.service.panel.files import PanelFiles
+from jazz_select.service.reload import Seen, look
 from jazz_select.service.running import Generation, RunningCatalogue
-from jazz_select.text import as_text, describe_error
+from jazz_select.text import describe_error
 from jazz_select.threads import called
 
 Floats = npt.NDArray[np.float64]
@@ -85,8 +86,8 @@ def landscape(flows: Sequence[BaseFlow], encoder: Encoder) -> Landscape:
     return Landscape(
         points=tuple(
             {
-                "name": as_text(flow.name),
-                "title": as_text(flow.display_name),
+                "name": flow.name,
+                "title": flow.display_name,
                 "type": flow.type,
                 "examples": len(flow.examples),
                 "x": round(float(x), 4),
@@ -152,11 +153,11 @@ def _confused(asked: Asked) -> list[dict[str, Any]]:
             pairs[int(own), int(first)].append(flow.examples[asked.numbers[example]])
     found = [
         {
-            "expected": as_text(asked.flows[own].name),
-            "first": as_text(asked.flows[first].name),
+            "expected": asked.flows[own].name,
+            "first": asked.flows[first].name,
             "count": len(texts),
             "of": int((asked.whose == own).sum()),
-            "examples": [as_text(text)[:300] for text in texts[:_MOST_SHOWN]],
+            "examples": [text[:300] for text in texts[:_MOST_SHOWN]],
         }
         for (own, first), texts in pairs.items()
     ]
@@ -175,9 +176,9 @@ def _nearest(
         order = [int(other) for other in np.argsort(-cosines)[: _NEAREST + 1] if other != place][:_NEAREST]
         found[name] = [
             {
-                "name": as_text(names[other]),
+                "name": names[other],
                 "cosine": round(float(cosines[other]), 4),
-                "confused": mixed[frozenset((as_text(name), as_text(names[other])))],
+                "confused": mixed[frozenset((name, names[other]))],
             }
             for other in order
         ]
@@ -186,8 +187,6 @@ def _nearest(
 
 _WORST: Final = ("error", "warning", "note")
 _SUGGESTED, _SHORT = 3, 80
-_Stamp = tuple[tuple[str, int, int], ...]
-"""Files that a survey is made of, each with when it was changed and how large it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,50 +194,39 @@ class Surveyed:
     """What is known of one generation of a catalogue."""
 
     number: int
-    stamp: _Stamp
+    files: Seen
+    """What it was judged by, as it lay there."""
     land: Landscape
     findings: Findings
 
 
-class Surveys:
-    """Looks each catalogue over when somebody asks, beside the loop, anew when it or a file has changed."""
+class Survey:
+    """Looks a catalogue over when somebody asks, beside the loop, anew when it or a file has changed."""
 
-    def __init__(self) -> None:
-        self._kept: WeakKeyDictionary[RunningCatalogue, Surveyed] = WeakKeyDictionary()
-        self._one_at_a_time: WeakKeyDictionary[RunningCatalogue, asyncio.Lock] = WeakKeyDictionary()
+    def __init__(self, catalogue: RunningCatalogue, files: PanelFiles) -> None:
+        """Take whose, and where its cases are; nothing is looked at yet."""
+        self._catalogue, self._files = catalogue, files
+        self._one_at_a_time = asyncio.Lock()
+        self._known: Surveyed | None = None
 
-    async def of(self, catalogue: RunningCatalogue, cases: Mapping[str, Path]) -> Surveyed:
+    async def now(self) -> Surveyed:
         """What is known of the catalogue as it is now; whoever asks meanwhile waits for the same answer.
 
         Raises:
             ConfigError: What the team says of judging, or a file that it is judged by, cannot be read.
             EmbeddingError: The embedder failed.
         """
-        lock = self._one_at_a_time.setdefault(catalogue, asyncio.Lock())
-        async with lock:
-            live = catalogue.live
-            known = self._kept.get(catalogue)
-            learned = catalogue.settings.learned
-            judged_by = (*cases.values(), FILE, *(() if learned is None else (learned,)))
-            stamp = await asyncio.to_thread(_stamp, judged_by)
-            if known is None or (known.number, known.stamp) != (live.number, stamp):
-                known = await asyncio.to_thread(_surveyed, catalogue, live, tuple(cases.values()), stamp)
-                self._kept[catalogue] = known
+        async with self._one_at_a_time:
+            live, known = self._catalogue.live, self._known
+            cases = tuple(self._files.known.values())
+            learned = self._catalogue.settings.learned
+            seen = await asyncio.to_thread(look, (*cases, FILE, *(() if learned is None else (learned,))))
+            if known is None or (known.number, known.files) != (live.number, seen):
+                known = self._known = await asyncio.to_thread(_surveyed, self._catalogue, live, cases, seen)
             return known
 
 
-def _stamp(files: tuple[Path, ...]) -> _Stamp:
-    found: list[tuple[str, int, int]] = []
-    for file in files:
-        try:
-            told = file.stat()
-        except OSError:  # not there, or not to be seen: when it is, that is a change
-            continue
-        found.append((file.as_posix(), told.st_mtime_ns, told.st_size))
-    return tuple(found)
-
-
-def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, ...], stamp: _Stamp) -> Surveyed:
+def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, ...], files: Seen) -> Surveyed:
     encoder, settings = catalogue.memory.encoder, catalogue.settings
     how = judging(settings)
     findings = check(
@@ -252,23 +240,23 @@ def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, 
         learned=how.learned,
     )
     land = landscape(list(live.registry.values()), encoder)
-    return Surveyed(number=live.number, stamp=stamp, land=land, findings=findings)
+    return Surveyed(number=live.number, files=files, land=land, findings=findings)
 
 
 def listed(live: Generation) -> list[dict[str, Any]]:
     """Every flow in a line or two, by name. Nothing is embedded."""
     return [
         {
-            "name": as_text(flow.name),
-            "title": as_text(flow.display_name),
-            "type": as_text(flow.type),
-            "description": as_text(flow.description),
-            "condition": as_text(flow.condition),
-            "aliases": list(map(as_text, flow.aliases)),
-            "tools": list(map(as_text, flow.tools)),
+            "name": flow.name,
+            "title": flow.display_name,
+            "type": flow.type,
+            "description": flow.description,
+            "condition": flow.condition,
+            "aliases": flow.aliases,
+            "tools": flow.tools,
             "examples": len(flow.examples),
             "has_guard": flow.has_guard,
-            "unconnected": list(map(as_text, flow.lacks(live.tools))) if live.tools else [],
+            "unconnected": list(flow.lacks(live.tools)) if live.tools else [],
         }
         for flow in sorted(live.registry.values(), key=lambda each: each.name)
     ]
@@ -280,7 +268,7 @@ def suggested(live: Generation) -> list[str]:
     running = [flow for flow in flows if flow.chain]
     among = running if len(running) >= _SUGGESTED else flows
     short = (next((text for text in flow.examples if len(text) <= _SHORT), "") for flow in among)
-    found = list(dict.fromkeys(as_text(text) for text in short if text))
+    found = list(dict.fromkeys(text for text in short if text))
     return found[:: max(1, len(found) // _SUGGESTED)][:_SUGGESTED]
 
 
@@ -292,54 +280,29 @@ async def shown(live: Generation, flow: BaseFlow) -> dict[str, Any]:
     """
     whole = await called(flow.build_prompt, name="jazz-select-build_prompt")
     place = await asyncio.to_thread(Places().of, flow)
-    return {
-        "name": as_text(flow.name),
-        "title": as_text(flow.display_name),
-        "type": as_text(flow.type),
-        "description": as_text(flow.description),
-        "condition": as_text(flow.condition),
-        "desired_effects": list(map(as_text, flow.desired_effects)),
-        "examples": list(map(as_text, flow.examples)),
-        "aliases": list(map(as_text, flow.aliases)),
-        "steps": list(map(as_text, flow.steps)),
-        "chain": _chain(flow),
-        "reply": as_text(flow.reply),
-        "priority": list(flow.priority),
-        "manual": flow.manual,
-        "has_guard": flow.has_guard,
-        "parts": [as_text(part.name) for part in flow.subflows],
-        "tools": [_tool(name, live.tools.get(name), optional=name in flow.optional_tools) for name in flow.tools],
-        "prompt": as_text(await prompt_of(flow)),
-        "whole_prompt": as_text(str(whole)),
-        "file": as_text(place.file),
-        "line": place.line,
-        "checksum": flow.compute_checksum(),
-    }
-
-
-def _chain(flow: BaseFlow) -> list[dict[str, Any]]:
-    """Its steps in order: `tool` where one is set, else among which `tools` the next is chosen."""
     try:
-        steps = chain_of(flow)
+        chain = chain_told(flow)
     except FlowValidationError as error:
-        return [{"problem": describe_error(error)}]
-    told: list[dict[str, Any]] = []
-    for step in steps:
-        if isinstance(step, str):
-            told.append({"tool": as_text(step)})
-        elif isinstance(step, GuidedDecisionPoint):
-            fallback = None if step.fallback_tool is None else as_text(step.fallback_tool)
-            told.append({"tools": list(map(as_text, step.candidate_tools)), "fallback": fallback})
-        else:
-            told.append({"tools": [], "fallback": None})
-    return told
+        chain = [{"problem": describe_error(error)}]
+    return {
+        **flow_data(flow),
+        "title": flow.display_name,
+        "chain": chain,
+        "reply": flow.reply,
+        "has_guard": flow.has_guard,
+        "parts": [part.name for part in flow.subflows],
+        "tools": [_tool(name, live.tools.get(name), optional=name in flow.optional_tools) for name in flow.tools],
+        "prompt": await prompt_of(flow),
+        "whole_prompt": str(whole),
+        "file": place.file,
+        "line": place.line,
+    }
 
 
 def _tool(name: str, tool: Tool | None, *, optional: bool) -> dict[str, Any]:
     return {
-        "name": as_text(name),
-        "title": as_text(tool.title) if tool is not None else "",
-        "description": as_text(tool.description) if tool is not None else "",
+        "name": name,
+        "description": tool.description if tool is not None else "",
         "is_connected": tool is not None,
         "is_optional": optional,
         "destructive": tool is not None and tool.destructive,
@@ -375,4 +338,4 @@ def counted(findings: Findings) -> dict[str, dict[str, int]]:
 
 
 def _named(findings: Findings, severity: str) -> list[str]:
-    return [as_text(name) for each in findings.found if each.severity == severity for name in each.flows]
+    return [name for each in findings.found if each.severity == severity for name in each.flows]

@@ -1,8 +1,8 @@
 """The panel's routes: pages that are the same for everybody, and data of the agent that a key opens."""
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -24,10 +24,10 @@ from jazz_select.service.panel import corrections, pages, runs
 from jazz_select.service.panel.files import PanelFiles
 from jazz_select.service.panel.trial import TryBody, tried, turn_shown
 from jazz_select.service.running import RunningCatalogue
-from jazz_select.text import as_text
 
 _PAGES: Final = Path(__file__).parent / "static"
 _DAYS: Final = 7.0
+_SETTINGS: Final = {"top_k", "coverage", "skip_llm_above", "abstain_below", "on_empty"}
 _HEADERS: Final = {
     # Nothing but what lies here runs or is loaded, whatever a flow, a tool or a model says.
     "content-security-policy": (
@@ -89,45 +89,49 @@ class _Panel:
     """Answers for whichever agent a request is for."""
 
     def __init__(self, files: Mapping[str, PanelFiles]) -> None:
-        self._files = dict(files)
-        self._surveys = pages.Surveys()
-        self._runs = runs.Runs()
+        self._files = files
+        self._surveys: dict[str, pages.Survey] = {}
+        self._runs: dict[str, runs.Runs] = {}
 
-    def _of(self, catalogue: RunningCatalogue) -> PanelFiles:
+    def _files_of(self, catalogue: RunningCatalogue) -> PanelFiles:
         return self._files[catalogue.agent_id]
 
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """While the service runs."""
-        return self._runs.closed()
+    def _survey_of(self, catalogue: RunningCatalogue) -> pages.Survey:
+        made = pages.Survey(catalogue, self._files_of(catalogue))
+        return self._surveys.setdefault(catalogue.agent_id, made)
+
+    def _runs_of(self, catalogue: RunningCatalogue) -> runs.Runs:
+        return self._runs.setdefault(catalogue.agent_id, runs.Runs(catalogue, self._files_of(catalogue)))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """While the service runs; at its end, so does what is being made."""
+        try:
+            yield
+        finally:
+            await asyncio.gather(*(each.close() for each in self._runs.values()))
 
     async def state(self, request: Request) -> Response:
         """Who is served, how, and what is wrong."""
         catalogue = catalogue_of(request)
-        files, settings = self._of(catalogue), catalogue.settings
-        live = catalogue.live
+        files, settings, live = self._files_of(catalogue), catalogue.settings, catalogue.live
         return answer(
             {
-                "agent_id": as_text(catalogue.agent_id),
+                "agent_id": catalogue.agent_id,
                 "flows": len(live.registry),
                 "tools": len(live.tools),
                 "has_model": live.selector.has_model,
                 "generation": live.number,
                 "loaded_at": live.loaded_at,
                 "took_s": live.took_s,
-                "problem": as_text(catalogue.problem),
-                "notes": list(map(as_text, live.report.notes)),
+                "problem": catalogue.problem,
+                "notes": live.report.notes,
                 "embedder": catalogue.memory.embedder,
                 "has_log": catalogue.log is not None,
                 "has_learned": settings.learned is not None,
                 "cases": list(await asyncio.to_thread(lambda: files.known)),
                 "examples": pages.suggested(live),
-                "settings": {
-                    "top_k": settings.top_k,
-                    "coverage": settings.coverage,
-                    "skip_llm_above": settings.skip_llm_above,
-                    "abstain_below": settings.abstain_below,
-                    "on_empty": settings.on_empty,
-                },
+                "settings": settings.model_dump(include=_SETTINGS),
             }
         )
 
@@ -154,25 +158,21 @@ class _Panel:
 
     async def map(self, request: Request) -> Response:
         """Where the flows lie, and which are confused."""
-        return answer(pages.mapped(await self._surveyed(request)))
+        return answer(pages.mapped(await self._survey_of(catalogue_of(request)).now()))
 
     async def findings(self, request: Request) -> Response:
         """What a check finds, and how much of it names which flow."""
-        surveyed = await self._surveyed(request)
+        surveyed = await self._survey_of(catalogue_of(request)).now()
         return answer({**surveyed.findings.to_dict(), "by_flow": pages.counted(surveyed.findings)})
-
-    async def _surveyed(self, request: Request) -> pages.Surveyed:
-        catalogue = catalogue_of(request)
-        return await self._surveys.of(catalogue, self._of(catalogue).known)
 
     async def runs(self, request: Request) -> Response:
         """The runs that are kept, the one that is being made, and what there is to judge by."""
         catalogue = catalogue_of(request)
-        files = self._of(catalogue)
+        files = self._files_of(catalogue)
         return answer(
             {
                 "runs": await asyncio.to_thread(runs.kept, files),
-                "under_way": self._runs.under_way(catalogue),
+                "under_way": self._runs_of(catalogue).under_way(),
                 "cases": list(await asyncio.to_thread(lambda: files.known)),
                 "commits": await runs.commits(catalogue.settings.flows),
                 "folder": files.runs.as_posix(),
@@ -182,22 +182,21 @@ class _Panel:
 
     async def begin(self, request: Request) -> Response:
         """Begin a run."""
-        catalogue = catalogue_of(request)
-        body = await read_body(request, runs.RunBody)
-        return answer({"id": self._runs.begin(catalogue, self._of(catalogue), body)}, 202)
+        begun = self._runs_of(catalogue_of(request)).begin(await read_body(request, runs.RunBody))
+        return answer({"id": begun}, 202)
 
     async def run(self, request: Request) -> Response:
         """A run that is kept, how far one that is being made has come, or why it failed."""
         catalogue = catalogue_of(request)
         name: str = request.path_params["run"]
-        under = self._runs.under_way(catalogue)
+        under = self._runs_of(catalogue).under_way()
         if under is not None and under["id"] == name:
             return answer({"under_way": under})
-        found = await asyncio.to_thread(runs.one, self._of(catalogue), name)
+        found = await asyncio.to_thread(runs.one, self._files_of(catalogue), name)
         if found is not None:
             return answer({"run": found})
-        if why := self._runs.failed(catalogue, name):
-            return answer({"failed": as_text(why)})
+        if why := self._runs_of(catalogue).failed(name):
+            return answer({"failed": why})
         raise HTTPException(404, "there is no such run; the list has all there are")
 
     async def drift(self, request: Request) -> Response:
@@ -213,13 +212,13 @@ class _Panel:
     async def corrections(self, request: Request) -> Response:
         """What was corrected so far."""
         catalogue = catalogue_of(request)
-        return answer(await asyncio.to_thread(corrections.recent, catalogue, self._of(catalogue)))
+        return answer(await asyncio.to_thread(corrections.recent, catalogue, self._files_of(catalogue)))
 
     async def correct(self, request: Request) -> Response:
         """Keep what was right."""
         catalogue = catalogue_of(request)
         body = await read_body(request, corrections.CorrectionBody)
-        return answer(await corrections.kept(catalogue, self._of(catalogue), body), 201)
+        return answer(await corrections.kept(catalogue, self._files_of(catalogue), body), 201)
 
 
 def _to_the_pages(_: Request) -> Response:

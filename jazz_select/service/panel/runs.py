@@ -3,14 +3,11 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 from uuid import uuid4
-from weakref import WeakKeyDictionary
 
 import orjson
 from pydantic import Field
@@ -27,7 +24,7 @@ from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.panel.files import PanelFiles, is_file_name, replaced
 from jazz_select.service.reload import placed
 from jazz_select.service.running import RunningCatalogue
-from jazz_select.text import as_text, describe_error
+from jazz_select.text import describe_error
 
 _log = logging.getLogger(__name__)
 _LARGEST: Final = 32 << 20
@@ -59,71 +56,63 @@ class Under:
 
 
 class Runs:
-    """Makes runs, one at a time for each catalogue, and reads those that were kept."""
+    """Makes runs of one agent's catalogue, one at a time, and reads those that were kept."""
 
-    def __init__(self) -> None:
-        self._under: WeakKeyDictionary[RunningCatalogue, Under] = WeakKeyDictionary()
-        self._failed: WeakKeyDictionary[RunningCatalogue, tuple[str, str]] = WeakKeyDictionary()
+    def __init__(self, catalogue: RunningCatalogue, files: PanelFiles) -> None:
+        """Take whose catalogue, and where its cases and runs are."""
+        self._catalogue, self._files = catalogue, files
+        self._under: Under | None = None
+        self._failed = ("", "")
 
-    def begin(self, catalogue: RunningCatalogue, files: PanelFiles, body: RunBody) -> str:
+    def begin(self, body: RunBody) -> str:
         """Begin to judge, beside what is answered meanwhile, and return the id that it will be kept by.
 
         Raises:
             ConfigError: Another run is being made, or what it is to be judged by is not there.
         """
-        if (other := self._under.get(catalogue)) is not None:
-            msg = f"the run {other.id} is being made: wait until it is done"
+        if self._under is not None:
+            msg = f"the run {self._under.id} is being made: wait until it is done"
             raise ConfigError(msg)
-        made = f"{body.kind}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid4().hex[:4]}"
-        run = Under(id=made, kind=body.kind)
-        work = self._eval if body.kind == "eval" else self._diff
         if body.kind == "eval":
-            files.case_file(body.cases)
-        self._under[catalogue] = run
-        run.task = asyncio.create_task(self._kept(catalogue, files, run, partial(work, catalogue, files, body, run)))
+            self._files.case_file(body.cases)
+        made = f"{body.kind}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid4().hex[:4]}"
+        self._under = run = Under(id=made, kind=body.kind)
+        run.task = asyncio.create_task(self._kept(run, body))
         return made
 
-    def under_way(self, catalogue: RunningCatalogue) -> dict[str, Any] | None:
+    def under_way(self) -> dict[str, Any] | None:
         """How far the run that is being made has come, if one is."""
-        run = self._under.get(catalogue)
+        run = self._under
         if run is None:
             return None
         return {"id": run.id, "kind": run.kind, "began": run.began, "done": run.done, "total": run.total}
 
-    def failed(self, catalogue: RunningCatalogue, run: str) -> str:
+    def failed(self, run: str) -> str:
         """Why the last run that failed did so; empty where it is another one."""
-        name, why = self._failed.get(catalogue, ("", ""))
+        name, why = self._failed
         return why if name == run else ""
 
-    @asynccontextmanager
-    async def closed(self) -> AsyncGenerator[None]:
-        """While the service runs; at its end a run that is being made is called off, and nothing is kept of it."""
-        try:
-            yield
-        finally:
-            tasks = [run.task for run in self._under.values() if run.task is not None]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    async def close(self) -> None:
+        """Call off a run that is being made; nothing is kept of it."""
+        if self._under is not None and self._under.task is not None:
+            self._under.task.cancel()
+            await asyncio.wait({self._under.task})
 
-    async def _kept(self, catalogue: RunningCatalogue, files: PanelFiles, run: Under, work: Any) -> None:
+    async def _kept(self, run: Under, body: RunBody) -> None:
         try:
-            found: dict[str, Any] = await work()
-            file = files.runs / f"{run.id}.json"
+            found = await (self._eval(body, run) if body.kind == "eval" else self._diff(body, run))
             text = orjson.dumps(found, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_INDENT_2)
-            await asyncio.to_thread(replaced, file, text)
+            await asyncio.to_thread(replaced, self._files.runs / f"{run.id}.json", text)
         except Exception as error:  # noqa: BLE001 - nobody awaits it: what is not kept here is never heard of
             if not isinstance(error, JazzSelectError):
                 _log.error("run=<%s> | a run failed", run.id, exc_info=error)
-            self._failed[catalogue] = (run.id, describe_error(error))
+            self._failed = (run.id, describe_error(error))
         finally:
-            self._under.pop(catalogue, None)
+            self._under = None
 
-    async def _eval(
-        self, catalogue: RunningCatalogue, files: PanelFiles, body: RunBody, run: Under
-    ) -> Mapping[str, Any]:
-        live = catalogue.live
-        file = files.case_file(body.cases)
+    async def _eval(self, body: RunBody, run: Under) -> Mapping[str, Any]:
+        catalogue, live = self._catalogue, self._catalogue.live
+        file = self._files.case_file(body.cases)
         cases = await asyncio.to_thread(read_cases, file, live.registry, flows=catalogue.settings.flows)
         run.total = len(cases)
 
@@ -143,10 +132,8 @@ class Runs:
         told = await asyncio.to_thread(found.to_dict)
         return {**told, "kind": "eval", "cases": body.cases, "at": run.began, "generation": live.number}
 
-    async def _diff(
-        self, catalogue: RunningCatalogue, files: PanelFiles, body: RunBody, run: Under
-    ) -> Mapping[str, Any]:
-        settings = catalogue.settings
+    async def _diff(self, body: RunBody, run: Under) -> Mapping[str, Any]:
+        settings = self._catalogue.settings
         if body.base not in [each["commit"] for each in await commits(settings.flows)]:
             msg = f"there is no commit {body.base!r:.60} among those that the panel lists"
             raise ConfigError(msg)
@@ -154,11 +141,11 @@ class Runs:
         found = await diff(
             body.base,
             flows=flows,
-            cases=tuple(files.known.values()),
+            cases=tuple(self._files.known.values()),
             policy=Policy.of(settings),
             embedder=settings.embedder,
             language=settings.language,
-            agent_id=catalogue.agent_id,
+            agent_id=self._catalogue.agent_id,
             learned=settings.learned_by_now,
             here=here,
         )
@@ -170,7 +157,7 @@ async def commits(flows: str) -> list[dict[str, str]]:
     """The last commits that changed the flows, the newest first; none where they are in no git repository."""
     place = placed(flows)
     found = () if place is None else await asyncio.to_thread(commits_of, Path(place), most=_MOST_COMMITS)
-    return [{"commit": each.short, "at": each.at, "subject": as_text(each.subject[:200])} for each in found]
+    return [{"commit": each.short, "at": each.at, "subject": each.subject[:200]} for each in found]
 
 
 def _seen_from(flows: str) -> tuple[Path | None, str]:

@@ -9,13 +9,13 @@ from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.events import event_data
 from jazz_select.agent.turn import TurnResult
 from jazz_select.json_values import Secret, plain
-from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.selector.result import FlowSelectionResult, why_of
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.telemetry import Span, Trace
-from jazz_select.text import as_text, describe_error, estimate_tokens
+from jazz_select.text import describe_error, estimate_tokens
 from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, Candidate, Message, Reply
 
 _OPTIONS: Final = ("top_k", "coverage", "skip_llm_above", "abstain_below")
@@ -65,14 +65,15 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
         seen = "unsent" if messages else ""
     return {
         "request": body.request,
-        "explained": as_text(result.explain()),
+        "explained": result.explain(),
+        "why": why_of(result.decision),
         "decision": result.decision.to_dict(),
         "candidates": [_candidate(each, live, result.decision.chosen_ids) for each in result.decision.candidates],
         "chosen": [
-            {"name": flow.name, "title": flow.display_name, "prompt": as_text(prompt)}
+            {"name": flow.name, "title": flow.display_name, "prompt": prompt}
             for flow, prompt in zip(result.chosen_flows, result.chosen_prompts, strict=True)
         ],
-        "unresolved": list(map(as_text, result.unresolved_ids)),
+        "unresolved": result.unresolved_ids,
         "prompt": {
             "seen": seen,
             "messages": messages,
@@ -86,15 +87,9 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
 def _candidate(candidate: Candidate, live: Generation, chosen: Sequence[str]) -> Mapping[str, Any]:
     flow = live.registry.get(candidate.flow_id)
     return {
-        "id": as_text(candidate.flow_id),
-        "name": as_text(candidate.flow_name or candidate.flow_id),
+        **plain(candidate),
+        "name": candidate.flow_name or candidate.flow_id,
         "title": flow.display_name if flow is not None else "",
-        "description": as_text(candidate.description),
-        "condition": as_text(candidate.condition),
-        "score": candidate.score,
-        "ranks": dict(candidate.ranks),
-        "scores": dict(candidate.scores),
-        "confidence": candidate.confidence,
         "is_live": flow is not None,
         "is_chosen": candidate.flow_id in chosen,
     }
@@ -113,7 +108,7 @@ class _Overhearing:
         self.messages: list[dict[str, str]] = []
 
     async def complete(self, messages: Sequence[Message]) -> Reply:
-        self.messages = [{"role": each.role, "content": as_text(each.content)} for each in messages]
+        self.messages = [{"role": each.role, "content": each.content} for each in messages]
         return Reply(text="[]")
 
 
@@ -128,6 +123,7 @@ async def _would_send(
 
 
 _MOST_SPANS: Final = 400
+_AS_IT_IS: Final = ("status", "text", "reason", "notes", "incomplete", "prompt")
 _LONGEST: Final = 20_000
 """Characters of a text of a span that are sent; the browser need not hold more."""
 
@@ -142,36 +138,30 @@ def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
     pending, active = conversation.pending, conversation.active
     selection = result.selection
     return {
-        "status": result.status,
-        "text": as_text(result.text),
-        "reason": as_text(result.reason),
-        "notes": list(map(as_text, result.notes)),
+        **{name: getattr(result, name) for name in _AS_IT_IS},
         "error": "" if result.error is None else describe_error(result.error),
-        "incomplete": result.incomplete,
-        "prompt": as_text(result.prompt),
-        "runs": [{"flow": run.flow, "status": run.status, "problem": as_text(run.problem)} for run in result.runs],
+        "runs": [{"flow": run.flow, "status": run.status, "problem": run.problem} for run in result.runs],
         "pending": None
         if pending is None
         else {
             "tool": pending.tool,
             "title": pending.display_name,
-            "words": as_text(pending.words),
-            "arguments": plain(pending.arguments),
+            "words": pending.words,
+            "arguments": pending.arguments,
             "destructive": pending.destructive,
             "flow": pending.flow,
             "question": pending.question(),
         },
-        "waits_for": list(active.asks) if active is not None else [],
-        "choices": {} if active is None else {name: list(plain(each)) for name, each in active.choices.items()},
+        "waits_for": active.asks if active is not None else (),
+        "choices": {} if active is None else active.choices,
         "options": [] if result.question is None else [each.title for each in result.question.options],
         "flows": [{"name": each.name, "status": each.status} for each in reversed(conversation.flows)],
         "selection": None
         if selection is None
         else {
             "names": selection.names,
-            "explained": as_text(selection.explain()),
+            "explained": selection.explain(),
             "logged": selection.logged,
-            "decision": selection.decision.to_dict(),
         },
         "model_calls": result.model_calls,
         "input_tokens": result.usage.input_tokens,

@@ -23,20 +23,6 @@ export const sentence = (text) => text.replace(/^./u, (letter) => letter.toUpper
 
 export const counted = (number, one, many = `${one}s`) => `${whole(number)} ${number === 1 ? one : many}`;
 
-export const REASONS = {
-  single: "the only candidate",
-  confident: "recall was sure enough, so no model was asked",
-  llm: "chosen by the model",
-  semantic: "the first candidate, as there is no model to ask",
-  fallback_empty: "the first candidate, as the model said that none fits",
-  fallback_invalid: "the first candidate, as the model's reply could not be used",
-  fallback_error: "the first candidate, as the model failed",
-  none: "nothing fits, or there was nothing to choose from",
-  decider: "chosen by the decision model, with what recall knew",
-  ask: "two or three flows are left, and the user is to be asked which is meant",
-  user: "named by the user, who was asked",
-  unasked: "a model would choose among these",
-};
 export const TIERS = { deterministic: "no model", guided: "guided", open: "open" };
 export const STATUSES = {
   done: ["done", "good"], active: ["goes on", "accent"], open: ["open", "warn"], waiting: ["waits for you", "accent"],

@@ -12,9 +12,10 @@ export const title = "Flow";
 /** A step of a chain: a tool, or a choice. */
 function chained(step) {
   if (step.problem) return h("span", { class: "tag warn" }, step.problem);
-  if (step.tool) return h("code", {}, step.tool);
-  const names = step.tools.map((name, at) => [at ? " or " : null, h("code", {}, name)]);
-  return ["a choice: ", names.length ? names : "whichever of its tools fits then", step.fallback ? [", else ", h("code", {}, step.fallback)] : null];
+  if (step === "CHOOSE") return "a choice: whichever of its tools fits then";
+  if (typeof step === "string") return h("code", {}, step);
+  const names = step.candidate_tools.map((name, at) => [at ? " or " : null, h("code", {}, name)]);
+  return ["a choice: ", names, step.fallback_tool ? [", else ", h("code", {}, step.fallback_tool)] : null];
 }
 
 export async function mount(outlet, first) {

@@ -2,7 +2,7 @@
 import { bar, fill, h, say } from "../dom.js";
 import { post, standing } from "../api.js";
 import { go, to } from "../url.js";
-import { fixed, REASONS, share, TIERS, time, whole } from "../words.js";
+import { fixed, sentence, share, TIERS, time, whole } from "../words.js";
 import { empty, failed, waiting } from "../parts/states.js";
 import { flowNames, mend } from "../parts/mend.js";
 import { scale } from "../parts/scale.js";
@@ -97,7 +97,7 @@ export async function mount(outlet, first) {
       const [found, names] = await Promise.all([post("try", sent, mine.signal), flowNames()]);
       if (mine.signal.aborted) return;
       fill(results, verdict(found, asked), candidates(found), correction(found, names), inside(found));
-      say(`${found.chosen.map((each) => each.title || each.name).join(", ") || "No flow"}: ${REASONS[found.decision.reason]}`);
+      say(`${found.chosen.map((each) => each.title || each.name).join(", ") || "No flow"}: ${found.why}`);
     } catch (error) {
       if (error.name !== "AbortError") fill(results, h("div", { class: "card" }, failed(error, run)));
     } finally {
@@ -125,7 +125,7 @@ export async function mount(outlet, first) {
           h("h2", { class: "verdict-name" }, names),
           h("span", { class: `tag ${decision.tier === "open" ? "warn" : found.chosen.length ? "accent" : ""}` }, TIERS[decision.tier] ?? decision.tier),
           h("code", { class: "tag" }, decision.reason)),
-        h("p", { class: "dim" }, `${(REASONS[decision.reason] ?? decision.reason).replace(/^./, (letter) => letter.toUpperCase())}.`, decision.error ? ` ${decision.error}` : "")),
+        h("p", { class: "dim" }, sentence(found.why), decision.error ? ` ${decision.error}` : "")),
       h("div", { class: "two-scales" },
         scale("P(the first is right, if any is)", decision.confidence, skip, skip === null ? "No threshold: a model is asked, where there is one." : `From ${share(skip)} on, the model is skipped.`),
         scale("P(some flow is right)", decision.in_scope, below, below === null ? "No threshold: something may always be chosen." : `Below ${share(below)}, nothing is chosen.`)),
@@ -168,7 +168,7 @@ export async function mount(outlet, first) {
     const messages = () => [h("p", { class: "note" }, seen), prompt.messages.map((each) => h("div", {}, h("p", { class: "said-by" }, each.role), h("pre", { class: "text", tabindex: "0", "aria-label": `What the ${each.role} message says` }, each.content)))];
     const said = () => found.decision.raw_reply === null
       ? h("p", { class: "note" }, "No model answered.")
-      : [h("pre", { class: "text", tabindex: "0", "aria-label": "The model's reply" }, found.decision.raw_reply), h("p", { class: "note" }, `Read as: ${found.decision.parsed_ids.map((id) => found.candidates.find((each) => each.id === id)?.name ?? id).join(", ") || "nothing that was offered"}`)];
+      : [h("pre", { class: "text", tabindex: "0", "aria-label": "The model's reply" }, found.decision.raw_reply), h("p", { class: "note" }, `Read as: ${found.decision.parsed_ids.map((id) => found.candidates.find((each) => each.flow_id === id)?.name ?? id).join(", ") || "nothing that was offered"}`)];
     const prompts = () => found.chosen.length
       ? found.chosen.map((each) => h("div", {}, h("p", { class: "said-by" }, each.name), h("pre", { class: "text", tabindex: "0", "aria-label": `The prompt of ${each.name}` }, each.prompt)))
       : h("p", { class: "note" }, "No flow was chosen.");
