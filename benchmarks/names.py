@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
 import yaml
@@ -17,24 +17,12 @@ from rich.console import Console
 from benchmarks import rows
 from benchmarks.options import Unclean, opened_book
 from jazz_select.routing.names.resolution import NameIndex
+from jazz_select.routing.tools.tool import Tool
 
 DATA = Path(__file__).parent / "data" / "tool_names.yaml"
 KEY = ("method", "half")
 CUTOFF = 80
 SCORERS = ("ratio", "partial_ratio", "token_sort_ratio", "token_set_ratio", "WRatio")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedTool:
-    """A tool of the list."""
-
-    id: str
-    name: str
-    provider: str
-    operation: str
-    capabilities: tuple[str, ...]
-    input_schema: dict[str, Any]
-    destructive: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +47,11 @@ Finder = Callable[[str], str | None]
 """A name that was asked for to the name of the tool that would run."""
 
 
-def read(path: Path = DATA) -> tuple[list[ListedTool], list[Case]]:
+def read(path: Path = DATA) -> tuple[list[Tool], list[Case]]:
     """The catalogue and the cases."""
     listed = yaml.safe_load(path.read_text(encoding="utf-8"))
     tools = [
-        ListedTool(
+        Tool(
             id=f"node-{number}",
             name=tool["name"],
             provider=tool["provider"],
@@ -88,7 +76,7 @@ def read(path: Path = DATA) -> tuple[list[ListedTool], list[Case]]:
     return tools, cases
 
 
-def ours(tools: Sequence[ListedTool]) -> Finder:
+def ours(tools: Sequence[Tool]) -> Finder:
     """`jazz_select.routing.resolve`."""
     index = NameIndex(tools)
 
@@ -99,13 +87,13 @@ def ours(tools: Sequence[ListedTool]) -> Finder:
     return find
 
 
-def by_scorer(name: str) -> Callable[[Sequence[ListedTool]], Finder]:
+def by_scorer(name: str) -> Callable[[Sequence[Tool]], Finder]:
     """One of rapidfuzz's scorers over names and capabilities: the best from the cutoff on, where only one is best."""
     from rapidfuzz import fuzz, process, utils
 
     scorer = getattr(fuzz, name)
 
-    def method(tools: Sequence[ListedTool]) -> Finder:
+    def method(tools: Sequence[Tool]) -> Finder:
         owners = [tool.name for tool in tools for _ in (tool.name, *tool.capabilities)]
         texts = [utils.default_process(_spaced(text)) for tool in tools for text in (tool.name, *tool.capabilities)]
 
@@ -123,7 +111,7 @@ def by_scorer(name: str) -> Callable[[Sequence[ListedTool]], Finder]:
     return method
 
 
-def by_difflib(tools: Sequence[ListedTool]) -> Finder:
+def by_difflib(tools: Sequence[Tool]) -> Finder:
     """`difflib.get_close_matches` as it comes, over names and capabilities."""
     owners: dict[str, str] = {}
     for tool in tools:
@@ -141,14 +129,14 @@ def _spaced(text: str) -> str:
     return "".join(char if char.isalnum() else " " for char in text)
 
 
-METHODS: dict[str, Callable[[Sequence[ListedTool]], Finder]] = {
+METHODS: dict[str, Callable[[Sequence[Tool]], Finder]] = {
     "jazz_select.routing.resolve": ours,
     **{f"rapidfuzz {name}": by_scorer(name) for name in SCORERS},
     "difflib.get_close_matches": by_difflib,
 }
 
 
-def row_of(method: str, tools: Sequence[ListedTool], cases: Sequence[Case], *, held: bool) -> rows.Row:
+def row_of(method: str, tools: Sequence[Tool], cases: Sequence[Case], *, held: bool) -> rows.Row:
     """What one method does with one half of the cases."""
     finders: dict[frozenset[str], Finder] = {}
     found, missed, took = 0, list[str](), list[float]()

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from jazz_select.errors import ConfigError, FlowValidationError, ToolError
+from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall
@@ -42,31 +43,7 @@ def check_run(steps: object, inputs: object) -> None:
         raise ConfigError(msg)
 
 
-class HasTools(Protocol):
-    """A flow, as far as a chain needs it."""
-
-    @property
-    def label(self) -> str:
-        """Its name, for messages."""
-        ...
-
-    @property
-    def place(self) -> str:
-        """Where it was defined, for messages."""
-        ...
-
-    @property
-    def own_tools(self) -> Sequence[str]:
-        """Names of the tools that its own steps may call."""
-        ...
-
-    @property
-    def chain(self) -> object:
-        """What its author wrote, steps if it is right; none where the flow is open."""
-        ...
-
-
-def chain_of(flow: HasTools) -> tuple[Step, ...]:
+def chain_of(flow: BaseFlow) -> tuple[Step, ...]:
     """The steps of a flow for an executor: its attribute `chain`, or none where its author gave it none.
 
     ```python
@@ -81,7 +58,7 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
     Raises:
         FlowValidationError: An entry is no step, or names a tool that is not among the flow's `tools`.
     """
-    given = flow.chain
+    given = cast("object", flow.chain)
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise _wrong(flow, f"it is a list of steps, not {given!r:.80}")
     steps = [_as_step(flow, step) for step in cast("Sequence[Any]", given)]
@@ -95,7 +72,7 @@ def chain_of(flow: HasTools) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _as_step(flow: HasTools, step: Any) -> Any:
+def _as_step(flow: BaseFlow, step: Any) -> Any:
     """What a file can say of a step, as a step; a tool of that name goes before the word CHOOSE."""
     if isinstance(step, Mapping):
         try:
@@ -111,7 +88,7 @@ def _names(step: object) -> list[str] | None:
     return [] if isinstance(step, Choose) else None
 
 
-def _wrong(flow: HasTools, problem: str) -> FlowValidationError:
+def _wrong(flow: BaseFlow, problem: str) -> FlowValidationError:
     return FlowValidationError(flow.label, "chain", problem, place=flow.place)
 
 

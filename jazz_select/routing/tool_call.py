@@ -14,17 +14,16 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Any, Final, Literal, cast
 from uuid import uuid4
 
 from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
 from jazz_select.json_values import as_json, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Answer, Approve, Ask, Deny, Verdict
-from jazz_select.routing.names.words import NamedTool
 from jazz_select.routing.records import Door, Fault, StepError, ToolCall
 from jazz_select.routing.schemas.validity import invalid
-from jazz_select.routing.tools.tool import CALL_ID
+from jazz_select.routing.tools.tool import CALL_ID, Tool
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error
 from jazz_select.threads import (
@@ -43,18 +42,6 @@ _LARGE: Final = 200_000
 _log = logging.getLogger(__name__)
 CallStatus = Literal["ok", "failed", "denied", "asked", "unknown"]
 """What became of a call. `denied` and `asked` were not made; of one that is `unknown` nobody knows whether it was."""
-
-
-class RunnableTool(NamedTool, Protocol):
-    """A tool that can be run. One that has an attribute `idempotent` that is True may be called twice.
-
-    One that has a `display_name` is called by that before users.
-    """
-
-    @property
-    def function(self) -> Callable[..., object] | None:
-        """Takes the arguments by name; sync or async. None for a tool that only was described."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +70,7 @@ class CallOutcome:
 
 
 async def call_tool(  # noqa: PLR0913 - options with a name
-    tool: RunnableTool,
+    tool: Tool,
     arguments: Mapping[str, Any],
     *,
     door: Door,
@@ -127,16 +114,14 @@ async def call_tool(  # noqa: PLR0913 - options with a name
         arguments=copied(arguments),
         destructive=tool.destructive,
         door=door,
-        title=getattr(tool, "display_name", ""),
+        title=tool.display_name,
     )
     refused = _unbegun(call) or await _unprepared(tool, call) or await _unapproved(approve, call) or _unbegun(call)
     refused = refused or await _claimed(claims, tool, call)
     return refused or await _made(tool, call, arguments, timeout_s, claims)
 
 
-async def made_once(
-    tool: RunnableTool, call: ToolCall, make: Callable[[], Awaitable[Any]], claims: ClaimStore
-) -> CallOutcome:
+async def made_once(tool: Tool, call: ToolCall, make: Callable[[], Awaitable[Any]], claims: ClaimStore) -> CallOutcome:
     """Let somebody else make a call, or tell what became of it before; what is raised is raised, and kept."""
     if refused := await _claimed(claims, tool, call):
         return refused
@@ -149,7 +134,7 @@ async def made_once(
     return CallOutcome(call=call, status="ok", output=output, called=True)
 
 
-def may_repeat(tool: RunnableTool, earlier: CallOutcome, *, vouched: bool = False) -> bool:
+def may_repeat(tool: Tool, earlier: CallOutcome, *, vouched: bool = False) -> bool:
     """Whether a call that came to nothing may be tried again.
 
     One that raised may. One that may have had its effect, or surely had it and returned what is no JSON, may only
@@ -159,13 +144,13 @@ def may_repeat(tool: RunnableTool, earlier: CallOutcome, *, vouched: bool = Fals
         return False
     if earlier.status != "unknown" and earlier.error.fault != "output":
         return True
-    return getattr(tool, "idempotent", False) is True or (vouched and not tool.destructive)
+    return tool.idempotent or (vouched and not tool.destructive)
 
 
 # --- prepare -------------------------------------------------------------------
 
 
-def left_out(tool: NamedTool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+def left_out(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """The required inputs that are not among the arguments."""
     required = tool.input_schema.get("required")
     names = cast("list[object]", required) if isinstance(required, list) else []
@@ -217,7 +202,7 @@ def _unbegun(call: ToolCall) -> CallOutcome | None:
     return _failed(call, "timeout", f"{call.tool} was not run: of {budget.limit} for the whole turn none were left")
 
 
-async def _unprepared(tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
+async def _unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
     """The outcome of a call whose arguments are not right, or whose tool cannot be called."""
     if tool.function is None:
         return _failed(call, "tool", f"{tool.name} was only described; there is nothing to run")
@@ -276,9 +261,9 @@ def fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
     return sha256(plain_bytes([tool, arguments])).hexdigest()
 
 
-def fingerprint_once(tool: RunnableTool, arguments: Mapping[str, Any]) -> str:
+def fingerprint_once(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """The fingerprint of a call that must not be made twice unasked; empty where it may."""
-    once = tool.destructive and getattr(tool, "idempotent", False) is not True
+    once = tool.destructive and not tool.idempotent
     return fingerprint(tool.name, arguments) if once else ""
 
 
@@ -293,7 +278,7 @@ async def _claim(claims: ClaimStore, call: ToolCall) -> Claim | None:
     return cast("Claim | None", await run_with_timeout(claims.claim, call.id, own, limit_s=_CLAIM_S, name=_CLAIMS))
 
 
-async def _claimed(claims: ClaimStore | None, tool: RunnableTool, call: ToolCall) -> CallOutcome | None:
+async def _claimed(claims: ClaimStore | None, tool: Tool, call: ToolCall) -> CallOutcome | None:
     """What became of a call that was claimed before; None where it is this caller's to make."""
     if claims is None or not call.destructive:
         return None
@@ -306,7 +291,7 @@ async def _claimed(claims: ClaimStore | None, tool: RunnableTool, call: ToolCall
     if claim.fingerprint != fingerprint(call.tool, call.arguments):
         problem = f"{call.tool} was not run: in its place it was called before with other arguments, in another process"
         return _failed(call, "claim", problem)
-    if claim.outcome is None and getattr(tool, "idempotent", False) is True:
+    if claim.outcome is None and tool.idempotent:
         return None
     return _replayed(call, claim)
 
@@ -370,7 +355,7 @@ async def _settled(claims: ClaimStore | None, outcome: CallOutcome) -> None:
 
 
 async def _made(
-    tool: RunnableTool,
+    tool: Tool,
     call: ToolCall,
     arguments: Mapping[str, Any],
     timeout_s: float | None,
@@ -405,7 +390,7 @@ async def _made(
         return outcome
 
 
-def _wants_id(tool: RunnableTool, function: Callable[..., object]) -> bool:
+def _wants_id(tool: Tool, function: Callable[..., object]) -> bool:
     """Whether a function takes the id of the call, and not an input of its own that has this name."""
     properties: object = tool.input_schema.get("properties")
     if isinstance(properties, Mapping) and CALL_ID in properties:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, look_up, malformed
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.plans.runner import run_plan
+from jazz_select.routing.tools.tool import Tool
 from tests.depth import examples
-from tests.unit.routing.listed import Listed
 
 keys = st.sampled_from(
     ["tool_call", "tool_calls", "natural_language_response", "tool", "name", "arguments", "id", "function", "$ref"]
@@ -32,7 +32,7 @@ async def echo(value: Any = None) -> Any:
     return value
 
 
-ECHO = Listed(name="echo", function=echo)
+ECHO = Tool(name="echo", function=echo)
 
 
 @given(reply=crumbs | values | st.text() | st.binary())

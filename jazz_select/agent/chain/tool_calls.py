@@ -47,7 +47,7 @@ class ToolRunner:
             by the same id.
     """
 
-    index: NameIndex[Tool]
+    index: NameIndex
     before_call: BeforeCall | None = None
     approve: Approve | None = None
     after_call: AfterCall | None = None

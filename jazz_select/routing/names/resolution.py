@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, Final, Generic, Literal, TypeVar, cast
+from typing import Any, Final, Literal
 
 from jazz_select.routing.names.vocabulary import (
     ACTING,
@@ -18,8 +18,9 @@ from jazz_select.routing.names.vocabulary import (
     are_opposites,
     opposites_of,
 )
-from jazz_select.routing.names.words import LONGEST, NamedTool, folded_name, input_words, skeleton, stem, stems, words
+from jazz_select.routing.names.words import LONGEST, folded_name, input_words, skeleton, stem, stems, words
 from jazz_select.routing.tools.sources import ToolsLike, tools_of
+from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import beginning
 
 SLIP: Final = 85
@@ -76,7 +77,7 @@ class NameFit:
 class NameSimilarity:
     """The forms of a catalogue, ready to be compared with."""
 
-    def __init__(self, tools: Sequence[NamedTool]) -> None:
+    def __init__(self, tools: Sequence[Tool]) -> None:
         self.forms = tuple(form for place, tool in enumerate(tools) for form in _forms(place, tool))
         self._holding: dict[str, list[int]] = defaultdict(list)
         for number, form in enumerate(self.forms):
@@ -146,18 +147,18 @@ def _count(said: Sequence[str], wrapping: Collection[str], own: Collection[str])
     return next((place for place, word in enumerate(said) if word not in wrapping or stem(word) in own), len(said))
 
 
-def known_words(tool: NamedTool) -> frozenset[str]:
+def known_words(tool: Tool) -> frozenset[str]:
     """Every word by which a tool knows itself: names, provider, capabilities, inputs."""
     texts = (tool.name, tool.provider, tool.operation, *tool.capabilities)
     return frozenset(word for text in texts for word in stems(text)) | input_words(tool.input_schema)
 
 
-def name_words(tool: NamedTool) -> tuple[str, ...]:
+def name_words(tool: Tool) -> tuple[str, ...]:
     """The words of a tool's name, each in its singular."""
     return stems(tool.name)
 
 
-def _forms(place: int, tool: NamedTool) -> Iterable[NameForm]:
+def _forms(place: int, tool: Tool) -> Iterable[NameForm]:
     """Every way to call a tool, once each, the name first."""
     whole = stems(tool.provider) + stems(tool.operation)
     found = dict.fromkeys(
@@ -176,7 +177,6 @@ def _has_two_swapped(one: str, other: str) -> bool:
     return one[:first] + one[first : first + 2][::-1] + one[first + 2 :] == other
 
 
-ToolT = TypeVar("ToolT", bound=NamedTool)
 Stage = Literal["exact", "normalised", "capability", "substring"]
 NO_TOOL: Final = "Agent could not determine a matching tool."
 DICE: Final = 0.80
@@ -189,17 +189,17 @@ _WORTH_SUGGESTING = 0.4
 _SHORTEST_PART = 3
 
 
-def objection(fit: NameFit, tool: NamedTool) -> str:
+def objection(fit: NameFit, tool: Tool) -> str:
     """Why `tool` may not be run for what was asked; empty where it may."""
     checks = (_destroys, _undone, _strange, _idle, _turned_round, _overdone)
     return next((told for check in checks if (told := check(fit, tool))), "")
 
 
-def _destroys(_: NameFit, tool: NamedTool) -> str:
+def _destroys(_: NameFit, tool: Tool) -> str:
     return f"{tool.name} destroys something, so it is never run on a guess" if tool.destructive else ""
 
 
-def _undone(fit: NameFit, tool: NamedTool) -> str:
+def _undone(fit: NameFit, tool: Tool) -> str:
     denied = [word for word in fit.unmatched if word in NEGATION]
     if denied:
         return f"{denied[0]!r} is no part of {tool.name}"
@@ -211,25 +211,25 @@ def _undone(fit: NameFit, tool: NamedTool) -> str:
     return ""
 
 
-def _strange(fit: NameFit, tool: NamedTool) -> str:
+def _strange(fit: NameFit, tool: Tool) -> str:
     strange = [word for word in fit.unmatched if word not in CONNECTING and word not in known_words(tool)]
     return f"{tool.name} knows nothing of {_quoted(strange)}" if strange else ""
 
 
-def _idle(fit: NameFit, tool: NamedTool) -> str:
+def _idle(fit: NameFit, tool: Tool) -> str:
     """`refund` asks for an act, and check_refund_eligibility only looks."""
     acts = set(fit.asked) <= ACTING - LOOKING
     return f"{tool.name} does not {' and '.join(fit.asked)}" if acts and _verb(tool) not in fit.matched.values() else ""
 
 
-def _turned_round(fit: NameFit, tool: NamedTool) -> str:
+def _turned_round(fit: NameFit, tool: Tool) -> str:
     """`word_to_pdf` for `pdf_to_word`: with a direction in it, a name means what its order says."""
     order = [fit.form.words.index(fit.matched[word]) for word in fit.asked if word in fit.matched]
     has_direction = bool(DIRECTION & {*fit.asked, *fit.form.words})
     return f"{tool.name} goes the other way" if has_direction and order != sorted(order) else ""
 
 
-def _overdone(fit: NameFit, tool: NamedTool) -> str:
+def _overdone(fit: NameFit, tool: Tool) -> str:
     """What the tool does beyond the words that were asked for.
 
     A name of a tool that only looks may say more closely what it looks at; a capability is asked for as a whole.
@@ -249,13 +249,13 @@ def _quoted(words: Sequence[str]) -> str:
     return " and ".join(map(repr, words))
 
 
-def _verb(tool: NamedTool) -> str:
+def _verb(tool: Tool) -> str:
     """The first verb in a tool's name: `check` in check_refund_eligibility, where `refund` is none."""
     return next((word for word in name_words(tool) if word in LOOKING | ACTING), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution(Generic[ToolT]):
+class Resolution:
     """What a name stands for.
 
     Attributes:
@@ -271,7 +271,7 @@ class Resolution(Generic[ToolT]):
     """
 
     requested: str
-    tool: ToolT | None = None
+    tool: Tool | None = None
     stage: Stage | None = None
     score: float = 0.0
     lead: float = 0.0
@@ -292,24 +292,24 @@ class Resolution(Generic[ToolT]):
         }
 
 
-class NameIndex(Generic[ToolT]):
+class NameIndex:
     """Connected tools, ready to be found by name. Build it once for many look-ups; it is never changed."""
 
-    def __init__(self, tools: Iterable[ToolT] | ToolsLike) -> None:
+    def __init__(self, tools: ToolsLike) -> None:
         """Take the tools; a function is one, too, and so is what a mapping has by name.
 
         Raises:
             ConfigError: One is no tool.
         """
-        self.tools = cast("tuple[ToolT, ...]", tools_of(tools))
+        self.tools = tools_of(tools)
         self.names = tuple(tool.name for tool in self.tools)
-        self._exact: dict[str, ToolT | None] = {}
+        self._exact: dict[str, Tool | None] = {}
         for keys in ((tool.name for tool in self.tools), (tool.id for tool in self.tools)):
             self._exact |= {
                 key: tool for key, tool in _once(zip(keys, self.tools, strict=True)).items() if key not in self._exact
             }
 
-    def resolve(self, name: object) -> Resolution[ToolT]:
+    def resolve(self, name: object) -> Resolution:
         """The tool that `name` stands for. Whatever `name` is, nothing is raised and the work is bounded."""
         if not isinstance(name, str):
             return self._nothing(type(name).__name__, "the name is no text")
@@ -323,8 +323,8 @@ class NameIndex(Generic[ToolT]):
         return next(filter(None, (stage(shown) for stage in stages)), None) or self._unlike(shown)
 
     @cached_property
-    def _folded(self) -> dict[str, list[ToolT]]:
-        found: dict[str, list[ToolT]] = {}
+    def _folded(self) -> dict[str, list[Tool]]:
+        found: dict[str, list[Tool]] = {}
         for tool in self.tools:
             found.setdefault(folded_name(tool.name), []).append(tool)
         return found
@@ -334,13 +334,13 @@ class NameIndex(Generic[ToolT]):
         return NameSimilarity(self.tools)
 
     @cached_property
-    def _skeletons(self) -> dict[str, list[ToolT]]:
-        found: dict[str, list[ToolT]] = {}
+    def _skeletons(self) -> dict[str, list[Tool]]:
+        found: dict[str, list[Tool]] = {}
         for tool in self.tools:
             found.setdefault(skeleton(tool.name), []).append(tool)
         return found
 
-    def _looking_alike(self, name: str) -> Resolution[ToolT] | None:
+    def _looking_alike(self, name: str) -> Resolution | None:
         """A name that a tool's differs from only by letters that look alike, or marks, may be meant for another."""
         found = [tool.name for tool in self._skeletons.get(skeleton(name), [])] if words(name) else []
         if all(folded_name(each) == folded_name(name) for each in found):
@@ -349,7 +349,7 @@ class NameIndex(Generic[ToolT]):
             return self._ambiguous(name, found)
         return self._nothing(name, f"it only looks like {found[0]}: some of its letters are others", first=(*found,))
 
-    def _normalised(self, name: str) -> Resolution[ToolT] | None:
+    def _normalised(self, name: str) -> Resolution | None:
         found = self._folded.get(folded_name(name), []) if words(name) else []
         if len(found) > 1:
             return self._ambiguous(name, [tool.name for tool in found])
@@ -361,7 +361,7 @@ class NameIndex(Generic[ToolT]):
         reason = "the same name but for case and separators"
         return Resolution(requested=name, tool=found[0], stage="normalised", score=1.0, lead=1.0, reason=reason)
 
-    def _alike(self, name: str) -> Resolution[ToolT] | None:
+    def _alike(self, name: str) -> Resolution | None:
         fits = self._likeness.fits(self._likeness.asked_words(name), DICE)
         if not fits:
             return None
@@ -371,7 +371,7 @@ class NameIndex(Generic[ToolT]):
         rest = fits[1].score if len(fits) > 1 else self._second(fits[0])
         return self._guess(name, fits[0], "capability", lead=fits[0].score - rest)
 
-    def _part(self, name: str) -> Resolution[ToolT] | None:
+    def _part(self, name: str) -> Resolution | None:
         """A name that stands, whole words, in one name only; or the only name that stands in it."""
         asked = self._likeness.asked_words(name)
         if len("".join(asked)) < _SHORTEST_PART:
@@ -384,7 +384,7 @@ class NameIndex(Generic[ToolT]):
             return self._ambiguous(name, [self.names[form.tool] for form in found]) if found else None
         return self._guess(name, _contained(found[0], asked), "substring", lead=1.0)
 
-    def _guess(self, name: str, fit: NameFit, stage: Stage, *, lead: float) -> Resolution[ToolT]:
+    def _guess(self, name: str, fit: NameFit, stage: Stage, *, lead: float) -> Resolution:
         tool = self.tools[fit.form.tool]
         against = objection(fit, tool)
         if against:
@@ -398,7 +398,7 @@ class NameIndex(Generic[ToolT]):
         others = (other.score for other in self._likeness.fits(fit.asked, 0.0) if other.form.tool != fit.form.tool)
         return next(others, 0.0)
 
-    def _ambiguous(self, name: str, meant: Sequence[str]) -> Resolution[ToolT]:
+    def _ambiguous(self, name: str, meant: Sequence[str]) -> Resolution:
         return Resolution(
             requested=name,
             suggestions=tuple(meant[:_LISTED]),
@@ -406,10 +406,10 @@ class NameIndex(Generic[ToolT]):
             connected_tools=self.names,
         )
 
-    def _unlike(self, name: str) -> Resolution[ToolT]:
+    def _unlike(self, name: str) -> Resolution:
         return self._nothing(name, "no connected tool is like it" if self.tools else "no tool is connected")
 
-    def _nothing(self, name: str, reason: str, *, first: tuple[str, ...] = ()) -> Resolution[ToolT]:
+    def _nothing(self, name: str, reason: str, *, first: tuple[str, ...] = ()) -> Resolution:
         fits = self._likeness.fits(self._likeness.asked_words(name), _WORTH_SUGGESTING) if len(name) <= LONGEST else []
         names = dict.fromkeys((*first, *(self.names[fit.form.tool] for fit in fits)))
         return Resolution(
@@ -417,14 +417,14 @@ class NameIndex(Generic[ToolT]):
         )
 
 
-def resolve(name: object, tools: Iterable[ToolT] | ToolsLike | NameIndex[ToolT]) -> Resolution[ToolT]:
+def resolve(name: object, tools: ToolsLike | NameIndex) -> Resolution:
     """The tool among `tools` that `name` stands for; for many look-ups hand in a `NameIndex`."""
     return (tools if isinstance(tools, NameIndex) else NameIndex(tools)).resolve(name)
 
 
-def _once(pairs: Iterable[tuple[str, ToolT]]) -> dict[str, ToolT]:
+def _once(pairs: Iterable[tuple[str, Tool]]) -> dict[str, Tool]:
     """Key to tool, without the keys that two tools have."""
-    found: dict[str, ToolT] = {}
+    found: dict[str, Tool] = {}
     twice: set[str] = set()
     for key, tool in pairs:
         if key in found:

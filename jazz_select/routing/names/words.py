@@ -1,11 +1,10 @@
-"""A tool as names see it, and a name as words. Pure, bounded."""
+"""A name as words, and what two spellings have in common. Pure, bounded."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, cast
+from collections.abc import Mapping
+from typing import Any, Final, cast
 from unicodedata import category, normalize
 
-from jazz_select.errors import ConfigError
 from jazz_select.text import nfkc
 
 LONGEST: Final = 200
@@ -35,56 +34,6 @@ _IRREGULAR: Final = {
     "people": "person",
 }
 _SHORTEST_PLURAL = 4
-
-
-class NamedTool(Protocol):
-    """What finding a tool by its name needs to know of it."""
-
-    @property
-    def id(self) -> str:
-        """Stable and unique among the connected tools."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """What a model is told to call it."""
-        ...
-
-    @property
-    def provider(self) -> str:
-        """Whose tool it is; may be empty."""
-        ...
-
-    @property
-    def operation(self) -> str:
-        """What its provider calls it; may be empty."""
-        ...
-
-    @property
-    def capabilities(self) -> Sequence[str]:
-        """What it can do, as dotted words: `calendar.list`."""
-        ...
-
-    @property
-    def input_schema(self) -> Mapping[str, Any]:
-        """JSON Schema of its arguments."""
-        ...
-
-    @property
-    def destructive(self) -> bool:
-        """True where it destroys something: such a tool is never run on a guess."""
-        ...
-
-
-def check_named(tool: object) -> None:
-    """Refuse what has no name, such as a function of which no tool was made.
-
-    Raises:
-        ConfigError: It is no tool.
-    """
-    if isinstance(tool, type) or not isinstance(getattr(tool, "name", None), str):
-        msg = f"tools are Tools or functions (tool_from_function has more to say of one), not {tool!r:.80}"
-        raise ConfigError(msg)
 
 
 def words(text: str) -> tuple[str, ...]:

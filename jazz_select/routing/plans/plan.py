@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
 from jazz_select.routing.names.resolution import NameIndex
-from jazz_select.routing.names.words import NamedTool
 from jazz_select.routing.schemas.fields import Schema, alternatives
 from jazz_select.text import beginning
 
@@ -277,7 +276,7 @@ def _cycles(needs: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
     return found
 
 
-def dangling_references(plan: Plan, index: NameIndex[Any]) -> tuple[str, ...]:
+def dangling_references(plan: Plan, index: NameIndex) -> tuple[str, ...]:
     """A problem for each reference into an output that declares its fields, and none of that name.
 
     An output counts as described where its schema lists `properties` and says nothing of others: what a schema does
@@ -288,12 +287,11 @@ def dangling_references(plan: Plan, index: NameIndex[Any]) -> tuple[str, ...]:
     for step in plan.steps:
         for reference in references_in(step.arguments)[0]:
             tool = tools.get(reference.step)
-            schema: Any = getattr(tool, "output_schema", None)
-            if tool is not None and isinstance(schema, Mapping):
-                problem = _lost(reference.pointer, cast("Schema", schema))
-                problems += [f"{step.id}: {reference.step}#{reference.pointer:.200}: {_whose(tool)} {problem}"] * bool(
-                    problem
-                )
+            if tool is None or tool.output_schema is None:
+                continue
+            if problem := _lost(reference.pointer, tool.output_schema):
+                place = f"{step.id}: {reference.step}#{reference.pointer:.200}"
+                problems.append(f"{place}: the output of {tool.name} {problem}")
     return tuple(problems)
 
 
@@ -336,7 +334,3 @@ def _below(schema: Schema, kind: str, key: str) -> object:
             return None
         return schema.get("items", True) if "prefixItems" not in schema else True
     return True if kind == "" else None
-
-
-def _whose(tool: NamedTool) -> str:
-    return f"the output of {tool.name}"

@@ -4,10 +4,10 @@ Errors of steps are data; only a cancellation passes, and takes the running step
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, cast
 
 from jazz_select.errors import ConfigError
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, engine_approver
@@ -17,7 +17,7 @@ from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcome, note_plan
 from jazz_select.routing.schemas.compatibility import FOLDED, Field, field_score, schema_of
 from jazz_select.routing.schemas.fields import RESULT, fields
-from jazz_select.routing.tool_call import RunnableTool, answered, call_tool, copied, left_out
+from jazz_select.routing.tool_call import answered, call_tool, copied, left_out
 from jazz_select.routing.tools.sources import ToolsLike
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
@@ -25,8 +25,7 @@ from jazz_select.text import describe_error
 
 TIMEOUT_S: Final = 30.0
 AT_ONCE: Final = 8
-RunnableT = TypeVar("RunnableT", bound=RunnableTool)
-FillMissing = Callable[[RunnableT, tuple[str, ...], Mapping[str, Any]], Mapping[str, Any]]
+FillMissing = Callable[[Tool, tuple[str, ...], Mapping[str, Any]], Mapping[str, Any]]
 """A tool, its required inputs that the plan leaves out, and the outputs of earlier steps: values for those inputs."""
 
 
@@ -54,9 +53,9 @@ def fill_from_outputs(tool: Tool, missing: tuple[str, ...], outputs: Mapping[str
 
 async def run_plan(  # noqa: PLR0913 - options with a name
     plan: Plan | Mapping[str, Any] | Sequence[Any],
-    tools: Iterable[RunnableT] | ToolsLike | NameIndex[RunnableT],
+    tools: ToolsLike | NameIndex,
     *,
-    fill: FillMissing[RunnableT] | None = None,
+    fill: FillMissing | None = None,
     timeout_s: float | None = TIMEOUT_S,
     at_once: int = AT_ONCE,
     approval: ApprovalPolicy = "destructive",
@@ -132,24 +131,24 @@ def _kept(plan: Plan, after: PlanResult | None) -> dict[str, StepOutcome]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call(Generic[RunnableT]):
+class _Call:
     """A step, ready to be run."""
 
     step: PlanStep
-    resolution: Resolution[RunnableT]
+    resolution: Resolution
     missing: tuple[str, ...] = ()
     """Required inputs to be filled."""
 
 
-class _Running(Generic[RunnableT]):
+class _Running:
     """One run of one plan."""
 
     def __init__(  # noqa: PLR0913 - what `run_plan` takes
         self,
         plan: Plan,
-        index: NameIndex[RunnableT],
+        index: NameIndex,
         *,
-        fill: FillMissing[RunnableT] | None,
+        fill: FillMissing | None,
         timeout_s: float | None,
         at_once: int,
         approve: Approve | None,
@@ -182,13 +181,13 @@ class _Running(Generic[RunnableT]):
         if tool is not None and tool.destructive:
             self._barrier = step.id
 
-    def _prepared(self, step: PlanStep) -> _Call[RunnableT]:
+    def _prepared(self, step: PlanStep) -> _Call:
         resolution = self._index.resolve(step.tool)
         if resolution.tool is None or step.problem or self._needs.get(step.id) or self._fill is None:
             return _Call(step, resolution)
         return _Call(step, resolution, left_out(resolution.tool, step.arguments))
 
-    async def _run(self, call: _Call[RunnableT], before: set[asyncio.Task[None]], *, earlier: tuple[str, ...]) -> None:
+    async def _run(self, call: _Call, before: set[asyncio.Task[None]], *, earlier: tuple[str, ...]) -> None:
         tool, step = call.resolution.tool, call.step
         began = StepOutcome(
             id=step.id,
@@ -211,7 +210,7 @@ class _Running(Generic[RunnableT]):
             outcome = await self._output(replace(began, started_s=start - self._started), call, tool, earlier)
             self.outcomes[step.id] = replace(outcome, duration_s=perf_counter() - start)
 
-    def _refused(self, began: StepOutcome, call: _Call[RunnableT]) -> StepOutcome | None:
+    def _refused(self, began: StepOutcome, call: _Call) -> StepOutcome | None:
         """The outcome of a call that cannot be run, whatever the others return."""
         found = call.resolution
         if call.step.problem:
@@ -233,9 +232,7 @@ class _Running(Generic[RunnableT]):
                 )
         return None
 
-    async def _output(
-        self, began: StepOutcome, call: _Call[RunnableT], tool: RunnableT, earlier: tuple[str, ...]
-    ) -> StepOutcome:
+    async def _output(self, began: StepOutcome, call: _Call, tool: Tool, earlier: tuple[str, ...]) -> StepOutcome:
         lost: list[str] = []
         arguments = cast(
             "dict[str, Any]",

@@ -8,7 +8,7 @@ from enum import Flag
 from functools import partial, wraps
 from typing import Annotated, Any, Final, Never, NoReturn, Optional, cast, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticUndefined, SchemaValidator, to_json, to_jsonable_python
@@ -105,41 +105,6 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
         read_only=read_only,
         title=title,
         confirm=confirm,
-    )
-
-
-def tool_from_models(  # noqa: PLR0913 - what a tool is made of
-    name: str,
-    takes: type[BaseModel],
-    gives: type[BaseModel] | None,
-    function: Callable[..., object] | None = None,
-    *,
-    description: str = "",
-    capabilities: Sequence[str] = (),
-    destructive: bool = False,
-    idempotent: bool = False,
-) -> Tool:
-    """A tool from a pair of pydantic models; the function takes the fields of the first by name, as the model has them.
-
-    Raises:
-        ToolError: One of the models cannot be put as a JSON Schema.
-    """
-    adapter: TypeAdapter[BaseModel] = TypeAdapter(takes)
-    schema, give = _output(name, _MISSING if gives is None else gives)
-
-    def take(arguments: dict[str, Any]) -> dict[str, Any]:
-        beside = {CALL_ID: arguments.pop(CALL_ID)} if CALL_ID in arguments and CALL_ID not in takes.model_fields else {}
-        return {**dict(_converted(name, "", adapter, arguments)), **beside}
-
-    return Tool(
-        name=name,
-        description=description or inspect.getdoc(takes) or "",
-        input_schema=_schema_of(name, "what it takes", adapter, "validation"),
-        output_schema=schema,
-        function=None if function is None else _typed(function, take, give),
-        capabilities=tuple(capabilities),
-        destructive=destructive,
-        idempotent=idempotent,
     )
 
 

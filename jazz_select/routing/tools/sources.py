@@ -14,10 +14,9 @@ import orjson
 
 from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
 from jazz_select.json_values import as_json, too_much
-from jazz_select.routing.names.words import check_named
 from jazz_select.routing.schemas.fields import alternatives
 from jazz_select.routing.tools.functions import tool_from_function
-from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.routing.tools.tool import Tool, Toolbox, checked_tool
 from jazz_select.text import as_text, cut, describe_error, in_one_line, one_line
 from jazz_select.threads import in_thread, run_with_timeout
 
@@ -94,10 +93,9 @@ def _as_tool(given: object, name: str = "") -> Tool:
         what = f"tools are Tools or functions, not the name {given!r:.80}"
         msg = f"{what}; of what load_tools returns, .values() are the tools"
         raise ConfigError(msg)
-    if isinstance(given, type) or isinstance(getattr(given, "name", None), str) or not callable(given):
-        check_named(given)
-        return cast("Tool", given)
-    return tool_from_function(given, name=name)
+    if callable(given) and not isinstance(given, type):
+        return tool_from_function(given, name=name)
+    return checked_tool(given)
 
 
 def _called_as(name: object, given: object) -> Tool:

@@ -8,9 +8,9 @@ from functools import partial
 from textwrap import dedent
 from typing import Any, Final, cast
 
-from jazz_select.errors import DuplicateToolError, ToolError
+from jazz_select.errors import ConfigError, DuplicateToolError, ToolError
 from jazz_select.routing.names.vocabulary import ACTING, LOOKING, READING
-from jazz_select.routing.names.words import check_named, stems, words
+from jazz_select.routing.names.words import stems, words
 from jazz_select.text import titled
 
 CALL_ID: Final = "call_id"
@@ -111,6 +111,18 @@ class Tool:
         return "changes nothing" if self.reads else "changes something"
 
 
+def checked_tool(tool: object) -> Tool:
+    """A tool as it is; refused is what is none, such as a function of which none was made.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    if isinstance(tool, Tool):
+        return tool
+    msg = f"tools are Tools or functions (tool_from_function has more to say of one), not {tool!r:.80}"
+    raise ConfigError(msg)
+
+
 class Toolbox(Mapping[str, Tool]):
     """Connected tools by name, in the order in which they were connected."""
 
@@ -132,7 +144,7 @@ class Toolbox(Mapping[str, Tool]):
             DuplicateToolError: There is one of its name already.
             ConfigError: It is none.
         """
-        check_named(tool)
+        tool = checked_tool(tool)
         if tool.name in self._tools:
             raise DuplicateToolError(tool.name, (self._tools[tool.name].id, tool.id))
         self._tools[tool.name] = tool

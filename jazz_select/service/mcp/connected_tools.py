@@ -40,7 +40,7 @@ class ConnectedTools:
         self._running, self._gateway = running, gateway
         self._known: tuple[int, int] | None = None
         self._tools: Mapping[str, Tool] = {}
-        self._names: NameIndex[Tool] = NameIndex(())
+        self._names: NameIndex = NameIndex(())
         self._indexed: tuple[int, int] | None = None
         self._indexing = asyncio.Lock()
         self._stirred = asyncio.Event()
@@ -55,7 +55,7 @@ class ConnectedTools:
         self._refresh()
         return self._tools
 
-    def resolve(self, name: object) -> Resolution[Tool]:
+    def resolve(self, name: object) -> Resolution:
         """The tool that a name stands for; near misses are only suggested where something would be destroyed."""
         self._refresh()
         return self._names.resolve(name)

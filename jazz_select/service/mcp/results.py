@@ -12,7 +12,6 @@ from jazz_select.errors import ToolUnheardError
 from jazz_select.json_values import shorter_text, storable, storable_text, too_much
 from jazz_select.routing.names.resolution import Resolution
 from jazz_select.routing.tool_call import CallOutcome
-from jazz_select.routing.tools.tool import Tool
 from jazz_select.service.mcp.untrusted_text import plain_text
 from jazz_select.text import beginning, cut
 
@@ -89,7 +88,7 @@ def failure(problem: str, **more: object) -> types.CallToolResult:
     return types.CallToolResult(content=[_text(orjson.dumps(told).decode())], is_error=True)
 
 
-def unknown_name(found: Resolution[Tool]) -> types.CallToolResult:
+def unknown_name(found: Resolution) -> types.CallToolResult:
     """That no tool is called so, with those that may have been meant; of hundreds not all are named."""
     names = found.connected_tools
     told = found.error()

@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 
 from benchmarks import names, report_names
-from benchmarks.names import Case, ListedTool
+from benchmarks.names import Case
+from jazz_select.routing.tools.tool import Tool
 
 TOOLS, CASES = names.read()
 
@@ -19,12 +20,6 @@ def test_the_list_is_what_the_page_says() -> None:
     assert all(tool.destructive for tool in TOOLS if tool.name in {case.suggest for case in CASES if case.suggest})
 
 
-def tool(name: str) -> ListedTool:
-    return ListedTool(
-        id=name, name=name, provider="", operation="", capabilities=(), input_schema={}, destructive=False
-    )
-
-
 def test_what_runs_is_counted_as_found_or_wrong() -> None:
     cases = [
         Case(ask="lock_door", want=("lock_door",), kind="case", held=False),
@@ -33,14 +28,14 @@ def test_what_runs_is_counted_as_found_or_wrong() -> None:
         Case(ask="zzz", want=("lock_door",), kind="typo", held=False),
         Case(ask="lock_door", want=("lock_door",), kind="case", held=True),
     ]
-    row = names.row_of("rapidfuzz ratio", [tool("lock_door"), tool("play_song")], cases, held=False)
+    row = names.row_of("rapidfuzz ratio", [Tool(name="lock_door"), Tool(name="play_song")], cases, held=False)
     assert (row["names"], row["meant"], row["found"], row["missed"]) == (4, 2, 1, ["zzz"])
     assert (row["wrong"], row["wrong_by_kind"], row["ran"]) == (1, {"opposite": 1}, ["unlock_door -> lock_door"])
 
 
 @pytest.mark.parametrize("method", names.METHODS)
 def test_every_method_finds_what_is_there(method: str) -> None:
-    assert names.METHODS[method]([tool("lock_door"), tool("play_song")])("play_song") == "play_song"
+    assert names.METHODS[method]([Tool(name="lock_door"), Tool(name="play_song")])("play_song") == "play_song"
 
 
 def test_the_safest_stands_first_in_the_table() -> None:

@@ -1,25 +1,14 @@
 """Tools for the tests of names and plans."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    name: str
-    id: str = ""
-    provider: str = ""
-    operation: str = ""
-    capabilities: tuple[str, ...] = ()
-    input_schema: dict[str, Any] = field(default_factory=dict[str, Any])
-    destructive: bool = False
-    function: Callable[..., object] | None = None
+from jazz_select.routing.tools.tool import Tool
 
 
-def listed(*names: str) -> list[Listed]:
+def listed(*names: str) -> list[Tool]:
     """Tools of these names; a name that ends in `!` destroys something."""
-    return [Listed(name=name.removesuffix("!"), destructive=name.endswith("!")) for name in names]
+    return [Tool(name=name.removesuffix("!"), destructive=name.endswith("!")) for name in names]
 
 
 def needing(*required: str, optional: Iterable[str] = ()) -> dict[str, Any]:

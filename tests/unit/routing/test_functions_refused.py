@@ -14,7 +14,6 @@ from jazz_select.errors import ToolError
 from jazz_select.routing import Plan, Tool, run_plan, tool_from_function
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.records import StepOutcome
-from jazz_select.routing.tools.functions import tool_from_models
 
 
 async def called(tool: Tool, arguments: dict[str, Any]) -> StepOutcome:
@@ -296,14 +295,3 @@ async def test_what_is_said_to_be_gone_through_is_a_list() -> None:
     endless = (await called(tool_from_function(never_ends), {})).error  # pyright: ignore[reportUnknownArgumentType]
     assert endless is not None
     assert endless.fault == "output"
-
-
-async def test_a_pair_of_models_is_converted_too() -> None:
-    got: list[object] = []
-
-    def ship(sku: str, made: date, call_id: str) -> Totals:
-        got.append((sku, made, bool(call_id)))
-        return Totals(net=1)
-
-    step = await called(tool_from_models("ship", Item, Totals, ship), {"sku": "x", "made": "2026-05-01"})
-    assert (step.output, got) == ({"net": 1, "gross": 2}, [("x", date(2026, 5, 1), True)])

@@ -2,12 +2,13 @@
 
 import pytest
 
-from benchmarks.names import Case, ListedTool, read
+from benchmarks.names import Case, read
 from jazz_select.routing.names.resolution import NO_TOOL, NameIndex, resolve
-from tests.unit.routing.listed import Listed, listed, needing
+from jazz_select.routing.tools.tool import Tool
+from tests.unit.routing.listed import listed, needing
 
 TOOLS, CASES = read()
-WEB = Listed(
+WEB = Tool(
     name="web_search",
     id="node-7",
     provider="brave",
@@ -85,7 +86,7 @@ def test_what_may_mean_several_runs_none_and_lists_them(name: str, tools: list[s
 
 @pytest.mark.parametrize("form", ["{}", "functions.{}", "{}s", "{}_tool"])
 def test_no_tool_stands_in_for_one_that_is_not_connected(form: str) -> None:
-    def ran(left_out: ListedTool) -> ListedTool | None:
+    def ran(left_out: Tool) -> Tool | None:
         return NameIndex([tool for tool in TOOLS if tool is not left_out]).resolve(form.format(left_out.name)).tool
 
     assert {tool.name: found.name for tool in TOOLS if (found := ran(tool))} == {}
@@ -98,7 +99,7 @@ def test_two_tools_of_one_name_are_ambiguous() -> None:
 
 
 def test_a_name_goes_before_another_tools_id() -> None:
-    tools = [Listed(name="first", id="second"), Listed(name="second", id="third")]
+    tools = [Tool(name="first", id="second"), Tool(name="second", id="third")]
     assert resolve("second", tools).tool is tools[1]
 
 

@@ -17,11 +17,12 @@ from jazz_select.routing.plans.plan import Plan, PlanStep
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.plans.runner import run_plan
 from jazz_select.routing.records import PlanResult
-from tests.unit.routing.listed import Listed, needing
+from jazz_select.routing.tools.tool import Tool
+from tests.unit.routing.listed import needing
 
 
-def tool(name: str, function: Callable[..., object] | None, *required: str, destructive: bool = False) -> Listed:
-    return Listed(name=name, function=function, input_schema=needing(*required), destructive=destructive)
+def tool(name: str, function: Callable[..., object] | None, *required: str, destructive: bool = False) -> Tool:
+    return Tool(name=name, function=function, input_schema=needing(*required), destructive=destructive)
 
 
 def plan(*steps: tuple[str, str, dict[str, Any]]) -> Plan:
@@ -164,7 +165,7 @@ async def test_a_wrong_argument_fails_its_step_and_the_tool_is_not_called() -> N
         called.append(n)
 
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    counts = Listed(name="count", input_schema=schema, function=count)
+    counts = Tool(name="count", input_schema=schema, function=count)
     steps = (("a", "count", {"n": "3"}), ("b", "echo", {"value": "x"}), ("c", "count", {"n": ref("b#")}))
     result = await run_plan(plan(*steps, ("d", "count", {"n": 3})), [counts, ECHO])
     assert statuses(result) == {"a": "failed", "b": "ok", "c": "failed", "d": "ok"}
@@ -440,7 +441,7 @@ async def test_a_cancellation_passes_and_takes_the_running_steps_with_it(*, stub
 async def test_missing_inputs_are_filled_by_the_hook_from_earlier_outputs() -> None:
     asked: list[tuple[str, tuple[str, ...], dict[str, Any]]] = []
 
-    def fill(found: Listed, missing: tuple[str, ...], outputs: Mapping[str, Any]) -> dict[str, Any]:
+    def fill(found: Tool, missing: tuple[str, ...], outputs: Mapping[str, Any]) -> dict[str, Any]:
         asked.append((found.name, missing, dict(outputs)))
         return {"value": outputs["a"]["order"], "given": "not asked for"}
 
@@ -460,7 +461,7 @@ async def test_missing_inputs_are_filled_by_the_hook_from_earlier_outputs() -> N
 
 
 async def test_a_hook_that_fails_fails_its_step_alone() -> None:
-    def fill(found: Listed, missing: tuple[str, ...], outputs: Mapping[str, Any]) -> dict[str, Any]:
+    def fill(found: Tool, missing: tuple[str, ...], outputs: Mapping[str, Any]) -> dict[str, Any]:
         raise KeyError("x")
 
     result = await run_plan(plan(("a", "echo", {}), ("b", "echo", {"value": 1})), [ECHO], fill=fill)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
-from pydantic import BaseModel
 from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_attempt, wait_none
 
 from jazz_select.agent.chain.tool_calls import ToolRunner
@@ -18,7 +17,7 @@ from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, PlanStep, 
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.tool_call import CallOutcome, call_tool, may_repeat
-from jazz_select.routing.tools.functions import tool_from_function, tool_from_models
+from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.telemetry import Trace
 
 TWICE = AsyncRetrying(stop=stop_after_attempt(2), wait=wait_none())
@@ -389,14 +388,7 @@ def test_a_tool_says_whether_it_may_be_called_twice(idempotent: bool) -> None:
     def pay(amount: int) -> None:
         """Pay."""
 
-    class Amount(BaseModel):
-        amount: int
-
-    tools = [
-        tool_from_function(pay, idempotent=idempotent),
-        tool_from_models("pay", Amount, None, pay, idempotent=idempotent),
-    ]
-    assert [tool.idempotent for tool in tools] == [idempotent] * 2
+    assert tool_from_function(pay, idempotent=idempotent).idempotent == idempotent
 
 
 async def test_an_id_may_be_given_and_stays_the_same_for_each_try() -> None:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from jazz_select.errors import ConfigError, ToolError
 from jazz_select.routing import FlowExecutor, ToolAsker, Toolbox
 from jazz_select.routing.names.resolution import NameIndex
-from jazz_select.routing.tools.functions import tool_from_function, tool_from_models
+from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel
@@ -72,11 +72,6 @@ def _odd(value: _Odd) -> None: ...
 def test_a_signature_that_cannot_be_told_is_refused_by_name(function: Any) -> None:
     with pytest.raises(ToolError, match=f"tool '{function.__name__}'"):
         tool_from_function(function)
-
-
-def test_from_a_pair_of_models() -> None:
-    tool = tool_from_models("find", Order, Order, None)
-    assert (tool.description, tool.input_schema["required"]) == ("An order.", ["order_id"])
 
 
 LISTING: dict[str, Any] = {
