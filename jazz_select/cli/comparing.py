@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from jazz_select.cli.terminal import emit, facts_grid, hint, mark, ruled, stdout, styled, waiting, write_file
-from jazz_select.evaluation.changes.comparison import Difference, diff
+from jazz_select.evaluation.changes.comparison import diff
 from jazz_select.evaluation.changes.difference import (
     ChangeKind,
+    Difference,
     Effect,
     Leading,
     RouteChange,

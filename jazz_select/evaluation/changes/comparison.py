@@ -3,23 +3,15 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, read_cases
-from jazz_select.evaluation.changes.difference import (
-    BROKEN,
-    ChangeKind,
-    Compared,
-    Effect,
-    RouteChange,
-    Totals,
-    compared,
-)
-from jazz_select.evaluation.changes.gates import GateFailure, Gates
+from jazz_select.evaluation.changes.difference import Difference
+from jazz_select.evaluation.changes.gates import Gates
 from jazz_select.evaluation.changes.git_tree import is_tracked
 from jazz_select.evaluation.changes.route_book import RouteBook, keep_untracked
 from jazz_select.evaluation.changes.side_run import Job, SideRun
@@ -28,149 +20,9 @@ from jazz_select.evaluation.changes.snapshots import Question, Snapshot, Source,
 from jazz_select.evaluation.index import CACHE
 from jazz_select.evaluation.overlay import load_overlay
 from jazz_select.evaluation.route import Asked, Policy
-from jazz_select.evaluation.tables import dataframe, html_table
 
 MOST_COUNTED = 200
 """Requests whose prompts are counted: each takes about a millisecond on either side."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference(Compared):
-    """What a change of a catalogue moves, and how that was found out.
-
-    Attributes:
-        base: The version before, in words.
-        head: The version after.
-        failures: The gates that the change does not pass.
-        took_s: How long it took, in seconds.
-    """
-
-    base: str
-    head: str
-    failures: tuple[GateFailure, ...] = ()
-    took_s: float = 0.0
-
-    @classmethod
-    def between(
-        cls, base: Snapshot, head: Snapshot, asked: Sequence[Question], gates: Gates | None = None
-    ) -> "Difference":
-        """From two snapshots that were asked the same."""
-        found = compared(base, head, asked)
-        return _difference(base.label, head.label, found, gates or Gates())
-
-    @property
-    def moved(self) -> tuple[RouteChange, ...]:
-        """The requests whose first candidate is another flow."""
-        return tuple(each for each in self.changes if ChangeKind.FIRST in each.kinds)
-
-    @property
-    def broken(self) -> tuple[RouteChange, ...]:
-        """The cases whose right flow was first, or offered, and is not any more, or is gone altogether."""
-        return tuple(each for each in self.changes if each.source is Source.CASE and each.effect in BROKEN)
-
-    @property
-    def fixed(self) -> tuple[RouteChange, ...]:
-        """The cases whose right flow is first now, or offered, and was not before."""
-        better = {Effect.FIXED, Effect.FOUND}
-        return tuple(each for each in self.changes if each.source is Source.CASE and each.effect in better)
-
-    @property
-    def passed(self) -> bool:
-        """Whether every gate was passed."""
-        return not self.failures
-
-    @property
-    def summary(self) -> str:
-        """It all in one sentence."""
-        asked = f"{self.after.requests:,} requests"
-        if not self.changes:
-            return f"No request is led elsewhere ({asked})."
-        moved, others = len(self.moved), len(self.changes) - len(self.moved)
-        told = [f"{moved:,} of {asked} {'has' if moved == 1 else 'have'} another first candidate"]
-        if others:
-            told.append(
-                f"{others:,} more {'changes' if others == 1 else 'change'} in candidates, outcome or confidence"
-            )
-        if self.after.labelled:
-            gone = sum(each.effect is Effect.GONE for each in self.broken)
-            lost = f" ({gone:,} lost {'its' if gone == 1 else 'their'} flow)" if gone else ""
-            told.append(f"{_cases(len(self.broken))} broken{lost}, {len(self.fixed) or 'none'} fixed")
-        return f"{'; '.join(told)}."
-
-    def __str__(self) -> str:
-        """It all in one sentence."""
-        return self.summary
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types; times in seconds, `None` for what is not known."""
-        return {
-            "base": self.base,
-            "head": self.head,
-            "summary": self.summary,
-            "passed": self.passed,
-            "failures": [asdict(each) for each in self.failures],
-            "flows": asdict(self.flows),
-            "before": _totals_to_dict(self.before),
-            "after": _totals_to_dict(self.after),
-            "changes": [asdict(each) for each in self.changes],
-            "confusions": [asdict(each) for each in self.confusions],
-            "notes": list(self.notes),
-            "took_s": self.took_s,
-        }
-
-    def to_dataframe(self) -> Any:
-        """The requests that are led elsewhere as a `pandas.DataFrame`, one a row.
-
-        Raises:
-            ConfigError: pandas is not installed.
-        """
-        rows = [
-            {
-                "request": each.request,
-                "source": each.source.value,
-                "expect": None if each.expect is None else list(each.expect),
-                "kinds": [kind.value for kind in each.kinds],
-                "effect": each.effect.value,
-                "first_before": each.before.first,
-                "first_after": each.after.first,
-                "outcome_before": each.before.outcome.value,
-                "outcome_after": each.after.outcome.value,
-                "confidence_before": each.before.confidence,
-                "confidence_after": each.after.confidence,
-                "entered": list(each.entered),
-                "left": list(each.left),
-                "why": each.why,
-            }
-            for each in self.changes
-        ]
-        return dataframe(rows, _COLUMNS)
-
-    def _repr_html_(self) -> str:
-        """For a notebook."""
-        rows = [
-            (each.effect.value, each.request, each.source.value, each.before.first, each.after.first, each.why)
-            for each in self.changes
-        ]
-        caption = f"{self.base} → {self.head}: {self.summary}"
-        return html_table(("", "request", "from", "first before", "first after", "why"), rows, caption)
-
-
-_COLUMNS = (
-    "request",
-    "source",
-    "expect",
-    "kinds",
-    "effect",
-    "first_before",
-    "first_after",
-    "outcome_before",
-    "outcome_after",
-    "confidence_before",
-    "confidence_after",
-    "entered",
-    "left",
-    "why",
-)
 
 
 async def diff(  # noqa: PLR0913 - options with a name
@@ -238,9 +90,9 @@ async def diff(  # noqa: PLR0913 - options with a name
     async with AsyncExitStack() as stack:
         runs = [await stack.enter_async_context(SideRun(side, book, job)) for side in sides]
         older, newer, asked = await _snapshots(runs, labelled, list(requests))
-    found = compared(older, newer, asked)
+    found = Difference.between(older, newer, asked, gates)
     notes += left_out if found.after.labelled or found.before.labelled else (*left_out, _NO_CASES)
-    return _difference(older.label, newer.label, found, gates or Gates(), notes=notes, took_s=perf_counter() - began)
+    return replace(found, notes=(*found.notes, *notes), took_s=perf_counter() - began)
 
 
 def _cache_at(folder: Path | None) -> tuple[Path | None, tuple[str, ...]]:
@@ -316,28 +168,3 @@ def _counted(asked: Sequence[Question]) -> list[Question]:
     """The cases and logged requests whose prompts are counted: the same ones on both sides, and the next time."""
     users = [each for each in asked if each.source is not Source.EXAMPLE]
     return sorted(users, key=lambda each: each.key)[:MOST_COUNTED]
-
-
-def _difference(
-    base: str, head: str, found: Compared, gates: Gates, *, notes: tuple[str, ...] = (), took_s: float = 0.0
-) -> Difference:
-    return Difference(
-        base=base,
-        head=head,
-        flows=found.flows,
-        changes=found.changes,
-        confusions=found.confusions,
-        before=found.before,
-        after=found.after,
-        failures=gates.failures(found),
-        notes=(*found.notes, *notes),
-        took_s=took_s,
-    )
-
-
-def _totals_to_dict(totals: Totals) -> dict[str, Any]:
-    return asdict(totals) | {"recall_at_1": totals.recall_at_1, "asked_share": totals.asked_share}
-
-
-def _cases(count: int) -> str:
-    return "no case is" if not count else "1 case is" if count == 1 else f"{count} cases are"

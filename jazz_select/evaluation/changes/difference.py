@@ -1,14 +1,18 @@
 """What a change moves: two snapshots of a catalogue compared, flow by flow and request by request. Pure."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from jazz_select.evaluation.changes.snapshots import Question, Snapshot, Source
 from jazz_select.evaluation.metrics import recall_at
 from jazz_select.evaluation.route import Outcome, Route
+from jazz_select.evaluation.tables import dataframe, html_table
+
+if TYPE_CHECKING:
+    from jazz_select.evaluation.changes.gates import Gates
 
 _ALIKE = 0.6
 """The share of examples that two flows have in common (Jaccard) from which on one is the other under a new name."""
@@ -243,24 +247,167 @@ class NewConfusion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """All that is different between two snapshots.
+class GateFailure:
+    """A gate that a change does not pass: which, what it allows, what was found, and in which words to say so."""
+
+    gate: str
+    allowed: str
+    found: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What a change of a catalogue moves, and how that was found out.
 
     Attributes:
+        base: The version before, in words.
+        head: The version after.
         flows: What happened to the flows.
         changes: The requests that are led elsewhere, the most harmful first.
         confusions: Pairs of flows that are confused more often, those that grew most first.
         before: How the version before does on all of it.
         after: How the version after does.
+        failures: The gates that the change does not pass.
         notes: What there is to know besides.
+        took_s: How long it took, in seconds.
     """
 
+    base: str
+    head: str
     flows: FlowChanges
     changes: tuple[RouteChange, ...]
     confusions: tuple[NewConfusion, ...]
     before: Totals
     after: Totals
+    failures: tuple[GateFailure, ...] = ()
     notes: tuple[str, ...] = ()
+    took_s: float = 0.0
+
+    @classmethod
+    def between(
+        cls, base: Snapshot, head: Snapshot, asked: Sequence[Question], gates: "Gates | None" = None
+    ) -> "Difference":
+        """What is different in `head`, the most harmful change first.
+
+        Args:
+            base: The version before.
+            head: The version after.
+            asked: What both were asked.
+            gates: What the change may do.
+        """
+        flows = FlowChanges.of(base.flows, head.flows)
+        told = [_Told.of(each, base, head, flows) for each in asked]
+        changes = [change for each in told if (change := _change(each, flows)) is not None]
+        found = cls(
+            base=base.label,
+            head=head.label,
+            flows=flows,
+            changes=tuple(sorted(changes, key=_harm)),
+            confusions=_confusions(told, flows),
+            before=_totals(base, told, older=True),
+            after=_totals(head, told, older=False),
+            notes=tuple(dict.fromkeys((*base.notes, *head.notes, *_stale(base, head, asked, flows)))),
+        )
+        return found if gates is None else replace(found, failures=gates.failures(found))
+
+    @property
+    def moved(self) -> tuple[RouteChange, ...]:
+        """The requests whose first candidate is another flow."""
+        return tuple(each for each in self.changes if ChangeKind.FIRST in each.kinds)
+
+    @property
+    def broken(self) -> tuple[RouteChange, ...]:
+        """The cases whose right flow was first, or offered, and is not any more, or is gone altogether."""
+        return tuple(each for each in self.changes if each.source is Source.CASE and each.effect in BROKEN)
+
+    @property
+    def fixed(self) -> tuple[RouteChange, ...]:
+        """The cases whose right flow is first now, or offered, and was not before."""
+        better = {Effect.FIXED, Effect.FOUND}
+        return tuple(each for each in self.changes if each.source is Source.CASE and each.effect in better)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every gate was passed."""
+        return not self.failures
+
+    @property
+    def summary(self) -> str:
+        """It all in one sentence."""
+        asked = f"{self.after.requests:,} requests"
+        if not self.changes:
+            return f"No request is led elsewhere ({asked})."
+        moved, others = len(self.moved), len(self.changes) - len(self.moved)
+        told = [f"{moved:,} of {asked} {'has' if moved == 1 else 'have'} another first candidate"]
+        if others:
+            told.append(
+                f"{others:,} more {'changes' if others == 1 else 'change'} in candidates, outcome or confidence"
+            )
+        if self.after.labelled:
+            gone = sum(each.effect is Effect.GONE for each in self.broken)
+            lost = f" ({gone:,} lost {'its' if gone == 1 else 'their'} flow)" if gone else ""
+            told.append(f"{_cases(len(self.broken))} broken{lost}, {len(self.fixed) or 'none'} fixed")
+        return f"{'; '.join(told)}."
+
+    def __str__(self) -> str:
+        """It all in one sentence."""
+        return self.summary
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types; times in seconds, `None` for what is not known."""
+        return {
+            **asdict(self),
+            "summary": self.summary,
+            "passed": self.passed,
+            "before": _totals_to_dict(self.before),
+            "after": _totals_to_dict(self.after),
+        }
+
+    def to_dataframe(self) -> Any:
+        """The requests that are led elsewhere as a `pandas.DataFrame`, one a row.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        rows = [{name: of(each) for name, of in _COLUMNS.items()} for each in self.changes]
+        return dataframe(rows, list(_COLUMNS))
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        rows = [
+            (each.effect.value, each.request, each.source.value, each.before.first, each.after.first, each.why)
+            for each in self.changes
+        ]
+        caption = f"{self.base} → {self.head}: {self.summary}"
+        return html_table(("", "request", "from", "first before", "first after", "why"), rows, caption)
+
+
+_COLUMNS: Final[Mapping[str, Callable[[RouteChange], object]]] = {
+    "request": lambda each: each.request,
+    "source": lambda each: each.source.value,
+    "expect": lambda each: None if each.expect is None else list(each.expect),
+    "kinds": lambda each: [kind.value for kind in each.kinds],
+    "effect": lambda each: each.effect.value,
+    "first_before": lambda each: each.before.first,
+    "first_after": lambda each: each.after.first,
+    "outcome_before": lambda each: each.before.outcome.value,
+    "outcome_after": lambda each: each.after.outcome.value,
+    "confidence_before": lambda each: each.before.confidence,
+    "confidence_after": lambda each: each.after.confidence,
+    "entered": lambda each: list(each.entered),
+    "left": lambda each: list(each.left),
+    "why": lambda each: each.why,
+}
+"""The columns of a data frame."""
+
+
+def _totals_to_dict(totals: Totals) -> dict[str, Any]:
+    return asdict(totals) | {"recall_at_1": totals.recall_at_1, "asked_share": totals.asked_share}
+
+
+def _cases(count: int) -> str:
+    return "no case is" if not count else "1 case is" if count == 1 else f"{count} cases are"
 
 
 def confidence_class(confidence: float | None) -> str:
@@ -268,28 +415,6 @@ def confidence_class(confidence: float | None) -> str:
     if confidence is None:
         return "unknown"
     return next(name for least, name in _BANDS if confidence >= least or not least)
-
-
-def compared(base: Snapshot, head: Snapshot, asked: Sequence[Question]) -> Compared:
-    """What is different in `head`, the most harmful change first.
-
-    Args:
-        base: The version before.
-        head: The version after.
-        asked: What both were asked.
-    """
-    flows = FlowChanges.of(base.flows, head.flows)
-    told = [_Told.of(each, base, head, flows) for each in asked]
-    changes = [change for each in told if (change := _change(each, flows)) is not None]
-    changes.sort(key=_harm)
-    return Compared(
-        flows=flows,
-        changes=tuple(changes),
-        confusions=_confusions(told, flows),
-        before=_totals(base, told, older=True),
-        after=_totals(head, told, older=False),
-        notes=tuple(dict.fromkeys((*base.notes, *head.notes, *_stale(base, head, asked, flows)))),
-    )
 
 
 @dataclass(frozen=True, slots=True)

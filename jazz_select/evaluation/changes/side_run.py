@@ -7,20 +7,21 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self, cast
 
 import jazz_select
 from jazz_select.errors import ConfigError, FlowLoadError
-from jazz_select.evaluation.changes.route_book import Known, RouteBook
+from jazz_select.evaluation.changes.route_book import Catalogue, Known, RouteBook
 from jazz_select.evaluation.changes.sides import Side
-from jazz_select.evaluation.changes.snapshots import Question, Snapshot, dumps, loads, route_from_dict
+from jazz_select.evaluation.changes.snapshots import Question, Snapshot, dumps, loads
 from jazz_select.evaluation.index import AGENT, PREFIX, in_memory
-from jazz_select.evaluation.route import Asked, Policy
+from jazz_select.evaluation.route import Asked, Policy, Route
 from jazz_select.json_values import plain
 from jazz_select.text import describe_error
+from jazz_select.travel import value_of
 
 _UNCOUNTED = (
     "an index does not hold the examples that prompts show, so the tokens of its prompts are not known and the gate "
@@ -108,9 +109,9 @@ class SideRun:
         told = self._book.flows(source) if source else None
         if told is None:
             _, told = await self._started()
-            if source and told["flows"]:
+            if source and told.flows:
                 self._book.keep_flows(source, told)
-        self.flows, self.digest, self._notes = told["flows"], told["digest"], tuple(told.get("notes", ()))
+        self.flows, self.digest, self._notes = told.flows, told.digest, told.notes
 
     async def asked(self, questions: Sequence[Question], counted: Sequence[Question]) -> Snapshot:
         """Where it leads these requests, and the tokens of the prompts for some of them.
@@ -145,11 +146,11 @@ class SideRun:
         asked = [_told(each.asked) for each in questions.values()]
         told = await process.asked({"asked": asked, "counted": [places[key] for key in counted]})
         return Known(
-            routes=dict(zip(questions, map(route_from_dict, told["routes"]), strict=True)),
+            routes=dict(zip(questions, value_of(list[Route], told["routes"]), strict=True)),
             tokens=dict(zip(counted, told["tokens"], strict=True)),
         )
 
-    async def _started(self) -> "tuple[_Process, dict[str, Any]]":
+    async def _started(self) -> "tuple[_Process, Catalogue]":
         """The process under way, and the first thing that it says."""
         root = await self._stack.enter_async_context(self.side.files())
         passing = TemporaryDirectory(prefix=PREFIX, dir=in_memory(), ignore_cleanup_errors=True)
@@ -164,7 +165,7 @@ class SideRun:
         )
         self._process = process = await _Process.started(self.side.label, root)
         self._stack.push_async_callback(process.end)
-        return process, await process.asked(asdict(job))
+        return process, value_of(Catalogue, await process.asked(job))
 
 
 def _told(asked: Asked) -> dict[str, Any]:

@@ -240,28 +240,6 @@ class _Counter:
         return Reply(text="[]")
 
 
-def route_from_dict(told: Mapping[str, Any]) -> Route:
-    """From the JSON of one.
-
-    Raises:
-        TypeError: It did not.
-        ValueError: Likewise.
-        KeyError: Likewise.
-    """
-    return Route(
-        request=str(told["request"]),
-        ranking=tuple(map(str, told["ranking"])),
-        offered=int(told["offered"]),
-        confidences=tuple(None if each is None else float(each) for each in told["confidences"]),
-        in_scope=None if told["in_scope"] is None else float(told["in_scope"]),
-        outcome=Outcome(told["outcome"]),
-        notes=tuple(map(str, told["notes"])),
-        took_s=float(told["took_s"]),
-        sized=bool(told["sized"]),
-        runs=bool(told["runs"]),
-    )
-
-
 def dumps(value: object) -> bytes:
     """JSON values and dataclasses as one line of JSON, whatever texts are in it."""
     try:

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.evaluation import Asked, Outcome, Policy, indexed, routes
-from jazz_select.evaluation.changes.snapshots import dumps, loads, route_from_dict
+from jazz_select.evaluation.changes.snapshots import dumps, loads
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Route
 from jazz_select.ports import Vectors
 from jazz_select.testing import HashEmbedder, ScriptedModel
+from jazz_select.travel import value_of
 from jazz_select.values import Reason
 from tests.unit.evaluation.small_shop import REQUESTS, add
 
@@ -171,7 +172,7 @@ ROUTES = st.builds(
 
 @given(route=ROUTES)
 def test_a_route_that_was_kept_is_the_same_route(route: Route) -> None:
-    again = route_from_dict(loads(dumps(route)))
+    again = value_of(Route, loads(dumps(route)))
     assert again == route
     assert again.took_s == route.took_s
     for settling in (Policy().settling, Policy(skip_llm_above=0.5, abstain_below=0.5).settling):
