@@ -1,66 +1,86 @@
 """A team's own rules: what `[tool.jazz-select]` of the `pyproject.toml` in the working directory says of judging."""
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
+from jazz_select.arguments import Constraint, check_argument, checked
 from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.flow.data import read_text
+from jazz_select.text import beginning, unknown_field
 
 if TYPE_CHECKING:
     from jazz_select.settings import Settings
 
 FILE = Path("pyproject.toml")
 NAME = "jazz-select"
-_CHECK: Final = "check"
-_OF_A_CHECK: Final = ("ignore", "fail-on", "embedder")
-SECTIONS = (_CHECK, "gates")
-"""The tables that there are; one of another name would be a rule that nobody keeps."""
+Table = Annotated[Mapping[str, Any], Constraint("a table, [tool.jazz-select.…]")]
+T = TypeVar("T")
+_LONGEST: Final = 80
 
 
 def rules(section: str, *, file: Path = FILE) -> Mapping[str, Any]:
     """What `[tool.jazz-select.<section>]` says; empty where there is no such file or section.
 
     Args:
-        section: `check`, `gates` or another.
+        section: `check` or `gates`.
         file: Seen from the working directory.
 
     Raises:
-        ConfigError: The file cannot be read, or the section is no table.
+        ConfigError: The file cannot be read, the section is no table, or there is one that nobody would keep to.
     """
     if not file.is_file():
         return {}
     try:
-        said: object = tomllib.loads(read_text(file))
+        said: Any = tomllib.loads(read_text(file))
     except (FlowLoadError, tomllib.TOMLDecodeError, RecursionError) as error:
         told = error.problem if isinstance(error, FlowLoadError) else str(error)
         msg = f"cannot read [tool.{NAME}] in {file}: {told}"
         raise ConfigError(msg) from error
-    path = ("tool", NAME, section)
-    for depth, name in enumerate(path, start=1):
-        if name == section:
-            known_only(cast("Mapping[str, Any]", said), SECTIONS, section="", file=file)
-        said = cast("Mapping[str, object]", said).get(name, {})
-        if not isinstance(said, dict):
-            msg = f"{file}: {'.'.join(path[:depth])} has to be a table, [{'.'.join(path[:depth])}], not {said!r:.80}"
-            raise ConfigError(msg)
-    return cast("Mapping[str, Any]", said)
+    for name in ("tool", NAME):
+        said = said.get(name, {})
+        check_argument(f"{name} of {file}", said, Table)
+    return getattr(table_as(_Sections, said, f"{file}, [tool.{NAME}]"), section)
 
 
-def texts(said: Mapping[str, Any], name: str, *, section: str, file: Path = FILE) -> tuple[str, ...]:
-    """A list of texts in such a section; empty where it has none of this name.
+def table_as(kind: type[T], said: Mapping[str, Any], where: str) -> T:
+    """A table as a dataclass whose fields are checked; a dash in a name is as good as an underscore.
 
     Raises:
-        ConfigError: It is no list of texts.
+        ConfigError: It has a name that is not known, which a slip of the pen would be, or a value that cannot work.
     """
-    given: object = said.get(name, [])
-    entries = cast("list[object]", given) if isinstance(given, list) else []
-    if not isinstance(given, list) or not all(isinstance(each, str) for each in entries):
-        msg = f"{file}: {name} of [tool.{NAME}.{section}] has to be a list of texts, not {given!r:.120}"
-        raise ConfigError(msg)
-    return tuple(cast("list[str]", entries))
+    known = [each.name for each in fields(kind)]  # pyright: ignore[reportArgumentType]
+    given = {name.replace("-", "_"): value for name, value in said.items()}
+    for name in given:
+        if name not in known:
+            msg = f"{where}: {beginning(name, _LONGEST)!r} {unknown_field(name, known, of='table')}"
+            raise ConfigError(msg)
+    try:
+        return kind(**given)
+    except ConfigError as error:
+        msg = f"{where}: {error}"
+        raise ConfigError(msg) from error
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sections:
+    """The tables that there are; one of another name would be a rule that nobody keeps."""
+
+    check: Table = field(default_factory=dict[str, Any])
+    gates: Table = field(default_factory=dict[str, Any])
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Check:
+    """What the table of a check may say."""
+
+    ignore: Sequence[str] = ()
+    fail_on: object = None
+    embedder: Annotated[str, Constraint("a name such as static")] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,29 +108,12 @@ def judging(settings: "Settings") -> Judging:
     Raises:
         ConfigError: The file cannot be read, or says what is not known or cannot work.
     """
-    said = rules(_CHECK)
-    known_only(said, _OF_A_CHECK, section=_CHECK)
-    named: object = said.get("embedder", settings.embedder)
-    if not isinstance(named, str):
-        msg = f"{FILE}: embedder is a name such as static, not {named!r:.40}"
-        raise ConfigError(msg)
+    said = table_as(_Check, rules("check"), f"{FILE}, [tool.{NAME}.check]")
+    told = "embedder" in settings.model_fields_set
     return Judging(
-        embedder=settings.embedder if "embedder" in settings.model_fields_set else named,
+        embedder=settings.embedder if told or said.embedder is None else said.embedder,
         language=settings.language,
-        ignore=texts(said, "ignore", section=_CHECK),
+        ignore=tuple(said.ignore),
         learned=settings.learned_by_now,
-        fail_on=said.get("fail-on"),
+        fail_on=said.fail_on,
     )
-
-
-def known_only(said: Mapping[str, Any], names: tuple[str, ...], *, section: str, file: Path = FILE) -> None:
-    """See that a section has no other names than these, which a slip of the pen would be.
-
-    Raises:
-        ConfigError: It has.
-    """
-    strange = sorted(set(said) - set(names))
-    if strange:
-        table = f"tool.{NAME}.{section}".removesuffix(".")
-        msg = f"{file}: [{table}] has {strange[0]!r:.80}, which is not known; there is {', '.join(names)}"
-        raise ConfigError(msg)

@@ -1,21 +1,23 @@
 """Gates: how much a change may move before it is stopped; `[tool.jazz-select.gates]` in pyproject.toml."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any
 
-from jazz_select.errors import ConfigError
+from jazz_select.arguments import Constraint, Probability, checked
 from jazz_select.evaluation.changes.difference import BROKEN, ChangeKind, Difference, GateFailure
 from jazz_select.evaluation.changes.snapshots import Source
-from jazz_select.evaluation.rules import rules
-from jazz_select.text import near
+from jazz_select.evaluation.rules import rules, table_as
 
-Limit = int | str | None
+_Count = Annotated[int, Constraint("a count, such as 0", ge=0)]
+_Share = Annotated[str, Constraint("a share", pattern=r"^\s*(\d+\.?\d*|\.\d+)\s*%\s*$")]
+Limit = Annotated[_Count | _Share | None, Constraint('a count, such as 10, or a share, such as "2%"')]
 """A count, or a share such as "2%"; None for no limit."""
 _NAMED = 3
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
     """What a change may do; a gate that is None lets everything through.
@@ -33,12 +35,12 @@ class Gates:
     """
 
     max_broken_cases: Limit = None
-    min_recall_at_1: float | None = None
+    min_recall_at_1: Annotated[Probability | None, Constraint("a number from 0 to 1, such as 0.8")] = None
     max_changed_first: Limit = None
-    max_new_confusions: int | None = None
+    max_new_confusions: Annotated[_Count | None, Constraint("a count, such as 0")] = None
     max_extra_model_calls: Limit = None
     max_extra_tokens: Limit = None
-    allow_removed_flows: bool = True
+    allow_removed_flows: Annotated[bool, Constraint("true or false")] = True
 
     @classmethod
     def of(cls, told: Mapping[str, Any], *, where: str = "gates") -> "Gates":
@@ -51,17 +53,7 @@ class Gates:
         Raises:
             ConfigError: There is no gate of such a name, or a value cannot work.
         """
-        known = [each.name for each in fields(cls)]
-        for name, value in told.items():
-            if name not in known:
-                found = near(name, known)
-                asked = f"did you mean {found[0]}? " if found else ""
-                msg = f"{where}: there is no gate {name!r:.80}; {asked}The gates are {', '.join(known)}"
-                raise ConfigError(msg)
-            if problem := _problem(name, value):
-                msg = f"{where}: {name} has to be {problem}, not {value!r:.80}"
-                raise ConfigError(msg)
-        return cls(**told)
+        return table_as(cls, told, where)
 
     @classmethod
     def load(cls, folder: Path) -> "Gates":
@@ -135,38 +127,12 @@ class Gates:
         return GateFailure(gate="allow_removed_flows", allowed="false", found=str(len(gone)), message=message)
 
 
-def _problem(name: str, value: object) -> str:
-    """What a value has to be, where it is not; empty where it can work."""
-    if name == "allow_removed_flows":
-        return "" if isinstance(value, bool) else "true or false"
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if name == "min_recall_at_1":
-        return "" if number and 0 <= cast("float", value) <= 1 else "a number from 0 to 1, such as 0.8"
-    if isinstance(value, int) and number and value >= 0:
-        return ""
-    if name == "max_new_confusions":
-        return "a count, such as 0"
-    if isinstance(value, str) and _share(value) is not None:
-        return ""
-    return 'a count, such as 10, or a share, such as "2%"'
-
-
-def _share(limit: str) -> float | None:
-    """From 0 up; None where it is no share."""
-    text, percent, rest = limit.strip().partition("%")
-    try:
-        share = float(text) / 100
-    except ValueError:
-        return None
-    return share if percent and not rest and 0 <= share < float("inf") else None
-
-
 def _over(
     gate: str, limit: Limit, found: int, of: int, what: str, which: list[str] | None = None
 ) -> GateFailure | None:
     if limit is None:
         return None
-    share = _share(limit) if isinstance(limit, str) else None
+    share = float(limit.replace("%", "")) / 100 if isinstance(limit, str) else None
     most = float(limit) if share is None else share * of
     if found <= most:
         return None

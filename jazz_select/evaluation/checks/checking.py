@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 from jazz_select.errors import ConfigError, FlowError, FlowLoadError, FlowValidationError, JazzSelectError
 from jazz_select.evaluation.cases import Case, each_case, entries_of
-from jazz_select.evaluation.checks.findings import KINDS, Evidence, Finding, Findings, Places, in_order, shown
+from jazz_select.evaluation.checks.findings import (
+    KINDS,
+    NOWHERE,
+    Evidence,
+    Finding,
+    Findings,
+    Place,
+    Places,
+    in_order,
+    shown,
+)
 from jazz_select.evaluation.checks.nearness import ask, nearness
 from jazz_select.evaluation.checks.structure import has_definition, of_faults, structure
 from jazz_select.evaluation.checks.wording import Sames, wording
@@ -30,11 +40,10 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A case, and where it stands; empty and 0 where it came from no file."""
+    """A case, and where it stands."""
 
     case: Case
-    file: str = ""
-    line: int = 0
+    at: Place = NOWHERE
 
 
 def read(given: Iterable[Case | str | Path]) -> tuple[list[Placed], list[Finding]]:
@@ -51,18 +60,16 @@ def read(given: Iterable[Case | str | Path]) -> tuple[list[Placed], list[Finding
             entries = entries_of(file)
         except ConfigError as error:
             remedy = "Mend the file; none of its cases was compared with the examples."
-            wrong.append(Finding(code="unreadable-file", file=name, what=str(error), remedy=remedy))
+            wrong.append(Finding(code="unreadable-file", at=Place(name), what=str(error), remedy=remedy))
             continue
-        wrong += [Finding(code="invalid-case", file=name, what=each, remedy=_FORM) for each in entries.problems]
+        wrong += [Finding(code="invalid-case", at=Place(name), what=each, remedy=_FORM) for each in entries.problems]
         for entry, outcome in each_case(entries):
-            line = entry.line or 0
+            at = Place(name, entry.line or 0)
             if isinstance(outcome, Case):
-                cases.append(Placed(case=outcome, file=name, line=line))
-                continue
-            told = "; ".join(outcome)
-            wrong.append(
-                Finding(code="invalid-case", file=name, line=line, what=f"A case is wrong: {told}.", remedy=_FORM)
-            )
+                cases.append(Placed(case=outcome, at=at))
+            else:
+                what = f"A case is wrong: {'; '.join(outcome)}."
+                wrong.append(Finding(code="invalid-case", at=at, what=what, remedy=_FORM))
     return cases, wrong
 
 
@@ -86,8 +93,7 @@ def leaks(
             if name not in known:
                 yield Finding(
                     code="invalid-case",
-                    file=each.file,
-                    line=each.line,
+                    at=each.at,
                     what=f"“{beginning(each.case.request, _SHOWN)}” expects {meant(name, sorted(known))}, and there is "
                     "no such flow.",
                     remedy="Correct the name, or load the flows that the cases are about.",
@@ -107,10 +113,9 @@ def _contradicting(cases: Sequence[Placed]) -> Iterator[Finding]:
             yield Finding(
                 code="contradicting-cases",
                 flows=tuple(sorted({*earlier.case.expect, *each.case.expect})),
-                file=each.file,
-                line=each.line,
+                at=each.at,
                 what=f"“{beginning(each.case.request, _SHOWN)}” expects {_names(each)} here, and {_names(earlier)} "
-                f"{f'in line {earlier.line} of {earlier.file}' if earlier.line else 'earlier'}.",
+                f"{f'in line {earlier.at.line} of {earlier.at.file}' if earlier.at.line else 'earlier'}.",
                 remedy="Decide which, or have the request say what decides.",
                 evidence=(Evidence(text=each.case.request),),
             )
@@ -129,12 +134,11 @@ def _leaked(cases: Sequence[Placed], flows: Sequence[BaseFlow], places: Places) 
         for at in sames.of(each.case.request)[:1]:
             flow, number = whose[at]
             place = places.of(flow, "examples", number)
-            stands = f" ({place.file}:{place.line})" if place.line else ""
+            stands = f" ({place})" if place.line else ""
             yield Finding(
                 code="leaked-case",
                 flows=(flow.name,),
-                file=each.file or place.file,
-                line=each.line if each.file else place.line,
+                at=each.at if each.at.file else place,
                 what=f"“{beginning(each.case.request, _SHOWN)}” is asked as a case, and is an example of "
                 f"{flow.name}{stands}.",
                 remedy="Take it out of one of the two: what a catalogue was shown measures nothing.",
@@ -252,14 +256,13 @@ def _untold(flows: Sequence[BaseFlow]) -> list[str]:
 
 def _without_echoes(found: Sequence[Finding]) -> list[Finding]:
     """Each thing once: a flow that did not load for its examples is not thin as well, and so on."""
-    invalid = {(each.flows, each.file, each.line) for each in found if each.code == "invalid-flow"}
+    invalid = {(each.flows, each.at) for each in found if each.code == "invalid-flow"}
     shared = {frozenset(each.flows) for each in found if each.code == "shared-example"}
     texts = {one.text for each in found if each.code == "shared-example" for one in each.evidence}
     return [
         each
         for each in found
-        if not (each.code == "thin-examples" and (each.flows, each.file, each.line) in invalid)
-        and not (each.code == "broken-chain" and (each.flows, each.file, each.line) in invalid)
+        if not (each.code in {"thin-examples", "broken-chain"} and (each.flows, each.at) in invalid)
         and not (
             each.code == "misplaced-example" and frozenset(each.flows) in shared and each.evidence[0].text in texts
         )

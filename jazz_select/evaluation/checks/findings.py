@@ -17,7 +17,8 @@ from jazz_select.errors import DuplicateFlowError, FlowError, FlowLoadError, Flo
 from jazz_select.evaluation.tables import dataframe, html_table
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.data import SYNTAX_ERRORS, read_text, yaml_documents
-from jazz_select.text import as_text, counted
+from jazz_select.json_values import plain
+from jazz_select.text import counted
 
 _ENTRY = re.compile(r"^(?P<file>.+) \(flow (?P<entry>\d+)\)$", re.DOTALL)
 _LINE = re.compile(r"\((?P<file>[^()\n]+\.py):(?P<line>\d+)\)")
@@ -30,6 +31,12 @@ class Place(NamedTuple):
 
     file: str = ""
     line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+NOWHERE = Place()
 
 
 class Places:
@@ -223,7 +230,7 @@ class Evidence:
         flow: Whose it is; empty for a case.
         beside: The text that it collides with, where it is one.
         other: The flow that it lies with, or whose `beside` is.
-        cosine: How near the text lies to the other flow or text, from -1 to 1; None where that was not asked.
+        cosine: How near the text lies to the other flow or text, from -1 to 1, in four digits; None: not asked.
         own_cosine: How near it lies to its own flow without itself.
     """
 
@@ -242,8 +249,7 @@ class Finding:
     Attributes:
         code: Its kind, one of `KINDS`.
         flows: The names of the flows that it is about.
-        file: Where it is, seen from the working directory; empty where that is not known.
-        line: The line there, from 1; 0 where that is not known.
+        at: Where it is.
         what: What is wrong, in a sentence.
         remedy: What to do, in a sentence.
         evidence: What it rests on, the clearest first.
@@ -251,8 +257,7 @@ class Finding:
 
     code: str
     flows: tuple[str, ...] = ()
-    file: str = ""
-    line: int = 0
+    at: Place = NOWHERE
     what: str
     remedy: str
     evidence: tuple[Evidence, ...] = ()
@@ -265,7 +270,7 @@ class Finding:
     @property
     def place(self) -> str:
         """`file:line`, as terminals make it a link."""
-        return f"{self.file}:{self.line}" if self.line else self.file
+        return str(self.at)
 
     @property
     def key(self) -> str:
@@ -276,33 +281,24 @@ class Finding:
     def fingerprint(self) -> str:
         """Stays the same while lines move: of the kind, the flows, and the texts that it rests on."""
         told = (self.key, *(f"{each.text}\x1f{each.beside}" for each in self.evidence[:1]))
-        told = told if self.flows or self.evidence else (*told, self.file, self.what)
+        told = told if self.flows or self.evidence else (*told, self.at.file, self.what)
         return hashlib.sha256("\x1e".join(told).encode(errors="surrogatepass")).hexdigest()[:32]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
-        return {
+        told = {
             "code": self.code,
-            "severity": self.severity.value,
-            "flows": [as_text(name) for name in self.flows],
-            "file": as_text(self.file),
-            "line": self.line or None,
-            "what": as_text(self.what),
-            "remedy": as_text(self.remedy),
-            "key": as_text(self.key),
+            "severity": self.severity,
+            "flows": self.flows,
+            "file": self.at.file,
+            "line": self.at.line or None,
+            "what": self.what,
+            "remedy": self.remedy,
+            "key": self.key,
             "fingerprint": self.fingerprint,
-            "evidence": [
-                {
-                    "text": as_text(each.text),
-                    "flow": as_text(each.flow),
-                    "beside": as_text(each.beside),
-                    "other": as_text(each.other),
-                    "cosine": _rounded(each.cosine),
-                    "own_cosine": _rounded(each.own_cosine),
-                }
-                for each in self.evidence
-            ],
+            "evidence": self.evidence,
         }
+        return plain(told)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,7 +329,7 @@ class Findings:
         return tuple(each for each in self.found if each.severity.rank <= rank)
 
     @cached_property
-    def counts(self) -> Mapping[str, int]:
+    def counts(self) -> dict[str, int]:
         """How many there are of each severity."""
         return {each.value: sum(one.severity is each for one in self.found) for each in Severity}
 
@@ -343,10 +339,10 @@ class Findings:
             "flows": self.flows,
             "cases": self.cases,
             "embedder": self.embedder,
-            "counts": dict(self.counts),
+            "counts": self.counts,
             "findings": [each.to_dict() for each in self.found],
             "accepted": [each.to_dict() for each in self.accepted],
-            "notes": [as_text(note) for note in self.notes],
+            "notes": plain(self.notes),
             "took_s": self.took_s,
         }
 
@@ -373,8 +369,4 @@ class Findings:
 def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """The worst kinds first, those of one kind by place, each once."""
     unlike = dict.fromkeys(found)
-    return tuple(sorted(unlike, key=lambda each: (_ORDER[each.code], each.file, each.line, each.flows)))
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+    return tuple(sorted(unlike, key=lambda each: (_ORDER[each.code], each.at, each.flows)))

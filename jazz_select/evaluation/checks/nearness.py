@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places
-from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, folded, is_unwritten, related, words_of
+from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, folded, related, words_of
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import Encoder, printable
 from jazz_select.memory.fit.leave_one_out import LeaveOneOut
@@ -72,8 +72,8 @@ class Asked:
             text=self.flows[own].examples[self.numbers[example]],
             flow=self.flows[own].name,
             other=self.flows[other].name,
-            cosine=float(self.cosines[example, other]),
-            own_cosine=float(self.cosines[example, own]),
+            cosine=round(float(self.cosines[example, other]), 4),
+            own_cosine=round(float(self.cosines[example, own]), 4),
         )
 
 
@@ -158,12 +158,10 @@ def _misplaced(asked: Asked, twins: set[frozenset[int]], places: Places) -> Iter
         flow, other, number = asked.flows[mine], asked.flows[best], asked.numbers[example]
         if frozenset((mine, best)) in twins or len(words_of(flow.examples[number])) < _FEWEST_WORDS:
             continue
-        place = places.of(flow, "examples", number)
         yield Finding(
             code="misplaced-example",
             flows=(flow.name, other.name),
-            file=place.file,
-            line=place.line,
+            at=places.of(flow, "examples", number),
             what=f"“{beginning(flow.examples[number], _SHOWN)}” is an example of {flow.name}, which comes in place "
             f"{int(behind[example])} for it without the example; {other.name} is first.",
             remedy=f"Move it to {other.name}, or have it say what makes it one of {flow.name}.",
@@ -183,12 +181,10 @@ def _unreachable(asked: Asked, paired: set[int], places: Places) -> Iterator[Fin
             continue
         before = np.bincount(others[mine].argmax(axis=1), minlength=len(asked.flows))
         best = int(before.argmax())
-        place = places.of(flow, "examples")
         yield Finding(
             code="unreachable-flow",
             flows=(flow.name,),
-            file=place.file,
-            line=place.line,
+            at=places.of(flow, "examples"),
             what=f"{flow.name} is first for none of its {len(mine)} examples, each asked without itself; "
             f"{asked.flows[best].name} comes before it most often.",
             remedy="Give it examples that only it answers, or make it part of the other flow.",
@@ -242,12 +238,10 @@ def _of_twins(asked: Asked, one: int, other: int, places: Places) -> Finding:
     }
     colliding = sorted(leads, key=lambda each: leads[each])[:4]
     wrong = sum(lead < 0 for lead in leads.values())
-    place = places.of(theirs)
     return Finding(
         code="near-twins",
         flows=(mine.name, theirs.name),
-        file=place.file,
-        line=place.line,
+        at=places.of(theirs),
         what=f"{mine.name} and {theirs.name} can hardly be told apart: {wrong} of their {len(leads)} examples lie "
         "nearer to the other one.",
         remedy=_apart(mine, theirs),
@@ -361,10 +355,6 @@ class Field:
         mine = next(place for place, each in enumerate(self._flows) if each is flow)
         near = np.argsort(-(self._catalogue.prototypes @ self._catalogue.prototypes[mine]), kind="stable")
         return [self._flows[int(place)] for place in near if int(place) != mine][:count]
-
-    def is_placeholder(self, text: str) -> bool:
-        """Whether it is none that anybody would send."""
-        return is_unwritten(text)
 
     def _vectors(self, texts: Sequence[str]) -> Vectors:
         return self._encoder.of_stage(0, self._encoder.embed([printable(text) for text in texts]))

@@ -83,10 +83,10 @@ def _result(finding: Finding, rules: Sequence[str], *, accepted: bool) -> dict[s
         "partialFingerprints": {_FINGERPRINT: finding.fingerprint},
         "properties": {"flows": [_said(name) for name in finding.flows], "key": _said(finding.key)},
     }
-    if finding.file:
-        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(finding.file), "uriBaseId": "SRCROOT"}}
-        if finding.line:
-            physical["region"] = {"startLine": finding.line}
+    if finding.at.file:
+        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(finding.at.file), "uriBaseId": "SRCROOT"}}
+        if finding.at.line:
+            physical["region"] = {"startLine": finding.at.line}
         result["locations"] = [{"physicalLocation": physical}]
     else:  # GitHub takes no result without a place
         result["locations"] = [{"logicalLocations": [{"name": _said(finding.flows[0] if finding.flows else "flows")}]}]

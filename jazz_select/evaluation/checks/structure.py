@@ -23,22 +23,21 @@ _SHORTEST_TYPO = 6
 def of_faults(faults: Sequence[FlowError], places: Places) -> Iterator[Finding]:
     """What did not load."""
     for fault in faults:
-        file, line = places.of_fault(fault)
+        place = places.of_fault(fault)
         if isinstance(fault, FlowLoadError):
             what = f"{fault.source} cannot be loaded: {fault.problem}"
             remedy = "Mend the file; what stands in it is not there until then."
-            yield Finding(code="unreadable-file", file=file, line=line, what=what, remedy=remedy)
+            yield Finding(code="unreadable-file", at=place, what=what, remedy=remedy)
         elif isinstance(fault, DuplicateFlowError):
             what = f"Two different flows are named {fault.name!r}; the first is {fault.first}."
             remedy = "Rename one of them, or take it out."
-            yield Finding(code="duplicate-name", flows=(fault.name,), file=file, line=line, what=what, remedy=remedy)
+            yield Finding(code="duplicate-name", flows=(fault.name,), at=place, what=what, remedy=remedy)
         elif isinstance(fault, FlowValidationError):
             what, _, remedy = fault.problem.partition("; ")
             yield Finding(
                 code="invalid-flow",
                 flows=(fault.flow,),
-                file=file,
-                line=line,
+                at=place,
                 what=f"{beginning(fault.flow, _LONGEST)}: {fault.field} {what}.",
                 remedy=_sentence(remedy) or f"Correct the field {fault.field}; the flow is not there until then.",
             )
@@ -79,11 +78,13 @@ def _parts(flow: BaseFlow, places: Places) -> Iterator[Finding]:
         flow.definition()
     except FlowValidationError as fault:
         what, _, remedy = fault.problem.partition("; ")
-        place = places.of(flow, "flows")
         yield Finding(
-            code="missing-part", flows=(flow.name,), file=place.file, line=place.line,
-            what=f"{flow.name}: {what}.", remedy=_sentence(remedy),
-        )  # fmt: skip
+            code="missing-part",
+            flows=(flow.name,),
+            at=places.of(flow, "flows"),
+            what=f"{flow.name}: {what}.",
+            remedy=_sentence(remedy),
+        )
         return
     if flow.type != "conditional":
         return
@@ -91,12 +92,10 @@ def _parts(flow: BaseFlow, places: Places) -> Iterator[Finding]:
     for number, (when, part) in enumerate(flow.links()):
         text = " ".join((flow.resolve(part).condition if when is None else when).casefold().split())
         if text and text in seen:
-            place = places.of(flow, "branches", number)
             yield Finding(
                 code="dead-branch",
                 flows=(flow.name,),
-                file=place.file,
-                line=place.line,
+                at=places.of(flow, "branches", number),
                 what=f"Branch {number + 1} of {flow.name}, “{beginning(text, _LONGEST)}”, is never taken: branch "
                 f"{seen[text] + 1} is for the same case.",
                 remedy="Say when the later branch is the right one, or take it out.",
@@ -111,12 +110,10 @@ def _chain(flow: BaseFlow, places: Places) -> Iterator[Finding]:
         chain_of(flow)
     except FlowValidationError as fault:
         what, _, remedy = fault.problem.rpartition("; ")
-        place = places.of(flow, "chain")
         yield Finding(
             code="broken-chain",
             flows=(flow.name,),
-            file=place.file,
-            line=place.line,
+            at=places.of(flow, "chain"),
             what=f"The chain of {flow.name} cannot run: {what or fault.problem}.",
             remedy=_sentence(remedy if what else "") or "Correct the step, or take it out.",
         )
@@ -135,12 +132,10 @@ def _tools(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterato
             code, told = "misspelt-tool", "can do without it, and never gets it"
         else:
             continue
-        place = places.of(flow, "tools", number)
         yield Finding(
             code=code,
             flows=(flow.name,),
-            file=place.file,
-            line=place.line,
+            at=places.of(flow, "tools", number),
             what=f"There is no tool {beginning(name, _LONGEST)!r}; {flow.name} {told}.",
             remedy=f"{hint}Connect it, correct the name, or list it in the flow's optional_tools.",
         )
@@ -164,12 +159,10 @@ def _facts(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterato
         if name not in known:
             found = near(name, known)
             hint = f"Did you mean {{{found[0]}}}? " if found else ""
-            place = places.of(flow, "reply")
             yield Finding(
                 code="unknown-fact",
                 flows=(flow.name,),
-                file=place.file,
-                line=place.line,
+                at=places.of(flow, "reply"),
                 what=f"The reply of {flow.name} asks for {{{beginning(name, _LONGEST)}}}, which none of its tools "
                 "gives or takes.",
                 remedy=f"{hint}Name a fact that a tool of the flow gives.",
@@ -185,14 +178,12 @@ def _names(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     for folded, owners in standing.items():
         if folded and len(owners) > 1:
             flow, name, number = max(reversed(owners.values()), key=lambda each: each[2] is not None)
-            place = places.of(flow, "name" if number is None else "aliases", number)
             others = [each for each in owners if each != flow.name]
             kind = "The name" if number is None else "The alias"
             yield Finding(
                 code="ambiguous-name",
                 flows=tuple(owners),
-                file=place.file,
-                line=place.line,
+                at=places.of(flow, "name" if number is None else "aliases", number),
                 what=f"{kind} {beginning(name, _LONGEST)!r} of {flow.name} stands for {', '.join(others)} as well, so "
                 "that neither is found by it.",
                 remedy="Leave it to one of them.",
@@ -209,12 +200,10 @@ def _spellings(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
                 continue
             meant = next((each for each in often if _is_slip(name, each)), None)
             if meant is not None:
-                place = places.of(flow, "tools", number)
                 yield Finding(
                     code="misspelt-tool",
                     flows=(flow.name,),
-                    file=place.file,
-                    line=place.line,
+                    at=places.of(flow, "tools", number),
                     what=f"{flow.name} alone names the tool {beginning(name, _LONGEST)!r}, and {used[meant]} flows "
                     f"name {meant!r}.",
                     remedy=f"Write {meant} if that is meant; --tools says for sure which tools there are.",

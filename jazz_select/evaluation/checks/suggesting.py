@@ -7,7 +7,7 @@ it wrote, filtered by the measures that `check` has. Nothing is written into cod
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import partial
 from time import perf_counter
@@ -24,9 +24,10 @@ from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import Evidence, Finding
 from jazz_select.evaluation.checks.nearness import Field
 from jazz_select.evaluation.checks.structure import has_definition
-from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, words_of
+from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, is_unwritten, words_of
 from jazz_select.evaluation.tables import dataframe, html_table
 from jazz_select.flow.base import BaseFlow, FlowRegistry
+from jazz_select.json_values import plain
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.ports import Embedder
@@ -184,15 +185,7 @@ class Suggestion:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
-        return {
-            "part": self.part.value,
-            "flow": as_text(self.flow),
-            "text": as_text(self.text),
-            "source": self.source.value,
-            "why": as_text(self.why),
-            "other": as_text(self.other),
-            "evidence": [as_text(each.text) for each in self.evidence],
-        }
+        return plain({**asdict(self), "evidence": [each.text for each in self.evidence]})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,9 +214,9 @@ class Suggestions:
         """Plain JSON types; times in seconds."""
         return {
             "suggestions": [each.to_dict() for each in self.suggested],
-            "wanting": {as_text(name): [as_text(why) for why in whys] for name, whys in self.wanting.items()},
+            "wanting": plain(self.wanting),
             "dropped": dict(self.dropped),
-            "notes": [as_text(note) for note in self.notes],
+            "notes": plain(self.notes),
             "took_s": self.took_s,
         }
 
@@ -442,7 +435,7 @@ class _Work:
         reason = ""
         if len(text) > LONGEST_EXAMPLE:
             reason = "too long"
-        elif self.field.is_placeholder(text):
+        elif is_unwritten(text):
             reason = "no request"
         elif self.field.known.of(text):
             reason = "an example already"

@@ -146,12 +146,10 @@ def _placeholders(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding
             texts += [(field, number, text) for number, text in enumerate(getattr(flow, field))]
         for field, number, text in texts:
             if text.strip() and is_unwritten(text):
-                place = places.of(flow, field, number)
                 yield Finding(
                     code="placeholder",
                     flows=(flow.name,),
-                    file=place.file,
-                    line=place.line,
+                    at=places.of(flow, field, number),
                     what=f"{field} of {flow.name} holds “{beginning(text.strip(), _SHOWN)}”, which was never written.",
                     remedy="Write it, or take it out: it is embedded and shown to models like any other text.",
                     evidence=(Evidence(text=text, flow=flow.name),),
@@ -171,12 +169,10 @@ def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
         having[" ".join(words_of(flow.condition))].append(flow)
         if _tells(flow):
             continue
-        place = places.of(flow, "condition")
         yield Finding(
             code="vague-condition",
             flows=(flow.name,),
-            file=place.file,
-            line=place.line,
+            at=places.of(flow, "condition"),
             what=f"The condition of {flow.name}, “{beginning(flow.condition.strip(), _SHOWN)}”, says no more than its "
             "name and description do.",
             remedy="Say what has to be true for this flow and not for its neighbours.",
@@ -184,12 +180,10 @@ def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
         )
     for same in having.values():
         if len(same) > 1:
-            place = places.of(same[-1], "condition")
             yield Finding(
                 code="same-condition",
                 flows=tuple(flow.name for flow in same),
-                file=place.file,
-                line=place.line,
+                at=places.of(same[-1], "condition"),
                 what=f"{_listed([flow.name for flow in same])} have one condition.",
                 remedy="Say in each what is true there and not in the other.",
                 evidence=(Evidence(text=same[-1].condition, flow=same[-1].name, other=same[0].name),),
@@ -216,12 +210,10 @@ def _effects(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
         described = " ".join(words_of(flow.description))
         for number, effect in enumerate(flow.desired_effects):
             if described and " ".join(words_of(effect)) == described:
-                place = places.of(flow, "desired_effects", number)
                 yield Finding(
                     code="repeated-effects",
                     flows=(flow.name,),
-                    file=place.file,
-                    line=place.line,
+                    at=places.of(flow, "desired_effects", number),
                     what=f"A desired effect of {flow.name} repeats its description.",
                     remedy="Say what is true once the flow has run.",
                     evidence=(Evidence(text=effect, flow=flow.name, beside=flow.description),),
@@ -250,12 +242,10 @@ def _thin(flow: BaseFlow, least: int, places: Places) -> Iterator[Finding]:
         why = "has examples of one wording only"
     else:
         return
-    place = places.of(flow, "examples")
     yield Finding(
         code="thin-examples",
         flows=(flow.name,),
-        file=place.file,
-        line=place.line,
+        at=places.of(flow, "examples"),
         what=f"{flow.name} {why}.",
         remedy="Add requests as different people write them: a question, an order, a story, a few words.",
         evidence=tuple(Evidence(text=text, flow=flow.name) for text in flow.examples[:3]),
@@ -281,12 +271,10 @@ def _copied(flow: BaseFlow, places: Places) -> Iterator[Finding]:
     for number, text in enumerate(flow.examples):
         earlier = [place for place in sames.of(text) if place < number]
         if earlier:
-            place = places.of(flow, "examples", number)
             yield Finding(
                 code="copied-examples",
                 flows=(flow.name,),
-                file=place.file,
-                line=place.line,
+                at=places.of(flow, "examples", number),
                 what=f"Example {number + 1} of {flow.name} repeats example {earlier[0] + 1}: "
                 f"“{beginning(text, _SHOWN)}”.",
                 remedy="Take one out, or write it as somebody else would ask.",
@@ -303,12 +291,10 @@ def _shared(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
             other, theirs = whose[at]
             if at >= mine or other is flow or related(flow, other):
                 continue
-            place = places.of(flow, "examples", number)
             yield Finding(
                 code="shared-example",
                 flows=(other.name, flow.name),
-                file=place.file,
-                line=place.line,
+                at=places.of(flow, "examples", number),
                 what=f"“{beginning(flow.examples[number], _SHOWN)}” is an example of {other.name} and of {flow.name}.",
                 remedy="Leave it to the flow that is right, or have the request say what tells them apart.",
                 evidence=(

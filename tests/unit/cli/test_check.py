@@ -82,10 +82,14 @@ def test_a_team_says_in_pyproject_what_it_accepts(shop: Jazz) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("[tool.jazz-select]\ncheck = 1", "has to be a table", id="no table"),
+        pytest.param("[tool.jazz-select]\ncheck = 1", "is a table", id="no table"),
         pytest.param("[tool", "cannot read", id="no TOML"),
-        pytest.param('[tool.jazz-select.check]\nignore = "x"', "has to be a list", id="no list"),
-        pytest.param("[tool.jazz-select.check]\nignroe = []", "'ignroe', which is not known", id="a slip"),
+        pytest.param('[tool.jazz-select.check]\nignore = "x"', "ignore is strings in a list", id="no list"),
+        pytest.param(
+            "[tool.jazz-select.check]\nignroe = []",
+            "'ignroe' is no field of a table; did you mean 'ignore'?",
+            id="a slip",
+        ),
         pytest.param("[tool.jazz-select.check]\nembedder = 3", "embedder is a name", id="no embedder"),
         pytest.param('[tool.jazz-select.check]\nembedder = "none"', "no such embedder", id="an embedder unknown"),
         pytest.param("[tool.jazz-select.check]\nfail-on = 3", "is error, warning, note or never", id="no level"),

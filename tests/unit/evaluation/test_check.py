@@ -203,7 +203,7 @@ COMPOSITE = """
 def test_composites_that_cannot_run(tmp_path: Path, part: str, when: str, codes: list[tuple[str, str, int]]) -> None:
     text = GOOD + (COMPOSITE % (part, when)).lstrip("\n")
     found = checked(tmp_path, text).found
-    assert [(each.code, each.flows[0], each.line) for each in found] == codes
+    assert [(each.code, each.flows[0], each.at.line) for each in found] == codes
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_reply_asks_for_a_fact_that_no_tool_gives(tmp_path: Path) -> None:
     text = GOOD.rstrip() + "\n  reply: Your order {order_id} is at {place}.\n"
     tools = {"look_up_order": look_up_order, "pay_back": look_up_order}
     found = checked(tmp_path, text, tools=tools).found
-    assert [(each.code, each.line) for each in found if "{place}" in each.what] in ([("unknown-fact", 14)], [])
+    assert [(each.code, each.at.line) for each in found if "{place}" in each.what] in ([("unknown-fact", 14)], [])
 
 
 def test_without_tools_a_slip_shows_beside_the_name_that_others_use(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from jazz_select.evaluation import KINDS, Evidence, Finding, Findings
+from jazz_select.evaluation.checks.findings import Place
 from jazz_select.evaluation.checks.sarif import sarif
 
 TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
@@ -98,14 +99,13 @@ SUBSET: dict[str, Any] = {
 TWINS = Finding(
     code="near-twins",
     flows=("b", "a"),
-    file="flows/ä b%.yaml",
-    line=7,
+    at=Place("flows/ä b%.yaml", 7),
     what="They are near.",
     remedy="Part them.",
     evidence=(Evidence(text="x", cosine=0.5),),
 )
 NOWHERE = Finding(code="invalid-case", what="A\u202ecase\x1b[31m is\nwrong.", remedy="Mend it.")
-ABSOLUTE = Finding(code="placeholder", file="//host/c:/x", what="w", remedy="r")
+ABSOLUTE = Finding(code="placeholder", at=Place("//host/c:/x"), what="w", remedy="r")
 
 
 @pytest.mark.spec("007.1")
@@ -137,7 +137,9 @@ def test_what_is_accepted_is_suppressed() -> None:
 
 def test_a_fingerprint_stays_while_lines_move_and_differs_between_findings(tmp_path: Path) -> None:
     del tmp_path
-    moved = Finding(code=TWINS.code, flows=("a", "b"), line=99, what="else", remedy="r", evidence=TWINS.evidence)
+    moved = Finding(
+        code=TWINS.code, flows=("a", "b"), at=Place(line=99), what="else", remedy="r", evidence=TWINS.evidence
+    )
     other = Finding(code=TWINS.code, flows=("a", "c"), what="else", remedy="r", evidence=TWINS.evidence)
     assert moved.fingerprint == TWINS.fingerprint
     assert len({each.fingerprint for each in (TWINS, other, NOWHERE, ABSOLUTE)}) == 4
