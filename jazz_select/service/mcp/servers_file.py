@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self, cast
+from typing import Final, Self, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import orjson
@@ -25,9 +24,10 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _APART = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSpec:
+class ServerSpec(BaseModel):
     """One server: a command to be started, or an address. Its texts never show what may be secret.
+
+    It is read from files as it is; keys of other clients are passed over.
 
     Attributes:
         name: What it is called here: letters, digits, `_` and `-`, other than any other's.
@@ -38,22 +38,36 @@ class ServerSpec:
         url: Where a server on streamable HTTP is.
         headers: Sent with each request to it.
         timeout_s: The most that one call may take, in seconds.
+        disabled: Whether it is left out.
         trusted: Whether its hints are believed that a tool is harmless.
         destructive: Whether its tools without hints destroy something.
-        prefix: What stands before the names of its tools.
+        prefix: What stands before the names of its tools: by default its own name and a dot.
     """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, hide_input_in_errors=True)
 
     name: str
     command: str = ""
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    args: list[str] = Field(default=[], max_length=1_000, repr=False)
+    env: dict[str, str] = Field(default={}, repr=False)
     cwd: str | None = None
-    url: str = field(default="", repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    timeout_s: float = 300.0
+    url: str = Field(default="", repr=False)
+    headers: dict[str, str] = Field(default={}, repr=False)
+    timeout_s: float = Field(default=300.0, gt=0, le=86_400)
+    disabled: bool = False
     trusted: bool = True
     destructive: bool = True
-    prefix: str = ""
+    prefix: str = Field(default_factory=lambda said: f"{said['name']}.", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if bool(self.command) == bool(self.url):
+            msg = "needs either a command to start or a url to connect to"
+            raise ValueError(msg)
+        if self.url and urlsplit(self.url).scheme not in {"http", "https"}:
+            msg = "its url begins with http:// or https://"
+            raise ValueError(msg)
+        return self
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -135,51 +149,22 @@ def servers_of(value: object) -> tuple[ServerSpec, ...]:
     return found
 
 
-class _Written(BaseModel):
-    """A server as files have it; keys of other clients are passed over."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, hide_input_in_errors=True)
-
-    command: str = ""
-    args: list[str] = Field(default_factory=list[str], max_length=1_000)
-    env: dict[str, str] = Field(default_factory=dict[str, str])
-    cwd: str | None = None
-    url: str = ""
-    headers: dict[str, str] = Field(default_factory=dict[str, str])
-    timeout_s: float = Field(default=300.0, gt=0, le=86_400)
-    disabled: bool = False
-    trusted: bool = True
-    destructive: bool = True
-    prefix: str | None = Field(default=None, max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
-
-    @model_validator(mode="after")
-    def _reachable(self) -> Self:
-        if bool(self.command) == bool(self.url):
-            msg = "needs either a command to start or a url to connect to"
-            raise ValueError(msg)
-        if self.url and urlsplit(self.url).scheme not in {"http", "https"}:
-            msg = "its url begins with http:// or https://"
-            raise ValueError(msg)
-        return self
-
-
 def _specs(servers: Mapping[str, object]) -> Iterator[ServerSpec]:
     taken: set[str] = set()
     for key, value in servers.items():
         place = f"the MCP server {str(key)[:80]!r}"
+        name = safe_name(key, taken)
         try:
             filled = _filled(value)
         except ConfigError as error:
             msg = f"{place}: {error}"
             raise ConfigError(msg) from None
-        written = read_as(_Written, filled, place)
-        if written.disabled:
-            continue
-        name = safe_name(key, taken)
-        taken.add(name.lower())
-        given: dict[str, Any] = written.model_dump(exclude={"disabled", "prefix", "args"})
-        prefix = f"{name}." if written.prefix is None else written.prefix
-        yield ServerSpec(name=name, args=tuple(written.args), prefix=prefix, **given)
+        if isinstance(filled, dict):
+            filled = {**cast("dict[str, object]", filled), "name": name}
+        spec = read_as(ServerSpec, filled, place)
+        if not spec.disabled:
+            taken.add(name.lower())
+            yield spec
 
 
 def safe_name(name: str, taken: set[str]) -> str:

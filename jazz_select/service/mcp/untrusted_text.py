@@ -6,6 +6,7 @@ from unicodedata import category
 
 import orjson
 
+from jazz_select.routing.schemas.keywords import inner
 from jazz_select.text import at_word, cut, json_line
 
 LONGEST_DESCRIPTION: Final = 1_000
@@ -120,17 +121,8 @@ def _seen_text(text: str) -> str:
     return "".join(char for char in text if char in "\t\n\r" or _is_seen(char))
 
 
-def has_unseen_names(schema: object, depth: int = 0) -> bool:
+def has_unseen_names(schema: object) -> bool:
     """Whether a name of what is taken holds what cannot be seen: without it, no call would be understood."""
-    if depth > _DEEPEST:
-        return False
-    if isinstance(schema, list):
-        return any(has_unseen_names(each, depth + 1) for each in cast("list[object]", schema))
-    if not isinstance(schema, Mapping):
-        return False
-    known = cast("Mapping[str, object]", schema)
-    properties = known.get("properties")
-    names = cast("Mapping[str, object]", properties) if isinstance(properties, Mapping) else ()
-    if any(not all(map(_is_seen, name)) for name in names):
-        return True
-    return any(has_unseen_names(each, depth + 1) for each in known.values())
+    said = (part.get("properties") for part in inner(schema))
+    names = (name for each in said if isinstance(each, Mapping) for name in cast("Mapping[str, object]", each))
+    return any(not all(map(_is_seen, name)) for name in names)

@@ -6,15 +6,15 @@ import random
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from secrets import token_hex
 from time import monotonic
-from types import TracebackType
-from typing import Any, Final, Literal, Self, TextIO, cast
+from typing import Any, Final, Literal, TextIO, cast
 
 import anyio
 import httpx2
+from anyio.abc import ObjectReceiveStream
 from mcp import Client, MCPError, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -45,32 +45,23 @@ async def connection(spec: ServerSpec, ended: Callable[[], None]) -> AsyncGenera
     Raises:
         OSError: It cannot be started.
     """
-    opened = _over_http(spec) if spec.url else _in_a_process(spec)
-    async with opened as (incoming, outgoing):
+    opened: AbstractAsyncContextManager[tuple[Any, Any]]
+    async with AsyncExitStack() as stack:
+        if spec.url:
+            timeout = httpx2.Timeout(_HTTP_CONNECT_S, read=spec.timeout_s)
+            client = await stack.enter_async_context(httpx2.AsyncClient(headers=spec.headers, timeout=timeout))
+            opened = streamable_http_client(spec.url, http_client=client)
+        else:
+            errors = stack.enter_context(_heard(spec))
+            command = StdioServerParameters(
+                command=spec.command, args=list(spec.args), env=spec.env or None, cwd=spec.cwd
+            )
+            opened = stdio_client(command, errlog=errors)
+        incoming, outgoing = await stack.enter_async_context(opened)
         yield _Watched(incoming, ended), outgoing
 
 
-@asynccontextmanager
-async def _in_a_process(spec: ServerSpec) -> AsyncGenerator[tuple[Any, Any]]:
-    parameters = StdioServerParameters(
-        command=spec.command, args=list(spec.args), env=dict(spec.env) or None, cwd=spec.cwd
-    )
-    with _heard(spec) as errors:
-        streams: AbstractAsyncContextManager[tuple[Any, Any]] = stdio_client(parameters, errlog=errors)
-        async with streams as both:
-            yield both
-
-
-@asynccontextmanager
-async def _over_http(spec: ServerSpec) -> AsyncGenerator[tuple[Any, Any]]:
-    timeout = httpx2.Timeout(_HTTP_CONNECT_S, read=spec.timeout_s)
-    async with httpx2.AsyncClient(headers=dict(spec.headers), timeout=timeout) as client:
-        streams: AbstractAsyncContextManager[tuple[Any, Any]] = streamable_http_client(spec.url, http_client=client)
-        async with streams as both:
-            yield both
-
-
-class _Watched:
+class _Watched(ObjectReceiveStream[Any]):
     """A stream of messages that tells when it has come to its end."""
 
     def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
@@ -90,25 +81,6 @@ class _Watched:
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            return await self._stream.__anext__()
-        except Exception:
-            self._ended()
-            raise
-
-    async def __aenter__(self) -> Self:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._stream.__aexit__(kind, error, trace)
-
 
 @contextmanager
 def _heard(spec: ServerSpec) -> Generator[TextIO]:
@@ -119,23 +91,12 @@ def _heard(spec: ServerSpec) -> Generator[TextIO]:
     """
     reading, writing = os.pipe()
     last: deque[str] = deque(maxlen=_KEPT_LINES)
-    mark = token_hex().encode()
+    mark = token_hex()
 
     def read() -> None:
-        rest = b""
-        try:
-            while chunk := os.read(reading, _CHUNK):
-                *lines, rest = (rest[-_CHUNK:] + chunk).split(b"\n")
-                last.extend(line.decode(errors="replace") for line in lines if line.strip() and line != mark)
-                if mark in lines:
-                    rest = b""
-                    break
-        except OSError as error:
-            _log.debug("server=<%s>, error=<%s> | its standard error cannot be read", spec.name, error)
-        finally:
-            os.close(reading)
-        if rest.strip():
-            last.append(rest.decode(errors="replace"))
+        with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
+            while (line := lines.readline(_CHUNK)) and line.strip() != mark:
+                last.extend([line] if line.strip() else [])
         for line in last:
             told = beginning(spec.without_secrets(plain_text(line)), _LONGEST_LINE)
             _log.info("server=<%s>, line=<%s> | an MCP server wrote to its standard error", spec.name, told)
@@ -146,7 +107,7 @@ def _heard(spec: ServerSpec) -> Generator[TextIO]:
             yield errors
         finally:
             with suppress(OSError):  # nobody reads any more
-                os.write(writing, b"\n" + mark + b"\n")
+                os.write(writing, f"\n{mark}\n".encode())
 
 
 State = Literal["starting", "up", "down"]

@@ -157,7 +157,7 @@ def spec(name: str, **more: Any) -> ServerSpec:
 async def test_what_a_server_leaves_behind_holds_nothing_open(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     command = "setsid sleep 20 </dev/null >/dev/null & echo last words >&2; exec cat"  # which holds standard error
-    spec = ServerSpec(name="leaves", command="sh", args=("-c", command))
+    spec = ServerSpec(name="leaves", command="sh", args=["-c", command])
 
     def reading() -> list[str]:
         return [each.name for each in threading.enumerate() if each.name == "jazz-select-mcp-leaves"]
