@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -31,20 +31,11 @@ _READ: Final = frozenset({".py", *SUFFIXES})
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """One file as it lies there. Another one in its place differs, whatever its time says."""
-
-    path: str
-    changed_ns: int
-    size: int
-    inode: int
-
-
-@dataclass(frozen=True, slots=True)
 class Seen:
     """What lay at all places of a catalogue at one moment; two are equal where nothing changed."""
 
-    files: tuple[File, ...] = ()
+    files: tuple[tuple[str, int, int, int], ...] = ()
+    """Each by its path, when it was changed, its size and its inode: another one in its place differs."""
     folders: tuple[str, ...] = ()
     """Where these lie, those without one too."""
     landmarks: tuple[str, ...] = ()
@@ -63,7 +54,7 @@ class Seen:
 
 def look(sources: Iterable[str | Path]) -> Seen:
     """What lies there now. A place that is gone holds nothing."""
-    files: dict[str, File] = {}
+    files: set[tuple[str, int, int, int]] = set()
     folders: dict[str, None] = {}
     landmarks: dict[str, None] = {}
     for source in sources:
@@ -71,14 +62,11 @@ def look(sources: Iterable[str | Path]) -> Seen:
         if place is None:
             continue
         landmarks.update(dict.fromkeys(_leading_to(place)))
-        for entry in _walk(place, folders):
-            files.update((entry.path, entry) for entry in _stat(entry))
-    return Seen(tuple(files[each] for each in sorted(files)), tuple(folders), tuple(landmarks))
-
-
-def python_files(sources: Iterable[str | Path]) -> Iterator[Path]:
-    """All files of Python there, in the order of their paths."""
-    return (Path(each.path) for each in look(sources).files if each.path.endswith(".py"))
+        for path in _walk(place, folders):
+            with suppress(OSError):  # gone meanwhile, or not to be read: reading it will say so
+                found = os.stat(path)  # noqa: PTH116
+                files.add((path, found.st_mtime_ns, found.st_size, found.st_ino))
+    return Seen(tuple(sorted(files)), tuple(folders), tuple(landmarks))
 
 
 def roots(sources: Iterable[str | Path]) -> Sequence[str]:
@@ -112,24 +100,17 @@ def _walk(place: str, folders: dict[str, None]) -> Iterator[str]:
         yield place
         return
     real: set[str] = set()
-    waiting = [place]
-    while waiting and len(real) < _MOST_FOLDERS:
-        folder = waiting.pop()
-        if (at := os.path.realpath(folder)) in real:
+    for folder, inside, names in os.walk(place, followlinks=True):
+        at = os.path.realpath(folder)
+        if at in real or len(real) == _MOST_FOLDERS:
+            inside.clear()
             continue
         real.add(at)
         folders.update(dict.fromkeys((folder, at)))
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if _is_passing(entry.path):
-                        continue
-                    if entry.is_dir():
-                        waiting.append(entry.path)
-                    elif os.path.splitext(entry.name)[1].lower() in _READ:  # noqa: PTH122
-                        yield entry.path
-        except OSError:  # gone meanwhile, or not to be read: reading it will say so
-            continue
+        inside[:] = (each for each in inside if not _is_passing(each))
+        for name in names:
+            if not _is_passing(name) and os.path.splitext(name)[1].lower() in _READ:  # noqa: PTH122
+                yield os.path.join(folder, name)  # noqa: PTH118
 
 
 def _is_passing(path: str) -> bool:
@@ -137,14 +118,6 @@ def _is_passing(path: str) -> bool:
     name = os.path.basename(path)  # noqa: PTH119
     # A volume of Kubernetes changes all of its files at once by a link of this name.
     return name != "..data" and (name.startswith((".", "#")) or name.endswith("~") or name == "__pycache__")
-
-
-def _stat(path: str) -> Iterator[File]:
-    try:
-        found = os.stat(path)  # noqa: PTH116
-    except OSError:
-        return
-    yield File(path, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def _leading_to(place: str) -> Iterator[str]:
@@ -166,36 +139,61 @@ PATIENCE_S: Final = 30.0
 """How long the reading of another catalogue is waited for: a module of it may hang, and nothing can end that."""
 
 
-class Modules:
-    """The modules that lie at the places of one catalogue.
+class ReadAnew:
+    """Calls what reads a catalogue, so that it gets what is written now, and notes what that was.
 
-    What they import from elsewhere is not theirs: it is imported once for the whole process, and a change of it needs
-    a restart.
+    The modules that lie at its places are run again where one of them changed, as one may import another. What they
+    import from elsewhere is not theirs: it is imported once for the whole process, and a change of it needs a restart.
+
+    Attributes:
+        places: Where it is read from: folders, files, and names of what can be imported.
+        seen: What lay there when it was last read, whether or not it could be.
     """
 
-    def __init__(self, sources: Sequence[str | Path], patience_s: float = PATIENCE_S) -> None:
-        """For these places; nothing is looked at yet. Other catalogues are waited for so many seconds."""
-        self._sources, self._patience_s = tuple(sources), patience_s
+    def __init__(
+        self, read: Callable[[], Sources], places: Sequence[str | Path], *, patience_s: float = PATIENCE_S
+    ) -> None:
+        """Wrap what reads; nothing is read yet. Other catalogues are waited for so many seconds."""
+        self.places = tuple(places)
+        self.seen = Seen()
+        self._read, self._patience_s = read, patience_s
         self._ours: dict[str, ModuleType] = {}
-        self._written = ""
+        self._written: Mapping[str, bytes] | None = None
+
+    def __call__(self) -> Sources:
+        """What it reads; see there for what it raises.
+
+        Raises:
+            FlowLoadError: Code there raised what is no `Exception`, which would end more than the reading; or another
+                catalogue is being read, and does not come to its end.
+        """
+        seen, self.seen = look(self.places), Seen()
+        try:
+            with self._as_written(seen):
+                self.seen = seen  # not before: what could not even begin is to be tried again
+                return self._read()
+        except Exception:
+            raise
+        except BaseException as error:
+            raise FlowLoadError(str(self.places[0]), f"running it raised {describe_error(error)}") from error
 
     @contextmanager
-    def as_written(self) -> Generator[None]:
+    def _as_written(self, seen: Seen) -> Generator[None]:
         """Inside, what is imported from there is what is written there now.
 
         Where no file of Python changed since the last time, its modules stay with all that they hold, such as open
-        connections. Where one did, all of them are run again, as one may import another. Where the block raises, what
-        was imported before is there again.
+        connections. Where one did, all of them are run again. Where the block raises, what was imported before is
+        there again.
 
         Raises:
             FlowLoadError: Another catalogue is being read, and does not come to its end.
         """
         with self._alone():
-            places, written = roots(self._sources), self._digest()
-            anew = bool(self._written) and written != self._written
+            places, written = roots(self.places), _digests(seen)
+            anew = self._written not in (None, written)
             if not anew:
                 sys.modules.update(self._ours)
-            before = self._take(places) if anew else self._there(places)
+            before = self._take(places) if anew else _there(places)
             finder = _Finder(places)
             sys.meta_path.insert(0, finder)
             try:
@@ -207,7 +205,7 @@ class Modules:
                 raise
             finally:
                 sys.meta_path.remove(finder)
-            self._ours, self._written = self._there(places), written
+            self._ours, self._written = _there(places), written
 
     @contextmanager
     def _alone(self) -> Generator[None]:
@@ -216,35 +214,34 @@ class Modules:
                 f"another catalogue has been read for more than {self._patience_s:g} s: does a module of it wait for "
                 "something? Mend it, and start the service again"
             )
-            raise FlowLoadError(str(next(iter(self._sources), "")), problem)
+            raise FlowLoadError(str(next(iter(self.places), "")), problem)
         try:
             yield
         finally:
             _ONE_AT_A_TIME.release()
 
-    def _digest(self) -> str:
-        total = sha256()
-        for file in python_files(self._sources):
-            try:
-                text = file.read_bytes()
-            except OSError:  # gone meanwhile, or not to be read: importing it will say so
-                text = b""
-            for each in (str(file).encode(errors="surrogatepass"), text):
-                total.update(len(each).to_bytes(8))
-                total.update(each)
-        return total.hexdigest()
-
-    def _there(self, places: Sequence[str]) -> dict[str, ModuleType]:
-        """What is imported from there."""
-        return {name: module for name, module in tuple(sys.modules.items()) if _lies_in(_file(module), places)}
-
     def _take(self, places: Sequence[str]) -> dict[str, ModuleType]:
         """Have it forgotten; also what lay elsewhere when it was imported, where the place is another folder now."""
         earlier = {name: module for name, module in self._ours.items() if sys.modules.get(name) is module}
-        taken = self._there(places) | earlier
+        taken = _there(places) | earlier
         for name in taken:
             del sys.modules[name]
         return taken
+
+
+def _digests(seen: Seen) -> Mapping[str, bytes]:
+    """Each file of Python there, with a digest of what is in it."""
+    found: dict[str, bytes] = {}
+    for path, *_ in seen.files:
+        if path.endswith(".py"):
+            with suppress(OSError):  # gone meanwhile, or not to be read: importing it will say so
+                found[path] = sha256(Path(path).read_bytes()).digest()
+    return found
+
+
+def _there(places: Sequence[str]) -> dict[str, ModuleType]:
+    """What is imported from there."""
+    return {name: module for name, module in tuple(sys.modules.items()) if _lies_in(_file(module), places)}
 
 
 class _Finder:
@@ -279,40 +276,6 @@ def _file(module: object) -> str | None:
 
 def _lies_in(file: str | None, places: Sequence[str]) -> bool:
     return file is not None and any(file == each or file.startswith(each.rstrip(os.sep) + os.sep) for each in places)
-
-
-class ReadAnew:
-    """Calls what reads a catalogue, so that it gets what is written now, and notes what that was.
-
-    Attributes:
-        places: Where it is read from: folders, files, and names of what can be imported.
-        seen: What lay there when it was last read, whether or not it could be.
-    """
-
-    def __init__(
-        self, read: Callable[[], Sources], places: Sequence[str | Path], *, patience_s: float = PATIENCE_S
-    ) -> None:
-        """Wrap what reads; nothing is read yet. Other catalogues are waited for so many seconds."""
-        self.places = tuple(places)
-        self.seen = Seen()
-        self._read, self._modules = read, Modules(self.places, patience_s)
-
-    def __call__(self) -> Sources:
-        """What it reads; see there for what it raises.
-
-        Raises:
-            FlowLoadError: Code there raised what is no `Exception`, which would end more than the reading; or another
-                catalogue is being read, and does not come to its end.
-        """
-        seen, self.seen = look(self.places), Seen()
-        try:
-            with self._modules.as_written():
-                self.seen = seen  # not before: what could not even begin is to be tried again
-                return self._read()
-        except Exception:
-            raise
-        except BaseException as error:
-            raise FlowLoadError(str(self.places[0]), f"running it raised {describe_error(error)}") from error
 
 
 log = logging.getLogger(__name__)
@@ -402,22 +365,20 @@ class _Watch:
 
     async def _reload(self) -> None:
         """Have it read; whatever comes of it, this goes on."""
-        catalogue = self._catalogue
-        task = asyncio.create_task(catalogue.reload())
+        late = asyncio.get_running_loop().call_later(_LONG_S, self._is_late)
         try:
-            done, _ = await asyncio.wait({task}, timeout=_LONG_S)
-            if not done:
-                catalogue.problem = f"reading takes longer than {_LONG_S:g} s: does a module wait for something?"
-                log.warning("agent %s: %s", catalogue.agent_id, in_log(catalogue.problem))
-            await task
+            await self._catalogue.reload()
         except Exception as error:  # noqa: BLE001 - an author's code may raise anything, and the service goes on
             self._failed(error)
-            return
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait({task})
-            raise
-        self._again_at, self._pause_s = None, _AGAIN_S
+        else:
+            self._again_at, self._pause_s = None, _AGAIN_S
+        finally:
+            late.cancel()
+
+    def _is_late(self) -> None:
+        catalogue = self._catalogue
+        catalogue.problem = f"reading takes longer than {_LONG_S:g} s: does a module wait for something?"
+        log.warning("agent %s: %s", catalogue.agent_id, in_log(catalogue.problem))
 
     def _failed(self, error: Exception) -> None:
         catalogue = self._catalogue

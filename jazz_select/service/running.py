@@ -163,12 +163,8 @@ class RunningCatalogue:
             try:
                 found = await self._found()
                 made = await self._made(found, started, allow_delete=allow_delete)
-            except JazzSelectError as error:
-                self.problem = str(error)
-                self.failures += 1
-                raise
             except Exception as error:
-                self.problem = describe_error(error)
+                self.problem = str(error) if isinstance(error, JazzSelectError) else describe_error(error)
                 self.failures += 1
                 raise
             _tell(made, self)
