@@ -47,6 +47,28 @@ class Constraint:
         return cast("CoreSchema", {**handler(source), **self._bounds})
 
 
+class Methods(Constraint):
+    """The methods that a value has to have, in an `Annotated`; a class, of which no object was made, has none."""
+
+    def __init__(self, words: str, *names: str) -> None:
+        """Take the words, and the names of the methods: `__call__` for a function."""
+        super().__init__(words)
+        self._names = names
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: Callable[[object], Mapping[str, Any]]
+    ) -> "CoreSchema":
+        """The check, whatever the type."""
+        from pydantic_core.core_schema import no_info_plain_validator_function
+
+        return no_info_plain_validator_function(self._with_methods)
+
+    def _with_methods(self, value: object) -> object:
+        if isinstance(value, type) or not all(callable(getattr(value, each, None)) for each in self._names):
+            raise ValueError(self.words)
+        return value
+
+
 Count: TypeAlias = Annotated[int, Constraint("a whole number from 0", ge=0)]
 Positive: TypeAlias = Annotated[int, Constraint("a whole number from 1", ge=1)]
 Probability: TypeAlias = Annotated[float, Constraint("a probability from 0 to 1", ge=0, le=1)]

@@ -44,7 +44,7 @@ from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import Decide, DecisionCallback, as_callback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
-from jazz_select.routing.tools.showing import OpenTools, check_open_tools
+from jazz_select.routing.tools.showing import OpenTools
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.selector.growing import Ledger
 from jazz_select.selector.options import TimeLimit
@@ -166,7 +166,7 @@ class Agent:
             check_connected(selector.flow_registry.values(), self._tools)
         note_flows(selector.flow_registry.values(), self._tools)
         self._facts = checked_facts(facts)
-        check_open_tools(open_tools)
+        check_argument("open_tools", open_tools, OpenTools)
         if narrowing not in get_args(Narrowing):
             msg = f"narrowing is one of {', '.join(map(repr, get_args(Narrowing)))}, not {narrowing!r:.80}"
             raise ConfigError(msg)

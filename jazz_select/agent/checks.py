@@ -9,9 +9,10 @@ from typing import Any, Final, cast
 
 from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
 from jazz_select.agent.graph.guards import Guard
+from jazz_select.arguments import check_argument
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.routing.approval import check_approve
+from jazz_select.routing.approval import Approve
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
@@ -39,7 +40,7 @@ def check_agent_parts(
     ):
         msg = f"selector is a FlowSelector(llm or None, registry, memory, agent_id), not {selector!r:.80}"
         raise ConfigError(msg)
-    check_approve(approve)
+    check_argument("approve", approve, Approve | None)
     if not is_number(shift_above) or math.isnan(shift_above):
         msg = f"shift_above is a number from 0 to 1, or math.inf to begin nothing by recall, not {shift_above!r:.80}"
         raise ConfigError(msg)

@@ -11,11 +11,12 @@ from typing import Any, Final
 from jazz_select.agent.conversation import OpenFlow, Ran
 from jazz_select.agent.flows.runner import FlowRun, steps_left
 from jazz_select.agent.pending_call import Before, PendingCall
+from jazz_select.arguments import check_argument
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import Allow, Approve, Ask, Deny, Verdict, check_claims, checked_policy, needs_yes
+from jazz_select.routing.approval import Allow, ApprovalPolicy, Approve, Ask, Claims, Deny, Verdict, needs_yes
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.routing.run_context import Step, chain_of
@@ -150,7 +151,7 @@ class AgentApproval:
 
     def __init__(
         self,
-        policy: object,
+        policy: ApprovalPolicy,
         hook: Approve | None,
         claims: ClaimStore | None = None,
         tools: Mapping[str, Tool] | None = None,
@@ -160,10 +161,10 @@ class AgentApproval:
         Raises:
             ConfigError: There is no such policy, or no such store.
         """
-        check_claims(claims)
+        check_argument("claims", claims, Claims | None)
+        check_argument("approval", policy, ApprovalPolicy)
         self._tools = tools or {}
-        named = checked_policy(policy)
-        self._asks = {destructive: needs_yes(named, destructive=destructive) for destructive in (True, False)}
+        self._asks = {destructive: needs_yes(policy, destructive=destructive) for destructive in (True, False)}
         self._hook = hook
         self.claims = claims
 

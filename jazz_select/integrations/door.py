@@ -23,16 +23,14 @@ from jazz_select.routing.approval import (
     ApprovalPolicy,
     Approve,
     Ask,
+    Claims,
     Verdict,
-    check_approve,
-    check_claims,
-    checked_policy,
     needs_yes,
 )
 from jazz_select.routing.claims import RecentClaims
 from jazz_select.routing.records import StepError, ToolCall
 from jazz_select.routing.tool_call import CallOutcome, call_tool, copied, made_once, verdict_of
-from jazz_select.routing.tools.showing import OpenTools, check_open_tools, selected_tools, shown_names
+from jazz_select.routing.tools.showing import OpenTools, selected_tools, shown_names
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.asking import adds_nothing, question_in
@@ -130,12 +128,13 @@ class FlowDoor:
             msg = f"selector is a FlowSelector, not {selector!r:.80}"
             raise ConfigError(msg)
         check_argument("timeout_s", timeout_s, TimeLimit)
-        check_approve(approve)
-        check_claims(claims)
-        check_open_tools(open_tools)
+        check_argument("approval", approval, ApprovalPolicy)
+        check_argument("approve", approve, Approve | None)
+        check_argument("claims", claims, Claims | None)
+        check_argument("open_tools", open_tools, OpenTools)
         self._selector, self._connected = selector, toolbox_of(tools)
         check_connected(selector.flow_registry.values(), self._connected)
-        self._policy: ApprovalPolicy = checked_policy(approval)
+        self._policy: ApprovalPolicy = approval
         self._approve = approve
         self._claims: ClaimStore = RecentClaims() if claims is None else claims
         self._open_tools: OpenTools = open_tools

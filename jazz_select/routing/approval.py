@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Literal, TypeAlias
 
-from jazz_select.errors import ConfigError
+from jazz_select.arguments import Methods, check_argument
+from jazz_select.ports import ClaimStore
 from jazz_select.routing.records import ToolCall
 
 
@@ -30,27 +31,18 @@ class Ask:
 Verdict = Allow | Deny | Ask
 Answer = Allow | Deny
 """What somebody says who was asked."""
-Approve = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
+Approve: TypeAlias = Annotated[
+    Callable[[ToolCall], Verdict | Awaitable[Verdict]],
+    Methods("a function of a call that gives Allow(), Deny(reason) or Ask(reason)", "__call__"),
+]
 """Says whether a call may be made. One that fails, or says anything else, lets nothing pass. It may take its time,
 but no longer than the turn in which it is asked: to wait for a person, `Ask` ends the turn."""
 
 
 ApprovalPolicy = Literal["destructive", "always", "never"]
 """Which calls need a yes: of those tools that destroy something, each one, or none."""
-APPROVAL_POLICIES: Final = ("destructive", "always", "never")
-
-
-def checked_policy(approval: object) -> ApprovalPolicy:
-    """The policy that a caller names.
-
-    Raises:
-        ConfigError: There is none of this name.
-    """
-    for policy in APPROVAL_POLICIES:
-        if approval == policy:
-            return policy
-    msg = f"approval is one of {', '.join(APPROVAL_POLICIES)}, not {approval!r:.80}"
-    raise ConfigError(msg)
+Claims: TypeAlias = Annotated[ClaimStore, Methods("a store of claims, such as SqliteClaims(path)", "claim", "settle")]
+"""Where calls that destroy something are claimed: a store that is none would be found when one is to be made."""
 
 
 def needs_yes(policy: ApprovalPolicy, *, destructive: bool) -> bool:
@@ -58,30 +50,7 @@ def needs_yes(policy: ApprovalPolicy, *, destructive: bool) -> bool:
     return policy == "always" or (policy == "destructive" and destructive)
 
 
-def check_approve(hook: object) -> None:
-    """See that a hook can be asked.
-
-    Raises:
-        ConfigError: It is no function.
-    """
-    if hook is not None and (isinstance(hook, type) or not callable(hook)):
-        msg = f"approve is a function of a call that gives Allow(), Deny(reason) or Ask(reason), not {hook!r:.80}"
-        raise ConfigError(msg)
-
-
-def check_claims(claims: object) -> None:
-    """See that calls can be claimed there: a store that is none would be found when something is to be destroyed.
-
-    Raises:
-        ConfigError: It is no store.
-    """
-    can = all(callable(getattr(claims, method, None)) for method in ("claim", "settle"))
-    if claims is not None and (isinstance(claims, type) or not can):
-        msg = f"claims is a store of claims, such as SqliteClaims(path), not {claims!r:.80}"
-        raise ConfigError(msg)
-
-
-def engine_approver(approval: object, approve: Approve | None, *, by_model: bool = False) -> Approve | None:
+def engine_approver(approval: ApprovalPolicy, approve: Approve | None, *, by_model: bool = False) -> Approve | None:
     """Who is asked before each call of an engine that its caller runs directly; None where nobody is.
 
     A hook decides about every call, whatever the policy. Without one nobody can be asked here: whoever lists steps by
@@ -89,15 +58,15 @@ def engine_approver(approval: object, approve: Approve | None, *, by_model: bool
     calls are made `by_model`, nobody has decided, so what destroys is asked for.
 
     Raises:
-        ConfigError: There is no such policy.
+        ConfigError: There is no such policy, or the hook is no function.
     """
-    policy = checked_policy(approval)
-    check_approve(approve)
+    check_argument("approval", approval, ApprovalPolicy)
+    check_argument("approve", approve, Approve | None)
     if approve is not None:
         return approve
-    if policy == "destructive" and by_model:
+    if approval == "destructive" and by_model:
         return _asks_before_it_destroys
-    return _asks if policy == "always" else None
+    return _asks if approval == "always" else None
 
 
 def _asks(_: ToolCall) -> Verdict:

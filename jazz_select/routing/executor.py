@@ -5,14 +5,15 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from time import perf_counter
-from typing import Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeAlias, TypeVar
 
 from tenacity import AsyncRetrying
 
+from jazz_select.arguments import Methods, check_argument
 from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError
 from jazz_select.json_values import plain, storable, too_much
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, check_claims, engine_approver
+from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, Claims, engine_approver
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
 from jazz_select.routing.decisions.points import (
     Decide,
@@ -38,7 +39,10 @@ _MANY, _LARGE = 500, 50_000
 """Tools, and characters of one schema, from which on they are read beside a loop, not in it."""
 P = ParamSpec("P")
 T = TypeVar("T")
-OpenRouter = Callable[[dict[str, Any], list[ToolCandidate]], "Awaitable[str | None] | str | None"]
+OpenRouter: TypeAlias = Annotated[
+    Callable[[dict[str, Any], list[ToolCandidate]], "Awaitable[str | None] | str | None"],
+    Methods("a function of (context, candidates), sync or async", "__call__"),
+]
 """Chooses among all tools where nothing narrows them; None leaves it to the caller of the run."""
 OnCall = Callable[[StepRecord, StepRecord | None], Awaitable[None]]
 """Hears of a call: its record before it is made, then that same one and how it ended. It raises nothing."""
@@ -106,10 +110,8 @@ class FlowExecutor:
         self._approve = engine_approver(approval, approve)
         by_model = getattr(decision_callback, "by_model", False) is True
         self._approve_chosen = engine_approver(approval, approve, by_model=by_model)
-        if open_router is not None and not callable(open_router):
-            msg = f"open_router is a function of (context, candidates), sync or async, not {open_router!r:.80}"
-            raise ConfigError(msg)
-        check_claims(claims)
+        check_argument("open_router", open_router, OpenRouter | None)
+        check_argument("claims", claims, Claims | None)
         self._tools = toolbox_of(tools)
         self._analyzed: ChainAnalyzer | None = None
         self._known: frozenset[str] | None = None

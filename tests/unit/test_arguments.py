@@ -10,11 +10,25 @@ from typing import Annotated, Any, Literal, Protocol
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from jazz_select.arguments import Constraint, Count, Positive, Probability, Seconds, check_argument, checked, read_as
+from jazz_select.arguments import (
+    Constraint,
+    Count,
+    Methods,
+    Positive,
+    Probability,
+    Seconds,
+    check_argument,
+    checked,
+    read_as,
+)
 from jazz_select.errors import ConfigError
 
 
 class Recalls(Protocol):
+    def recall(self) -> None: ...
+
+
+class RecallsAll:
     def recall(self) -> None: ...
 
 
@@ -25,6 +39,16 @@ class Unwritable:
 
 KINDS: list[tuple[object, list[object], list[tuple[object, str]]]] = [
     (Count, [0, 7], [(-1, "a whole number from 0, not -1"), (True, "not True"), ("3", "not '3'"), (1.0, "not 1.0")]),
+    (
+        Annotated[Recalls, Methods("a memory", "recall")] | None,
+        [RecallsAll(), None],
+        [(RecallsAll, "a memory, or None, not <class"), (3, "a memory, or None, not 3")],
+    ),
+    (
+        Annotated[Callable[..., None], Methods("a function", "__call__")],
+        [print],
+        [(int, "a function, not <class 'int'>")],
+    ),
     (Positive, [1], [(0, "a whole number from 1, not 0")]),
     (Positive | Literal["auto"], ["auto", 2], [("all", "a whole number from 1, or \"auto\", not 'all'")]),
     (

@@ -7,10 +7,11 @@ from jazz_select.agent.chain.formatting import LEAST_CHARS, MAX_CHARS, Formattin
 from jazz_select.agent.chain.prompts import Asker
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import OnEvent
+from jazz_select.arguments import check_argument
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
-from jazz_select.routing.approval import ApprovalPolicy, Approve, checked_policy
+from jazz_select.routing.approval import ApprovalPolicy, Approve
 
 Strategy = Literal["deferred", "native", "tool"]
 """When the schema comes in: after the loop, on every turn of it, or as one more tool that ends it."""
@@ -71,7 +72,7 @@ class ChainOptions:
         Raises:
             ConfigError: An option cannot work.
         """
-        checked_policy(self.approval)
+        check_argument("approval", self.approval, ApprovalPolicy)
         for name, known in (("strategy", STRATEGIES), ("on_limit", ("format", "raise"))):
             if getattr(self, name) not in known:
                 self._refuse(name, f"one of {', '.join(known)}")

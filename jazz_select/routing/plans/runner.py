@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Final, cast
 
+from jazz_select.arguments import Positive, check_argument
 from jazz_select.errors import ConfigError
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, engine_approver
 from jazz_select.routing.names.resolution import NameIndex, Resolution
@@ -20,6 +21,7 @@ from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import answered, call_tool, copied, left_out
 from jazz_select.routing.tools.sources import ToolsLike
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.selector.options import TimeLimit
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
 
@@ -88,9 +90,8 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         ConfigError: It is no plan, an option cannot work, or `after` is of another plan.
         CancelledError: The caller was cancelled; the running steps were, too.
     """
-    if at_once < 1 or (timeout_s is not None and not timeout_s > 0):
-        msg = f"at_once is a number from 1 and timeout_s one above 0, or None, not {at_once!r} and {timeout_s!r}"
-        raise ConfigError(msg)
+    check_argument("at_once", at_once, Positive)
+    check_argument("timeout_s", timeout_s, TimeLimit)
     plan = as_plan(plan)
     approve = engine_approver(approval, approve, by_model=plan.by_model)
     if answer is not None:

@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 from uuid import NAMESPACE_DNS, uuid5
 
+from jazz_select.arguments import Methods, Positive, check_argument
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.ports import FlowMemory
 from jazz_select.routing.schemas.fields import fields
@@ -24,6 +25,7 @@ _NAMESPACE: Final = uuid5(NAMESPACE_DNS, "tools.jazz-select")
 _SCOPE: Final = "tools"
 _PARAMETER, _TEXT = 300, 8_000
 """Characters kept of what a listing says of one parameter, and of all of it: a server may send a book."""
+_Memory: TypeAlias = Annotated[FlowMemory, Methods("a memory with `async recall(query, agent_id, top_k)`", "recall")]
 _STALE_ROUNDS: Final = 3
 _ERROR: Final = 300
 
@@ -56,10 +58,9 @@ class ToolRecall:
         """
         self._memory = memory
         self._scope = tools_scope(agent_id)
-        self.top_k = _counted(top_k)
-        if not callable(getattr(memory, "recall", None)):
-            msg = f"memory needs `async recall(query, agent_id, top_k, rrf_k)`, not {memory!r:.80}"
-            raise ConfigError(msg)
+        check_argument("memory", memory, _Memory)
+        check_argument("top_k", top_k, Positive)
+        self.top_k = top_k
 
     async def recall(self, request: str, tools: ToolsLike, top_k: int | None = None) -> RecalledTools:
         """At most `top_k` of these tools, by name: neither rank nor the order of connecting speaks for any.
@@ -79,7 +80,8 @@ class ToolRecall:
             ConfigError: `top_k` is no whole number of at least 1.
             DuplicateToolError: Two tools have one name.
         """
-        limit = self.top_k if top_k is None else _counted(top_k)
+        check_argument("top_k", top_k, Positive | None)
+        limit = top_k or self.top_k
         toolbox = toolbox_of(tools)
         if len(toolbox) <= limit:
             return RecalledTools(_by_name(toolbox.values()))
@@ -231,10 +233,3 @@ def _described(schema: object) -> str:
 
 def _by_name(tools: Iterable[Tool]) -> list[Tool]:
     return sorted(tools, key=lambda tool: (tool.name.casefold(), tool.name))
-
-
-def _counted(top_k: object) -> int:
-    if not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1:
-        msg = f"top_k is a whole number from 1, not {top_k!r:.80}"
-        raise ConfigError(msg)
-    return top_k

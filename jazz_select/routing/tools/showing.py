@@ -5,8 +5,9 @@ For whoever runs the loop of a model and its tools: a selection says which flows
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, cast
 
+from jazz_select.arguments import check_argument
 from jazz_select.errors import ConfigError, ToolError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import as_json
@@ -38,7 +39,7 @@ def selected_tools(flows: Iterable[BaseFlow], tools: ToolsLike, *, open_tools: O
         DuplicateToolError: Two tools have one name.
         FlowValidationError: A part of a flow cannot be found.
     """
-    check_open_tools(open_tools)
+    check_argument("open_tools", open_tools, OpenTools)
     connected = Toolbox(tools_of(tools))
     chosen = _checked_flows(flows)
     if chosen:
@@ -59,17 +60,6 @@ def _checked_flows(given: object) -> list[BaseFlow]:
         msg = f"flows are those that were selected, as result.chosen_flows has them, not {given!r:.80}"
         raise ConfigError(msg)
     return flows
-
-
-def check_open_tools(given: object) -> None:
-    """See that it is one of the three.
-
-    Raises:
-        ConfigError: It is none.
-    """
-    if given not in get_args(OpenTools):
-        msg = f"open_tools is one of {', '.join(map(repr, get_args(OpenTools)))}, not {given!r:.80}"
-        raise ConfigError(msg)
 
 
 def _given_to_models(flow: BaseFlow) -> Iterator[str]:
@@ -110,9 +100,7 @@ def tool_schemas(tools: Sequence[Tool] | Mapping[str, Tool], form: SchemaForm = 
         ConfigError: There is no such form, or one of the tools is none.
         ToolError: The schema of a tool cannot be written down.
     """
-    if form not in get_args(SchemaForm):
-        msg = f"the form is one of {', '.join(map(repr, get_args(SchemaForm)))}, not {form!r:.80}"
-        raise ConfigError(msg)
+    check_argument("form", form, SchemaForm)
     listed = cast("object", tools.values() if isinstance(tools, Mapping) else tools)
     if not isinstance(listed, Iterable) or not all(isinstance(each, Tool) for each in cast("Iterable[object]", listed)):
         msg = f"tools are a list of Tools, or what shown_names or FlowDoor.select gave, not {tools!r:.80}"

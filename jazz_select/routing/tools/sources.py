@@ -8,10 +8,11 @@ from functools import partial
 from importlib import import_module
 from itertools import islice
 from operator import methodcaller
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
 import orjson
 
+from jazz_select.arguments import Methods, Seconds, checked
 from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
 from jazz_select.json_values import as_json, too_much
 from jazz_select.routing.schemas.fields import alternatives
@@ -163,12 +164,15 @@ def tools_from_mcp(
     return found
 
 
+@checked
 async def tools_from_session(
-    session: object,
+    session: Annotated[
+        object, Methods("one with list_tools() and call_tool(name, arguments)", "list_tools", "call_tool")
+    ],
     *,
     provider: str = "",
     prefix: str = "",
-    timeout_s: float = 60.0,
+    timeout_s: Seconds = 60.0,
     destructive: Destroys = True,
     trusted: bool = True,
 ) -> list[Tool]:
@@ -191,12 +195,6 @@ async def tools_from_session(
         ConfigError: It is no session, or the limit is none.
         ToolError: The server cannot list its tools, or one of them is none.
     """
-    if not callable(getattr(session, "list_tools", None)) or not callable(getattr(session, "call_tool", None)):
-        msg = f"a session has list_tools() and call_tool(name, arguments), as mcp's ClientSession, not {session!r:.80}"
-        raise ConfigError(msg)
-    if not timeout_s > 0:
-        msg = f"timeout_s is a number of seconds above 0, not {timeout_s!r:.80}"
-        raise ConfigError(msg)
     live = _Live(session, asyncio.get_running_loop(), timeout_s)
     listed = await live.listed(provider or "?")
     read = partial(tools_from_mcp, listed, provider=provider, prefix=prefix, call=live.call)

@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 from jazz_select import __version__
 from jazz_select.arguments import Seconds, checked
 from jazz_select.errors import JazzSelectError
-from jazz_select.routing.approval import ApprovalPolicy, Approve, check_approve, checked_policy
+from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tool_call import call_tool
 from jazz_select.routing.tools.tool import Tool
@@ -94,12 +94,11 @@ class AgentServer:
         Raises:
             ConfigError: An option cannot work.
         """
-        check_approve(approve)
         self._running, self._gateway, self._timeout_s = running, gateway, timeout_s
         if gateway is not None:
             gateway.reserve(meta_tools.NAMES)
         self.connected = ConnectedTools(running, gateway)
-        self._asking = Asking(policy=checked_policy(approval), hook=approve)
+        self._asking = Asking(policy=approval, hook=approve)
         self._listings = Listings(listed)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)

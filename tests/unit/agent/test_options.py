@@ -24,7 +24,7 @@ OF_THE_SCHEMA = {"prompt", "max_chars", "on_limit", "max_reasks"}
     ("options", "problem"),
     [
         ({"strategy": "odd"}, "strategy is one of deferred, native, tool, not 'odd'"),
-        ({"approval": "odd"}, "approval is one of destructive, always, never, not 'odd'"),
+        ({"approval": "odd"}, """approval is "destructive", "always" or "never", not 'odd'"""),
         ({"on_limit": "odd"}, "on_limit is one of format, raise, not 'odd'"),
         ({"chain_limit": 0}, "chain_limit is a whole number of at least 1, not 0"),
         ({"chain_limit": True}, "chain_limit is a whole number of at least 1, not True"),

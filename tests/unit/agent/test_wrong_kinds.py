@@ -60,7 +60,7 @@ AGENTS: list[Any] = [
     pytest.param({"decision_callback": find_order}, "or a function of these three", id="too few arguments"),
     pytest.param({"decision_callback": "send_mail"}, "or a function of these three", id="a name that decides"),
     pytest.param({"open_router": "x"}, "open_router is a function", id="a name that routes"),
-    pytest.param({"approval": "sometimes"}, "approval is one of", id="no policy"),
+    pytest.param({"approval": "sometimes"}, 'approval is "destructive", "always" or "never"', id="no policy"),
     pytest.param({"claims": "claims.db"}, "claims is a store of claims, such as", id="a path for claims"),
     *(
         pytest.param({"shift_above": each}, "shift_above is a number", id=f"sure by {each!r}")

@@ -319,8 +319,8 @@ async def test_a_call_that_takes_too_long_may_have_been_done() -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "a policy": ({"approval": "sometimes"}, "approval is one of"),
-    "open tools": ({"open_tools": "some"}, "open_tools is one of"),
+    "a policy": ({"approval": "sometimes"}, 'approval is "destructive", "always" or "never"'),
+    "open tools": ({"open_tools": "some"}, 'open_tools is "read", "all" or "none"'),
     "a hook": ({"approve": True}, "approve is a function"),
     "claims": ({"claims": "a.db"}, "claims is a store"),
     "a limit": ({"timeout_s": -1}, "timeout_s"),

@@ -474,7 +474,15 @@ async def test_an_empty_plan_is_done() -> None:
     assert (result.ok, result.steps) == (True, ())
 
 
-@pytest.mark.parametrize(("timeout_s", "at_once"), [(0, 1), (-1, 1), (float("nan"), 1), (1, 0)])
-async def test_options_that_cannot_work(timeout_s: float, at_once: int) -> None:
-    with pytest.raises(ConfigError, match="at_once is a number from 1"):
+@pytest.mark.parametrize(
+    ("timeout_s", "at_once", "problem"),
+    [
+        (0, 1, "timeout_s is a number of seconds above 0, or None"),
+        (-1, 1, "timeout_s is a number of seconds above 0, or None"),
+        (float("nan"), 1, "timeout_s is a number of seconds above 0, or None"),
+        (1, 0, "at_once is a whole number from 1"),
+    ],
+)
+async def test_options_that_cannot_work(timeout_s: float, at_once: int, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
         await run_plan(Plan.of([]), [ECHO], timeout_s=timeout_s, at_once=at_once)

@@ -84,13 +84,13 @@ def test_where_no_flow_fits(open_tools: Any, expected: list[str]) -> None:
 
 
 def test_what_cannot_be_shown_is_refused() -> None:
-    with pytest.raises(ConfigError, match="open_tools is one of"):
+    with pytest.raises(ConfigError, match='open_tools is "read", "all" or "none"'):
         names([], open_tools="some")
     with pytest.raises(ConfigError, match="tools are a list"):
         selected_tools([], "tools.py")  # pyright: ignore[reportArgumentType]
     with pytest.raises(DuplicateToolError):
         selected_tools([], [*TOOLS, *TOOLS])
-    with pytest.raises(ConfigError, match="the form is one of"):
+    with pytest.raises(ConfigError, match='form is "openai", "openai-responses" or "anthropic"'):
         tool_schemas(TOOLS, "gemini")  # pyright: ignore[reportArgumentType]
 
 
