@@ -11,20 +11,21 @@ that a service says is believed to be more than a text.
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http import HTTPStatus
+from itertools import count
 from math import isfinite
 from random import random
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import orjson
 
-from jazz_select.arguments import check_argument
+from jazz_select.arguments import Constraint, check_argument
 from jazz_select.errors import (
     ConfigError,
     JazzSelectError,
@@ -41,11 +42,11 @@ from jazz_select.errors import (
 from jazz_select.selector.options import TimeLimit
 from jazz_select.text import beginning, describe_error
 from jazz_select.travel import NO_ROOM, error_of
-from jazz_select.values import is_count
 
 if TYPE_CHECKING:
     import httpx
 
+T = TypeVar("T")
 LARGEST_ANSWER: Final = 64_000_000
 """Bytes of an answer, or of one event, that are read."""
 _NAME: Final = "jazz-select"
@@ -59,27 +60,10 @@ _KEPT_S: Final = 30.0
 """How long a connection that nobody uses is kept: less than a service keeps it, so that it is closed here."""
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
 _OK: Final = 200
+_Retries: TypeAlias = Annotated[int, Constraint("how often to ask again, from 0", ge=0)]
 _JSON, _EVENTS = "application/json", "text/event-stream"
 Hear = Callable[[str, Any], Awaitable[bool]]
 """Hears of an event: its name and data; says whether it was the last."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why there is no answer.
-
-    Attributes:
-        error: As it is raised.
-        undone: Whether nothing was done, so that even what is not to be done twice may be asked again.
-    """
-
-    error: JazzSelectError
-    undone: bool = False
-
-    @property
-    def passing(self) -> bool:
-        """Whether the same may go through in a moment."""
-        return isinstance(self.error, ServiceBusyError | ServiceUnavailableError)
 
 
 class Connection:
@@ -105,15 +89,11 @@ class Connection:
             ConfigError: An argument cannot work.
         """
         check_argument("timeout_s", timeout_s, TimeLimit)
-        if not is_count(max_retries) or max_retries < 0:
-            msg = f"max_retries is how often to ask again, from 0, not {max_retries!r:.80}"
-            raise ConfigError(msg)
+        check_argument("max_retries", max_retries, _Retries)
+        check_argument("agent_id", agent_id, str)
         key = key.strip() if isinstance(key, str) else key  # a file that holds one ends with a line end
         if key is not None and not (isinstance(key, str) and _KEY.fullmatch(key)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
             msg = "key is the one that the service was given for your agent: one word, without blanks"
-            raise ConfigError(msg)
-        if not isinstance(agent_id, str):  # pyright: ignore[reportUnnecessaryIsInstance] - likewise
-            msg = f"agent_id is a string, not {agent_id!r:.80}"
             raise ConfigError(msg)
         self.url = _checked(_AT_A_SOCKET if url is None and uds is not None else url)
         self.timeout_s = timeout_s
@@ -168,11 +148,23 @@ class Connection:
         limit_s = self.timeout_s if timeout_s is None else timeout_s
         async with self._within(limit_s):
             await self._agree()
-            for attempt in range(self._max_retries + 1):
-                refused = await self._heard(path, body, hear)
-                if refused is None:
-                    return
-                await self._wait(refused, attempt, twice=False, limit_s=limit_s)
+            async with AsyncExitStack() as stack:
+                sent = partial(self._sent, "POST", path, body, accept=_EVENTS)
+                answered = await self._tried(
+                    lambda: stack.enter_async_context(sent()), twice=False, limit_s=limit_s
+                )  # once there is an answer, there is no second one
+                if answered.headers.get("content-type", "").partition(";")[0].strip() != _EVENTS:
+                    await self._read(answered)  # which may have broken off
+                    raise ServiceReplyError(self.url, "what it answered are no events")
+                async for name, data in _frames(answered, self.url):
+                    if name == "problem":
+                        known = cast("dict[str, Any]", data if isinstance(data, dict) else {})
+                        status = known.get("status")
+                        status = status if isinstance(status, int) else HTTPStatus.INTERNAL_SERVER_ERROR
+                        raise self._refusal(status, {}, known)
+                    if await hear(name, data):
+                        return
+        raise ServiceUnavailableError(self.url, "the events broke off before the last one")
 
     @contextmanager
     def reading(self) -> Generator[None]:
@@ -200,73 +192,43 @@ class Connection:
     async def _asked(
         self, method: str, path: str, body: object, *, twice: bool, limit_s: float | None
     ) -> dict[str, Any]:
-        attempt = 0
-        while True:
-            found = await self._once(method, path, body)
-            if not isinstance(found, Refusal):
-                return found
-            await self._wait(found, attempt, twice=twice, limit_s=limit_s)
-            attempt += 1
+        async def once() -> dict[str, Any]:
+            async with self._sent(method, path, body, accept=_JSON) as answered:
+                found = _object(await self._read(answered))
+            if found is None:
+                raise ServiceReplyError(self.url, "what it answered is no JSON object")
+            return found
 
-    async def _wait(self, refused: Refusal, attempt: int, *, twice: bool, limit_s: float | None) -> None:
-        """Wait until it can be asked again.
+        return await self._tried(once, twice=twice, limit_s=limit_s)
 
-        Raises:
-            JazzSelectError: It cannot.
-        """
-        error = refused.error
-        if not refused.passing or not (twice or refused.undone) or attempt >= self._max_retries:
-            raise error
-        asked_s: float | None = getattr(error, "retry_after", None)
-        # By chance, so that not all come back at once.
-        wait_s = _FIRST_WAIT_S * 2**attempt * (0.5 + random()) if asked_s is None else asked_s  # noqa: S311
-        if limit_s is not None and wait_s >= limit_s:
-            raise error
-        await asyncio.sleep(wait_s)
+    async def _tried(self, once: Callable[[], Awaitable[T]], *, twice: bool, limit_s: float | None) -> T:
+        """What comes of it; it is tried again where the same may go through in a moment, and does no harm."""
+        import httpx
 
-    async def _once(self, method: str, path: str, body: object) -> "dict[str, Any] | Refusal":
-        """One request: what it is answered, or why not."""
-        async with self._sent(method, path, body, accept=_JSON) as answered:
-            if isinstance(answered, Refusal):
-                return answered
-            content = await self._read(answered)
-            if isinstance(content, Refusal):
-                return content
-            if answered.status_code != _OK:
-                return refusal(self.url, answered.status_code, answered.headers, content, has_key=self._has_key)
-            found = _object(content)
-            return (
-                Refusal(ServiceReplyError(self.url, "what it answered is no JSON object")) if found is None else found
-            )
-
-    async def _heard(self, path: str, body: object, hear: Hear) -> Refusal | None:
-        """One request for events; once the first came, there is no second one."""
-        async with self._sent("POST", path, body, accept=_EVENTS) as answered:
-            if isinstance(answered, Refusal):
-                return answered
-            media = answered.headers.get("content-type", "").partition(";")[0].strip()
-            if answered.status_code != _OK or media != _EVENTS:
-                content = await self._read(answered)
-                if isinstance(content, Refusal):
-                    return content
-                if answered.status_code != _OK:
-                    return refusal(self.url, answered.status_code, answered.headers, content, has_key=self._has_key)
-                raise ServiceReplyError(self.url, "what it answered are no events")
+        for attempt in count():
             try:
-                async for name, data in _frames(answered, self.url):
-                    if name == "problem":
-                        raise problem_error(self.url, data, has_key=self._has_key)
-                    if await hear(name, data):
-                        return None
-            except _transport_error() as error:
-                raise self._gone(error) from error
-        raise ServiceUnavailableError(self.url, "the events broke off before the last one")
+                return await once()
+            except (ServiceBusyError, ServiceUnavailableError) as error:
+                # By chance, so that not all come back at once.
+                soon_s = _FIRST_WAIT_S * 2**attempt * (0.5 + random())  # noqa: S311
+                wait_s = soon_s if error.retry_after is None else error.retry_after
+                undone = isinstance(error, ServiceBusyError) or isinstance(
+                    error.__cause__, httpx.ConnectError | httpx.ConnectTimeout
+                )
+                is_late = limit_s is not None and wait_s >= limit_s
+                if not (twice or undone) or attempt >= self._max_retries or is_late:
+                    raise
+            await asyncio.sleep(wait_s)
+        raise AssertionError
 
     @asynccontextmanager
-    async def _sent(
-        self, method: str, path: str, body: object, *, accept: str
-    ) -> "AsyncGenerator[httpx.Response | Refusal]":
-        """A request that was sent, with the head of its answer; or why there is none."""
+    async def _sent(self, method: str, path: str, body: object, *, accept: str) -> "AsyncGenerator[httpx.Response]":
+        """The answer to a request, of which the head was read.
+
+        Raises:
+            ServiceUnavailableError: There is none, or it breaks off in the block.
+            JazzSelectError: It says why there is none.
+        """
         import httpx
 
         headers = {**self._headers, "Accept": accept}
@@ -279,40 +241,33 @@ class Connection:
         # No client of httpx: cookies, redirects and logins, which there are none of here, cost as much as the rest.
         request = httpx.Request(method, url, headers=headers, content=content, extensions=_LIMITS)
         try:
-            response = await self._transport().handle_async_request(request)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            yield Refusal(self._gone(error), undone=True)
-            return
+            answered = await self._transport().handle_async_request(request)
+            try:
+                if answered.status_code != _OK:
+                    said = _object(await self._read(answered))
+                    raise self._refusal(answered.status_code, answered.headers, said or {})
+                yield answered
+            finally:
+                await answered.aclose()
         except httpx.TransportError as error:
-            yield Refusal(self._gone(error))
-            return
-        try:
-            yield response
-        finally:
-            await response.aclose()
+            problem = f"{describe_error(error)}; is it running, and is this its address?"
+            raise ServiceUnavailableError(self.url, problem) from error
 
-    async def _read(self, response: "httpx.Response") -> "bytes | Refusal":
-        """The body of an answer, as long as it is none that would fill this process."""
-        encoding = response.headers.get("content-encoding", "identity")
+    async def _read(self, answered: "httpx.Response") -> bytes:
+        """The body of an answer.
+
+        Raises:
+            ServiceReplyError: It is one that would fill this process, or in an encoding that was not asked for.
+        """
+        encoding = answered.headers.get("content-encoding", "identity")
         if encoding != "identity":
-            return Refusal(ServiceReplyError(self.url, f"it answered in the encoding {one_line_of(encoding)!r:.80}"))
-        pieces: list[bytes] = []
-        size = 0
-        try:
-            async for piece in response.aiter_raw():
-                size += len(piece)
-                if size > LARGEST_ANSWER:
-                    return Refusal(ServiceReplyError(self.url, f"it answered more than {LARGEST_ANSWER} bytes"))
-                pieces.append(piece)
-        except _transport_error() as error:
-            return Refusal(self._gone(error))
-        return b"".join(pieces)
-
-    def _gone(self, error: Exception) -> ServiceUnavailableError:
-        problem = f"{describe_error(error)}; is it running, and is this its address?"
-        found = ServiceUnavailableError(self.url, problem)
-        found.__cause__ = error
-        return found
+            raise ServiceReplyError(self.url, f"it answered in the encoding {one_line_of(encoding)!r:.80}")
+        found = bytearray()
+        async for piece in answered.aiter_raw():
+            found += piece
+            if len(found) > LARGEST_ANSWER:
+                raise ServiceReplyError(self.url, f"it answered more than {LARGEST_ANSWER} bytes")
+        return bytes(found)
 
     @asynccontextmanager
     async def _within(self, limit_s: float | None) -> AsyncGenerator[None]:
@@ -342,6 +297,39 @@ class Connection:
                 transport = httpx.AsyncHTTPTransport(uds=self._uds, limits=limits, trust_env=False)
                 self._transports[loop] = transport
             return transport
+
+    def _refusal(self, status: int, headers: Mapping[str, str], said: Mapping[str, Any]) -> JazzSelectError:
+        """What an answer means that is no success, with what it said (RFC 9457)."""
+        if status in _KEY_WANTED:
+            return ServiceKeyError(self.url, given=self._has_key)
+        wait_s = retry_after(headers.get("retry-after", ""))
+        if not (isinstance(said.get("detail"), str) and isinstance(said.get("code"), str)):
+            said = {}
+        if status == HTTPStatus.TOO_MANY_REQUESTS or said.get("code") == NO_ROOM:
+            return ServiceBusyError(self.url, retry_after=wait_s)
+        told = self._told(status, said) if said else f"HTTP {status}, from something that stands before it"
+        if isinstance(told, JazzSelectError):
+            return told
+        if status in _PASSING:
+            return ServiceUnavailableError(self.url, told, retry_after=wait_s)
+        return (
+            ServiceError(self.url, told)
+            if said
+            else ServiceReplyError(self.url, f"HTTP {status}, without a word of why")
+        )
+
+    def _told(self, status: int, said: Mapping[str, Any]) -> JazzSelectError | str:
+        """What problem details say, as this library writes them; the error itself where it is the caller's doing."""
+        detail, code, request = (one_line_of(said.get(name)) for name in ("detail", "code", "request_id"))
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            known = ", ".join(each for each in (code, f"request {request}" if request else "") if each)
+            return f"{detail} ({known})" if known else detail
+        if code in _OF_A_BODY:
+            return ConfigError(detail)
+        if code in _SAME:
+            same = error_of({"code": code, "message": detail, "details": {"problem": detail, "missing": []}})
+            return cast("JazzSelectError", same)
+        return ServiceError(self.url, detail)
 
 
 def _checked(url: object) -> str:
@@ -382,52 +370,29 @@ def _as_bytes(body: object) -> bytes:
         raise ConfigError(msg) from error
 
 
-def _transport_error() -> "type[httpx.TransportError]":
-    import httpx
-
-    return httpx.TransportError
-
-
-async def _frames(response: "httpx.Response", url: str) -> AsyncGenerator[tuple[str, Any]]:
+async def _frames(answered: "httpx.Response", url: str) -> AsyncGenerator[tuple[str, Any]]:
     """The events of a stream, as a browser would read them: names, and data as JSON.
 
     Raises:
         ServiceReplyError: Their data are no JSON, or there is no end to one.
     """
-    name, data, size = b"message", list[bytes](), 0
-    async for line in _lines(response, url):
-        size += len(line)
-        if size > LARGEST_ANSWER:
-            raise ServiceReplyError(url, f"one event is longer than {LARGEST_ANSWER} bytes")
-        if line:
-            field, _, value = line.partition(b":")
-            value = value.removeprefix(b" ")
-            if field == b"event":
-                name = value
-            elif field == b"data":
-                data.append(value)
-            continue
-        if data:
-            try:
-                found: Any = orjson.loads(b"\n".join(data))
-            except ValueError as error:
-                raise ServiceReplyError(url, "the data of an event are no JSON") from error
-            yield name.decode(errors="replace"), found
-        name, data, size = b"message", [], 0
-
-
-async def _lines(response: "httpx.Response", url: str) -> AsyncGenerator[bytes]:
-    """The lines of a stream: ended by LF or CR LF, which no text within JSON is."""
-    left: list[bytes] = []
-    size = 0
-    async for piece in response.aiter_raw():
-        *ended, rest = piece.split(b"\n")
-        for end in ended:
-            yield b"".join((*left, end)).removesuffix(b"\r")
-            left, size = [], 0
-        left.append(rest)
-        size += len(rest)
-        if size > LARGEST_ANSWER:
+    left = bytearray()
+    async for piece in answered.aiter_raw():
+        looked = max(len(left) - 1, 0)
+        left += piece.replace(b"\r", b"")  # which no JSON holds
+        while (end := left.find(b"\n\n", looked)) >= 0:
+            lines = [line.partition(b":") for line in bytes(left[:end]).split(b"\n")]
+            fields = [(field, value.removeprefix(b" ")) for field, _, value in lines]
+            name = next((value for field, value in reversed(fields) if field == b"event"), b"message")
+            data = b"\n".join(value for field, value in fields if field == b"data")
+            if data:
+                try:
+                    yield name.decode(errors="replace"), orjson.loads(data)
+                except ValueError as error:
+                    raise ServiceReplyError(url, "the data of an event are no JSON") from error
+            del left[: end + 2]
+            looked = 0
+        if len(left) > LARGEST_ANSWER:
             raise ServiceReplyError(url, f"one event is longer than {LARGEST_ANSWER} bytes")
 
 
@@ -440,57 +405,7 @@ _OF_A_BODY: Final = frozenset({"invalid_body", "not_json"})
 _LONGEST: Final = 1_000
 _LONGEST_WAIT_S: Final = 86_400.0
 _KEY_WANTED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-
-
-def refusal(url: str, status: int, headers: Mapping[str, str], body: bytes, *, has_key: bool = True) -> Refusal:
-    """What an answer means that is no success; `has_key` says whether a key was sent."""
-    problem = _problem(body)
-    if status in _KEY_WANTED:
-        return Refusal(ServiceKeyError(url, given=has_key), undone=True)
-    wait_s = retry_after(headers.get("retry-after", ""))
-    if status == HTTPStatus.TOO_MANY_REQUESTS or problem.get("code") == NO_ROOM:
-        return Refusal(ServiceBusyError(url, retry_after=wait_s), undone=True)
-    if not problem:
-        if status in {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}:
-            said = f"HTTP {status}, from something that stands before it"
-            return Refusal(ServiceUnavailableError(url, said, retry_after=wait_s))
-        return Refusal(ServiceReplyError(url, f"HTTP {status}, without a word of why"))
-    return Refusal(_told(url, status, problem, wait_s))
-
-
-def problem_error(url: str, problem: object, *, has_key: bool = True) -> JazzSelectError:
-    """The error of problem details that came as the last event of a stream."""
-    known = cast("dict[str, Any]", problem if isinstance(problem, dict) else {})
-    status = known.get("status")
-    return refusal(url, status if isinstance(status, int) else 500, {}, orjson.dumps(problem), has_key=has_key).error
-
-
-def _told(url: str, status: int, problem: Mapping[str, Any], wait_s: float | None) -> JazzSelectError:
-    """The error of problem details as this library writes them."""
-    detail, code, request = (one_line_of(problem.get(name)) for name in ("detail", "code", "request_id"))
-    if status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        if code in _OF_A_BODY:
-            return ConfigError(detail)
-        if code in _SAME:
-            same = error_of({"code": code, "message": detail, "details": {"problem": detail, "missing": []}})
-            return cast("JazzSelectError", same)
-        return ServiceError(url, detail)
-    known = ", ".join(each for each in (code, f"request {request}" if request else "") if each)
-    said = f"{detail} ({known})" if known else detail
-    passing = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
-    if status in passing:
-        return ServiceUnavailableError(url, said, retry_after=wait_s)
-    return ServiceError(url, said)
-
-
-def _problem(body: bytes) -> dict[str, Any]:
-    """Problem details (RFC 9457) with a `detail` and a `code`; empty where it is something else."""
-    try:
-        found = orjson.loads(body)
-    except ValueError:
-        return {}
-    known = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    return known if isinstance(known.get("detail"), str) and isinstance(known.get("code"), str) else {}
+_PASSING: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 
 
 def one_line_of(value: object) -> str:

@@ -206,7 +206,9 @@ def _one(asked: SelectRequest) -> dict[str, Any]:
     question = plain(question_in(asked.asked))
     only = {} if asked.only is None else {"only": [*asked.only]}
     more = {**only, **({} if question is None else {"asked": question})}
-    return {**said, "candidates": sent_objects(asked.candidates, "candidates"), **more}
+    given = asked.candidates
+    sent = None if given is None else [_json({**each}, f"candidates[{place}]") for place, each in enumerate(given)]
+    return {**said, "candidates": sent, **more}
 
 
 def _said(request: str, summaries: Sequence[str] | None) -> dict[str, Any]:
@@ -226,17 +228,6 @@ def sent_json(given: Mapping[str, Any] | None, name: str) -> dict[str, Any] | No
         msg = f"{name} is a mapping of names to values, and {wrong!r:.80} is no name"
         raise ConfigError(msg)
     return {key: _json(value, f"{name}[{key!r:.80}]") for key, value in given.items() if value is not None}
-
-
-def sent_objects(given: Sequence[Mapping[str, Any]] | None, name: str) -> list[Any] | None:
-    """Mappings as JSON values.
-
-    Raises:
-        ConfigError: One of them is none.
-    """
-    if given is None:
-        return None
-    return [_json({**each}, f"{name}[{place}]") for place, each in enumerate(given)]
 
 
 def _json(value: object, name: str) -> Any:
