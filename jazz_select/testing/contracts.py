@@ -15,15 +15,16 @@ def test_my_embedder_keeps_the_contract() -> None:
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from jazz_select.ports import BatchEmbedder, ChatModel, ClaimStore, Embedder, StructuredChatModel, Vectors, takes_schema
 from jazz_select.values import Claim, Message, Reply, Usage
 
+T = TypeVar("T")
 _CONVERSATION = (
     Message(role="system", content="Answer with one word."),
     Message(role="user", content="Say <hello> & nothing else. 你好 🎷"),
@@ -59,27 +60,54 @@ def require(holds: bool, problem: str) -> None:  # noqa: FBT001  (reads as a sen
         raise AssertionError(problem)
 
 
+def require_kind(value: object, kind: type[T], problem: str) -> T:
+    """The value, which has to be of that kind.
+
+    Raises:
+        AssertionError: It is of another one.
+    """
+    if not isinstance(value, kind):
+        msg = f"{problem}, not {type(value).__name__}"
+        raise AssertionError(msg)  # noqa: TRY004  (a contract speaks in assertions)
+    return value
+
+
+async def awaited(pending: object, name: str) -> object:
+    """What comes of a call of an async function.
+
+    Raises:
+        AssertionError: It is none.
+    """
+    require(inspect.isawaitable(pending), f"{name}() must be async; it returned {type(pending).__name__}")
+    return await cast("Awaitable[object]", pending)
+
+
+def require_usage(value: object, what: str) -> None:
+    """See that tokens are counted as they can be, if they are.
+
+    Raises:
+        AssertionError: They are not.
+    """
+    if value is not None:
+        usage = require_kind(value, Usage, f"{what} must be a Usage or None")
+        require(
+            min(usage.input_tokens, usage.output_tokens, usage.cached_tokens) >= 0,
+            f"tokens cannot be negative: {usage}",
+        )
+        require(usage.cached_tokens <= usage.input_tokens, f"cached tokens are some of the input tokens: {usage}")
+
+
 def as_reply(value: object) -> Reply:
     """The value, which has to be a `Reply` whose fields are what they say.
 
     Raises:
         AssertionError: It is not.
     """
-    if not isinstance(value, Reply):
-        msg = f"complete() must return a Reply, not {type(value).__name__}"
-        raise AssertionError(msg)  # noqa: TRY004  (a contract speaks in assertions)
+    reply = require_kind(value, Reply, "complete() must return a Reply")
     for name in ("text", "model", "finish_reason"):
-        field = cast("object", getattr(value, name))
-        require(isinstance(field, str), f"Reply.{name} must be a str, not {type(field).__name__}")
-    usage = cast("object", value.usage)
-    require(
-        usage is None or isinstance(usage, Usage), f"Reply.usage must be a Usage or None, not {type(usage).__name__}"
-    )
-    if isinstance(usage, Usage):
-        tokens = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
-        require(min(tokens) >= 0, f"tokens cannot be negative: {usage}")
-        require(usage.cached_tokens <= usage.input_tokens, f"cached tokens are some of the input tokens: {usage}")
-    return value
+        require_kind(getattr(reply, name), str, f"Reply.{name} must be a str")
+    require_usage(reply.usage, "Reply.usage")
+    return reply
 
 
 async def check_cancellation(
@@ -118,8 +146,7 @@ async def check_chat_model(model: ChatModel) -> None:
     for reply in await asyncio.gather(_complete(model, _CONVERSATION), _complete(model, _CONVERSATION[:2])):
         as_reply(reply)
     await check_cancellation(lambda: _complete(model, _CONVERSATION), "complete", as_reply)
-    says = getattr(model, "takes_schema", False)
-    require(isinstance(says, bool), f"takes_schema must be a bool, not {type(says).__name__}")
+    require_kind(getattr(model, "takes_schema", False), bool, "takes_schema must be a bool")
     if takes_schema(model):
         await _check_schema(model)
 
@@ -131,7 +158,7 @@ def check_embedder(embedder: Embedder) -> None:
         isinstance(cast("object", identity), str) and bool(identity), f"identity must name the model, not {identity!r}"
     )
     require(isinstance(cast("object", dim), int) and dim > 0, f"dim must be a positive int, not {dim!r}")
-    require(isinstance(cast("object", embedder.offload), bool), f"offload must be a bool, not {embedder.offload!r}")
+    require_kind(embedder.offload, bool, "offload must be a bool")
 
     rows = embedder.embed(_TEXTS)
     _check_rows(rows, (len(_TEXTS), dim), "embed(texts)")
@@ -182,15 +209,11 @@ async def _check_schema(model: StructuredChatModel) -> None:
 
 
 async def _complete(model: ChatModel, messages: Sequence[Message]) -> object:
-    pending: object = model.complete(messages)
-    if not inspect.isawaitable(pending):
-        msg = f"complete() must be async; it returned {type(pending).__name__}"
-        raise AssertionError(msg)
-    return cast("object", await pending)
+    return await awaited(model.complete(messages), "complete")
 
 
 def _check_rows(rows: Vectors, shape: tuple[int, int], call: str) -> None:
-    require(isinstance(cast("object", rows), np.ndarray), f"{call} must return an array, not {type(rows).__name__}")
+    require_kind(rows, np.ndarray, f"{call} must return an array")
     require(rows.shape == shape, f"{call} must have the shape {shape}, not {rows.shape}")
     require(rows.dtype == np.float32, f"{call} must be float32, not {rows.dtype}")
     require(bool(np.isfinite(rows).all()), f"{call} must be finite")

@@ -1,7 +1,6 @@
 """A double of a decision model that does as it is told, what a bad one may answer, and the contract of the port."""
 
 import asyncio
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from math import nan
 from typing import Any, Final, TypeAlias, cast
@@ -9,7 +8,7 @@ from typing import Any, Final, TypeAlias, cast
 from jazz_select.chat.decisions import why_no_distribution
 from jazz_select.ports import DecisionModel
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, YesNoQuestion, labels_of
-from jazz_select.testing.contracts import check_cancellation, require
+from jazz_select.testing.contracts import awaited, check_cancellation, require, require_kind, require_usage
 from jazz_select.values import Usage
 
 Probabilities: TypeAlias = Mapping[str, Mapping[str, float]]
@@ -88,13 +87,8 @@ class ScriptedDecider:
         self._repeat = repeat
         self._sure = sure
         self._delay_s = delay_s
-        self._most_options = most_options
+        self.most_options = most_options
         self._usage = usage
-
-    @property
-    def most_options(self) -> int | None:
-        """As it was told."""
-        return self._most_options
 
     async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
         """Give the next answer.
@@ -183,26 +177,17 @@ async def check_decision_model(model: DecisionModel) -> None:
 
 
 async def _decide(model: DecisionModel, questions: Mapping[str, Question]) -> object:
-    pending: object = model.decide(_STATE, questions)
-    if not inspect.isawaitable(pending):
-        msg = f"decide() must be async; it returned {type(pending).__name__}"
-        raise AssertionError(msg)
-    return cast("object", await pending)
+    return await awaited(model.decide(_STATE, questions), "decide")
 
 
 def _check_reply(reply: object, questions: Mapping[str, Question]) -> None:
-    if not isinstance(reply, DecisionReply):
-        msg = f"decide() must return a DecisionReply, not {type(reply).__name__}"
-        raise AssertionError(msg)  # noqa: TRY004  (a contract speaks in assertions)
-    said = cast("object", reply.probabilities)
-    require(isinstance(said, Mapping), f"DecisionReply.probabilities must be a mapping, not {type(said).__name__}")
-    given = cast("Mapping[Any, Any]", said)
+    said = require_kind(reply, DecisionReply, "decide() must return a DecisionReply")
+    given = cast(
+        "Mapping[Any, Any]", require_kind(said.probabilities, Mapping, "DecisionReply.probabilities must be a mapping")
+    )
     require(set(given) == set(questions), f"decide() was asked {sorted(questions)}, and answered {list(given)}")
     for name, question in questions.items():
         problem = why_no_distribution(given[name], labels_of(question), even=isinstance(question, YesNoQuestion))
         require(not problem, f"the answer to {name!r} is no distribution: {problem}")
-    model, usage = cast("object", reply.model), cast("object", reply.usage)
-    require(isinstance(model, str), f"DecisionReply.model must be a str, not {type(model).__name__}")
-    require(usage is None or isinstance(usage, Usage), "DecisionReply.usage must be a Usage or None")
-    if isinstance(usage, Usage):
-        require(min(usage.input_tokens, usage.output_tokens) >= 0, f"tokens cannot be negative: {usage}")
+    require_kind(said.model, str, "DecisionReply.model must be a str")
+    require_usage(said.usage, "DecisionReply.usage")

@@ -26,31 +26,17 @@ class HashEmbedder:
         if dim < 1:
             msg = f"dim must be at least 1, not {dim}"
             raise ValueError(msg)
-        self._dim = dim
-
-    @property
-    def identity(self) -> str:
-        """Names the scheme and the size."""
-        return f"hash:{self._dim}"
-
-    @property
-    def dim(self) -> int:
-        """Length of each vector."""
-        return self._dim
-
-    @property
-    def offload(self) -> bool:
-        """It takes microseconds."""
-        return False
+        self.identity, self.dim = f"hash:{dim}", dim
+        self.offload = False  # it takes microseconds
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One unit row per text; a text without a word is a zero row."""
-        rows = np.zeros((len(texts), self._dim), dtype=np.float32)
+        rows = np.zeros((len(texts), self.dim), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             for feature, weight in _features(text).items():
                 code = crc32(feature.encode("utf-8", "surrogatepass"))
                 # The lowest bit signs the feature, so that those which collide cancel out rather than add up.
-                row[(code >> 1) % self._dim] += weight if code & 1 else -weight
+                row[(code >> 1) % self.dim] += weight if code & 1 else -weight
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return np.divide(rows, lengths, out=rows, where=lengths > 0)
 
@@ -78,33 +64,21 @@ class FailingEmbedder:
         self.failing = failing
         self._embedder = embedder or HashEmbedder()
         self._error = error or EmbeddingError(self._embedder.identity, "told to fail")
-
-    @property
-    def identity(self) -> str:
-        """That of the other one, so that an index made with it fits."""
-        return self._embedder.identity
-
-    @property
-    def dim(self) -> int:
-        """Length of each vector."""
-        return self._embedder.dim
-
-    @property
-    def offload(self) -> bool:
-        """As the other one says."""
-        return self._embedder.offload
+        self.identity, self.dim = self._embedder.identity, self._embedder.dim  # an index made with it fits
+        self.offload = self._embedder.offload
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Fail, or ask the other one."""
-        if self.failing:
-            raise self._error
-        return self._embedder.embed(texts)
+        return self._working().embed(texts)
 
     def embed_query(self, text: str) -> Vectors:
         """Fail, or ask the other one."""
+        return self._working().embed_query(text)
+
+    def _working(self) -> Embedder:
         if self.failing:
             raise self._error
-        return self._embedder.embed_query(text)
+        return self._embedder
 
 
 def _features(text: str) -> dict[str, float]:

@@ -81,18 +81,9 @@ class Broken(HashEmbedder):
         super().__init__()
         self._wrong = wrong
         self._calls = 0
-
-    @property
-    def identity(self) -> str:
-        return "" if self._wrong == "identity" else super().identity
-
-    @property
-    def dim(self) -> int:
-        return 0 if self._wrong == "dim" else super().dim
-
-    @property
-    def offload(self) -> bool:
-        return cast("bool", None) if self._wrong == "offload" else super().offload
+        self.identity = "" if wrong == "identity" else self.identity
+        self.dim = 0 if wrong == "dim" else self.dim
+        self.offload = cast("bool", None) if wrong == "offload" else self.offload
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         self._calls += 1
