@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -154,14 +153,13 @@ class ChatClient:
         """Whether a reply can be had while it is written."""
         return streams(self._model)
 
-    async def ask(self, question: Callable[[], Question], deadline: Deadline, *, traced: bool = True) -> ChatReply:
+    async def ask(self, question: Callable[[], Question], deadline: Deadline) -> ChatReply:
         """What the model answers, within the deadline, queueing and retries included.
 
         Args:
             question: What to ask. It is made when its turn comes: a thousand requests at once must not make a
                 thousand prompts at once, while those who have been asked wait for the loop to hear their answers.
             deadline: When the answer has to be there.
-            traced: Whether each call is a span; not where the caller tells of it, and may leave out what was said.
 
         Raises:
             ModelTimeoutError: The deadline passed.
@@ -171,7 +169,7 @@ class ChatClient:
         """
         asked = cache(question)
         key = asked().key if self._share_identical else None
-        answer, attempts = await self._calls.run(lambda: self._once(asked(), traced=traced), deadline, key=key)
+        answer, attempts = await self._calls.run(lambda: self._once(asked()), deadline, key=key)
         return replace(answer, attempts=attempts)
 
     async def ask_until_usable(
@@ -279,10 +277,10 @@ class ChatClient:
         if self._owned and close is not None:
             await close()
 
-    async def _once(self, question: Question, *, traced: bool) -> ChatReply:
+    async def _once(self, question: Question) -> ChatReply:
         """One call. The schema goes along where the model takes one."""
         model, messages, schema = self._model, question.messages, question.schema
-        with span(self.name, "chat") if traced else nullcontext() as chat:
+        with span(self.name, "chat") as chat:
             if schema is not None and takes_schema(model):
                 reply = await model.complete(messages, schema=schema)
             else:

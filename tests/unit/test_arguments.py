@@ -40,9 +40,9 @@ class Unwritable:
 KINDS: list[tuple[object, list[object], list[tuple[object, str]]]] = [
     (Count, [0, 7], [(-1, "a whole number from 0, not -1"), (True, "not True"), ("3", "not '3'"), (1.0, "not 1.0")]),
     (
-        Annotated[Recalls, Methods("a memory", "recall")] | None,
-        [RecallsAll(), None],
-        [(RecallsAll, "a memory, or None, not <class"), (3, "a memory, or None, not 3")],
+        Annotated[Recalls, Methods("a memory", "recall")],
+        [RecallsAll()],
+        [(RecallsAll, "a memory, not <class"), (3, "a memory, not 3")],
     ),
     (
         Annotated[Callable[..., None], Methods("a function", "__call__")],

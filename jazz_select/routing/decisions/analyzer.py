@@ -91,20 +91,6 @@ class ChainAnalyzer:
         for producer, consumer in zip(*(table >= _least(min_compatibility)).nonzero(), strict=True):
             yield self._names[producer], self._names[consumer], float(table[producer, consumer])
 
-    def chains(self, depth: int, *, min_compatibility: float = MIN_COMPATIBILITY) -> Iterator[tuple[str, ...]]:
-        """Chains of two tools to `depth`, none of them twice in one."""
-        follows: dict[str, list[str]] = defaultdict(list)
-        for producer, consumer, _ in self.edges(min_compatibility=min_compatibility):
-            follows[producer].append(consumer)
-        stack: list[tuple[str, ...]] = [(name,) for name in reversed(self._names)]
-        while stack:
-            chain = stack.pop()
-            if len(chain) > 1:
-                yield chain
-            if len(chain) < depth:
-                ends = follows[chain[len(chain) - 1]]
-                stack += [(*chain, each) for each in reversed(ends) if each not in chain]
-
     def unreachable(self, *, min_compatibility: float = MIN_COMPATIBILITY) -> list[str]:
         """Tools that want something which no other tool gives."""
         reached = {consumer for _, consumer, _ in self.edges(min_compatibility=min_compatibility)}

@@ -1,7 +1,7 @@
 """From a name as a model wrote it to the tool that is meant, or to an error that lists what there is."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
@@ -263,7 +263,6 @@ class Resolution:
         tool: The tool that was meant, or None.
         stage: How it was found; None where it was not.
         score: Likeness, 1 for the same name.
-        lead: How far ahead of the next tool it is.
         suggestions: Names of tools that may have been meant, the likeliest first; where it is ambiguous, those it may
             mean.
         reason: Why this tool, or why none.
@@ -274,7 +273,6 @@ class Resolution:
     tool: Tool | None = None
     stage: Stage | None = None
     score: float = 0.0
-    lead: float = 0.0
     suggestions: tuple[str, ...] = ()
     reason: str = ""
     connected_tools: tuple[str, ...] = field(default=(), repr=False)
@@ -315,7 +313,7 @@ class NameIndex:
             return self._nothing(type(name).__name__, "the name is no text")
         tool = self._exact.get(name)
         if tool is not None:
-            return Resolution(requested=name, tool=tool, stage="exact", score=1.0, lead=1.0, reason="the same name")
+            return Resolution(requested=name, tool=tool, stage="exact", score=1.0, reason="the same name")
         shown = beginning(name, LONGEST)
         if len(name) > LONGEST:
             return self._nothing(shown, f"the name is longer than {LONGEST} characters")
@@ -324,10 +322,7 @@ class NameIndex:
 
     @cached_property
     def _folded(self) -> dict[str, list[Tool]]:
-        found: dict[str, list[Tool]] = {}
-        for tool in self.tools:
-            found.setdefault(folded_name(tool.name), []).append(tool)
-        return found
+        return self._by(folded_name)
 
     @cached_property
     def _likeness(self) -> NameSimilarity:
@@ -335,9 +330,13 @@ class NameIndex:
 
     @cached_property
     def _skeletons(self) -> dict[str, list[Tool]]:
+        return self._by(skeleton)
+
+    def _by(self, form: Callable[[str], str]) -> dict[str, list[Tool]]:
+        """The tools by a form of their names."""
         found: dict[str, list[Tool]] = {}
         for tool in self.tools:
-            found.setdefault(skeleton(tool.name), []).append(tool)
+            found.setdefault(form(tool.name), []).append(tool)
         return found
 
     def _looking_alike(self, name: str) -> Resolution | None:
@@ -359,7 +358,7 @@ class NameIndex:
             against = f"{found[0].name} destroys something, so nothing but its exact name runs it"
             return self._nothing(name, against, first=(found[0].name,))
         reason = "the same name but for case and separators"
-        return Resolution(requested=name, tool=found[0], stage="normalised", score=1.0, lead=1.0, reason=reason)
+        return Resolution(requested=name, tool=found[0], stage="normalised", score=1.0, reason=reason)
 
     def _alike(self, name: str) -> Resolution | None:
         fits = self._likeness.fits(self._likeness.asked_words(name), DICE)
@@ -368,8 +367,7 @@ class NameIndex:
         near = [fit for fit in fits if fits[0].score - fit.score < LEAD - 1e-9]
         if len(near) > 1:
             return self._ambiguous(name, [self.names[fit.form.tool] for fit in near])
-        rest = fits[1].score if len(fits) > 1 else self._second(fits[0])
-        return self._guess(name, fits[0], "capability", lead=fits[0].score - rest)
+        return self._guess(name, fits[0], "capability")
 
     def _part(self, name: str) -> Resolution | None:
         """A name that stands, whole words, in one name only; or the only name that stands in it."""
@@ -382,9 +380,9 @@ class NameIndex:
         ]
         if len(found) != 1:
             return self._ambiguous(name, [self.names[form.tool] for form in found]) if found else None
-        return self._guess(name, _contained(found[0], asked), "substring", lead=1.0)
+        return self._guess(name, _contained(found[0], asked), "substring")
 
-    def _guess(self, name: str, fit: NameFit, stage: Stage, *, lead: float) -> Resolution:
+    def _guess(self, name: str, fit: NameFit, stage: Stage) -> Resolution:
         tool = self.tools[fit.form.tool]
         against = objection(fit, tool)
         if against:
@@ -392,11 +390,7 @@ class NameIndex:
         reason = (
             f"{' '.join(fit.asked)} is {'like' if stage == 'capability' else 'a part of'} {' '.join(fit.form.words)}"
         )
-        return Resolution(requested=name, tool=tool, stage=stage, score=fit.score, lead=lead, reason=reason)
-
-    def _second(self, fit: NameFit) -> float:
-        others = (other.score for other in self._likeness.fits(fit.asked, 0.0) if other.form.tool != fit.form.tool)
-        return next(others, 0.0)
+        return Resolution(requested=name, tool=tool, stage=stage, score=fit.score, reason=reason)
 
     def _ambiguous(self, name: str, meant: Sequence[str]) -> Resolution:
         return Resolution(

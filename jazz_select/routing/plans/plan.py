@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
@@ -135,18 +136,6 @@ class Plan:
         problems += [f"steps wait for each other: {' → '.join(cycle)}" for cycle in _cycles(needs)]
         return cls(steps=named, problems=tuple(problems), needs=needs, by_model=by_model)
 
-    @property
-    def layers(self) -> tuple[tuple[str, ...], ...]:
-        """Ids by layer: the steps of one wait only for those before it. Planned order within each."""
-        done: set[str] = set()
-        layers: list[tuple[str, ...]] = []
-        while layer := tuple(
-            step.id for step in self.steps if step.id not in done and done.issuperset(self.needs.get(step.id, ()))
-        ):
-            layers.append(layer)
-            done.update(layer)
-        return tuple(layers)
-
     def error(self) -> dict[str, Any]:
         """What is wrong with it, to hand back to the model; empty where nothing is."""
         return {"error": "The plan cannot be run.", "problems": list(self.problems)} if self.problems else {}
@@ -261,19 +250,15 @@ def _with_ids(steps: tuple[PlanStep, ...]) -> tuple[tuple[PlanStep, ...], set[st
 def _cycles(needs: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
     """Circles of steps that wait for each other, each step in one at most."""
     left = dict(needs)
-    while ready := [step for step, before in left.items() if not any(each in left for each in before)]:
-        for step in ready:
-            del left[step]
     found: list[list[str]] = []
-    while left:
-        way = [next(iter(left))]
-        while (following := next((each for each in left[way[-1]] if each in left), None)) not in {None, *way}:
-            way.append(str(following))
-        if following is not None:
-            found.append([*way[way.index(following) :], following])
-        for step in way:
-            del left[step]
-    return found
+    while True:
+        try:
+            TopologicalSorter(left).prepare()
+        except CycleError as error:
+            found.append(error.args[1][::-1])
+            left = {step: before for step, before in left.items() if step not in found[-1]}
+        else:
+            return found
 
 
 def dangling_references(plan: Plan, index: NameIndex) -> tuple[str, ...]:

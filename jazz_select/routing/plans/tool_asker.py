@@ -1,6 +1,5 @@
 """Which tools a request needs: the connected tools are shown to a model, its answer read, and all of it recorded."""
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
@@ -21,12 +20,11 @@ from jazz_select.routing.tools.retrieval import RecalledTools, ToolRecall
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.options import TimeLimit
-from jazz_select.telemetry import Span, span
+from jazz_select.telemetry import span
 from jazz_select.text import as_text, beginning, in_one_line, json_line
 from jazz_select.threads import Deadline, in_thread
 from jazz_select.values import Message
 
-_log = logging.getLogger(__name__)
 T = TypeVar("T")
 _MANY: Final = 200
 """Tools of which something is made in a thread: of some thousands it takes as long as a model's answer may."""
@@ -47,7 +45,7 @@ Return one of:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecord:
-    """What was asked and answered, for logs.
+    """What was asked and answered; a trace (`jazz_select.telemetry`) has it, and logs it at level DEBUG.
 
     Attributes:
         user_input: What the user said.
@@ -80,10 +78,6 @@ class ToolRecord:
         }
 
 
-RedactRecord = Callable[[ToolRecord], ToolRecord]
-"""Takes out of a record what must not be logged."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChoice:
     """What a model wants to be done: a plan to run, a text to say, or both."""
@@ -107,8 +101,6 @@ class ToolAsker:
         model: ModelLike | ChatClient,
         tools: ToolsLike,
         *,
-        redact: RedactRecord | None = None,
-        on_record: Callable[[ToolRecord], object] | None = None,
         memory: FlowMemory | None = None,
         agent_id: str = "",
         top_k: int = 20,
@@ -121,8 +113,6 @@ class ToolAsker:
             model: A chat model, an async function `(messages) -> str`, a model string or a pydantic-ai `Model`, as
                 `FlowSelector` takes it; or a `ChatClient`, which keeps its own retries and places.
             tools: What is connected: tools and functions, or what `load_tools` returns.
-            redact: Applied to a record before anyone gets it; one that fails leaves nothing but the tools' names.
-            on_record: Gets each record, beside the trace (`jazz_select.telemetry`), which logs it at level DEBUG.
             memory: Where `sync_tools` has indexed the tools; without it all of them are shown.
             agent_id: Whose tools they are there.
             top_k: Show only so many, those that the memory recalls, where there are more; in the order of their names.
@@ -141,8 +131,6 @@ class ToolAsker:
         self._tools = toolbox_of(tools)
         self._index = NameIndex(self._tools.values())
         self._offered: tuple[Toolbox, tuple[str, ...]] | None = None
-        self._redact = redact
-        self._on_record = on_record
         self._recall = None if memory is None else ToolRecall(memory, agent_id, top_k=top_k)
 
     async def ask(self, user_input: str) -> ToolChoice:
@@ -159,8 +147,7 @@ class ToolAsker:
             shown = await self._shown(user_input)
             messages = await self._made(lambda: tool_messages(user_input, shown), len(shown))
             question = Question(messages)
-            # The record's own `redact` decides what of the question is told, so the call is no span of its own.
-            reply = await self._client.ask(lambda: question, Deadline.after(self._timeout_s), traced=False)
+            reply = await self._client.ask(lambda: question, Deadline.after(self._timeout_s))
             read = read_tool_reply(reply.text).trusted(self._is_destructive)
             record = ToolRecord(
                 user_input=user_input,
@@ -174,7 +161,9 @@ class ToolAsker:
             if unseen:
                 told = f"called without having been shown: {', '.join(unseen)}"
                 record = replace(record, notes=(*record.notes, told))
-            self._tell(record, traced)
+            if traced is not None:
+                traced.note({"tools_shown": len(shown), "chosen": list(record.chosen), "answer": read.kind})
+                traced.hold(record.as_json())
         return ToolChoice(plan=read.plan, text=read.text, record=record)
 
     def _is_destructive(self, name: str) -> bool:
@@ -205,23 +194,6 @@ class ToolAsker:
     async def _made(make: Callable[[], T], count: int) -> T:
         """What is made of so many tools: beside the loop where there are many."""
         return await in_thread(make) if count > _MANY else make()
-
-    def _tell(self, record: ToolRecord, traced: Span | None) -> None:
-        told = self._redacted(record)
-        if traced is not None:
-            traced.note({"tools_shown": len(told.tools_shown), "chosen": list(told.chosen), "answer": told.reply.kind})
-            traced.hold(told.as_json())
-        if self._on_record is not None:
-            self._on_record(told)
-
-    def _redacted(self, record: ToolRecord) -> ToolRecord:
-        if self._redact is None:
-            return record
-        try:
-            return self._redact(record)
-        except Exception:  # noqa: BLE001 - whatever it trips over, nothing may get out that it should have taken out
-            _log.warning("redact failed, so the record is left out but for the tools' names")
-            return replace(record, user_input="", raw_reply="", reply=ToolReply(kind=record.reply.kind), notes=())
 
 
 def tool_messages(user_input: str, tools: Iterable[Tool]) -> tuple[Message, ...]:

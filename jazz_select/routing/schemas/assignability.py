@@ -15,7 +15,7 @@ from jazz_select.routing.schemas.fields import (
     mapping,
     names,
 )
-from jazz_select.routing.schemas.keywords import is_number, item_at, prefix, refers, written
+from jazz_select.routing.schemas.keywords import COUNTED, is_number, item_at, number_range, prefix, refers, written
 from jazz_select.routing.schemas.validity import verdicts
 
 SURELY, PERHAPS, NEVER = 1.0, 0.5, 0.0
@@ -24,11 +24,6 @@ MOST_STEPS: Final = 3_000
 """Pairs of schemas that are compared, and parts of each that are read, for one question."""
 _LARGEST_COMPARED: Final = 10_000_000
 
-_COUNTED: Final[Mapping[str, tuple[str, str]]] = {
-    "string": ("minLength", "maxLength"),
-    "array": ("minItems", "maxItems"),
-    "object": ("minProperties", "maxProperties"),
-}
 _ABOUT: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("integer", "number"), ("multipleOf",)),
     "string": ("pattern", "format", "contentEncoding", "contentMediaType", "contentSchema"),
@@ -209,8 +204,8 @@ class _Comparison:
     def _limits(self, own: Alternative, other: Alternative, kind: str) -> float:
         """By the least and the most that both allow, of a number, or in number."""
         if kind in ("integer", "number"):
-            ours, theirs = _range(own.schema), _range(other.schema)
-        elif kind in _COUNTED:
+            ours, theirs = number_range(own.schema), number_range(other.schema)
+        elif kind in COUNTED:
             ours, theirs = _count(own.schema, kind), _count(other.schema, kind, at_word=False)
         else:
             return SURELY
@@ -272,21 +267,9 @@ def _allowed(other: Schema, name: str | None, properties: Mapping[str, object]) 
     return True if "patternProperties" in other else other.get("additionalProperties", True)
 
 
-def _range(schema: Schema) -> tuple[tuple[float, int], tuple[float, int]]:
-    """The least and the most that a number may be, each with whether it is excluded: then a bit more, or less."""
-    low = max(_bound(schema, "minimum", -math.inf, 0), _bound(schema, "exclusiveMinimum", -math.inf, 1))
-    high = min(_bound(schema, "maximum", math.inf, 0), _bound(schema, "exclusiveMaximum", math.inf, -1))
-    return low, high
-
-
-def _bound(schema: Schema, keyword: str, otherwise: float, excluded: int) -> tuple[float, int]:
-    limit: Any = schema.get(keyword)
-    return (limit, excluded) if is_number(limit) else (otherwise, 0)
-
-
 def _count(schema: Schema, kind: str, *, at_word: bool = True) -> tuple[float, float]:
     """How many characters, items or properties there are at least and at most."""
-    least, most = (schema.get(keyword) for keyword in _COUNTED[kind])
+    least, most = (schema.get(keyword) for keyword in COUNTED[kind])
     low, high = float(cast("float", least)) if is_number(least) else 0.0, math.inf
     if is_number(most):
         high = float(cast("float", most))

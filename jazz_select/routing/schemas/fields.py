@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from typing import Any, Final, cast
 
 from jazz_select.routing.schemas.keywords import (
     ANNOTATIONS,
     LIMITING,
     UNEVALUATED,
-    Looked,
     both,
     crossed,
     equal,
@@ -33,6 +32,7 @@ _MOST_SETS: Final = 8
 _ELSEWHERE: Final = frozenset(("$dynamicRef", "$recursiveRef"))
 _OLD: Final = frozenset(("nullable", "additionalItems", "dependencies", "divisibleBy", "extends", "disallow"))
 _OPEN: Final = _ELSEWHERE | {"patternProperties"}
+_NAMING: Final = frozenset(("additionalProperties", "unevaluatedProperties", "patternProperties"))
 _ITEMS: Final = frozenset(("items", "prefixItems"))
 _SPREADING: Final = ("anyOf", "oneOf")
 _BESIDE: Final = ("$ref", "allOf", "if", "dependentSchemas", *_SPREADING)
@@ -162,17 +162,14 @@ def _spread(schema: object, reading: Reading, hops: int) -> Iterator[Alternative
 
 
 def _closed(schema: Schema, reading: Reading, hops: int) -> Iterator[Alternative]:
-    """With none of the properties that it requires and no branch looks at: an object cannot have those."""
-    looked = Looked(schema, reading.root)
-    reading.left -= looked.steps
-    for each in _spread(_without(schema, "unevaluatedProperties"), reading, hops + 1):
-        unseen = {name: False for name in names(each.schema.get("required")) if not looked(name)}
-        known = (
-            {**each.schema, "properties": {**mapping(each.schema.get("properties")), **unseen}}
-            if unseen
-            else each.schema
-        )
-        if not impossible(closed := replace(each, schema=known, certain=False)):
+    """With none of the properties that it requires and no branch names: an object cannot have those."""
+    ways = list(islice(_spread(_without(schema, "unevaluatedProperties"), reading, hops + 1), MOST_ALTERNATIVES + 1))
+    named = {name for each in ways for name in mapping(each.schema.get("properties"))}
+    is_told = all(each.certain and _NAMING.isdisjoint(each.schema) for each in ways)
+    for each in ways:
+        strange = dict.fromkeys(names(each.schema.get("required")) - named, False) if is_told else {}
+        known = {**each.schema, "properties": {**mapping(each.schema.get("properties")), **strange}}
+        if not impossible(closed := replace(each, schema=known if strange else each.schema, certain=False)):
             yield closed
 
 

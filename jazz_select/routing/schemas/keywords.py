@@ -1,8 +1,8 @@
 """The keywords of JSON Schema: older ones in today's words, two as one, and what references point at. Pure, bounded."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import ge, gt
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
@@ -18,6 +18,7 @@ ANNOTATIONS: Final = frozenset(
         *("deprecated", "readOnly", "writeOnly", "$anchor"),
     )
 )
+UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _MOST_SEARCHED: Final = 5_000
 _LONGEST_PLACE: Final = 6
 _PARTS_OF_A_STEP: Final = 4
@@ -415,28 +416,33 @@ def refers(schema: bytes) -> bool:
 _REFERRING: Final = (b'"$ref"', b'"$dynamicRef"', b'"$recursiveRef"')
 
 
+COUNTED: Final[Mapping[str, tuple[str, str]]] = {
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+    "object": ("minProperties", "maxProperties"),
+}
+"""What counts the characters, items or properties of a type."""
+
+
+def number_range(schema: Schema) -> tuple[tuple[float, int], tuple[float, int]]:
+    """The least and the most that a number may be, each with whether it is excluded: then a bit more, or less."""
+    low = max(_bound(schema, "minimum", -math.inf, 0), _bound(schema, "exclusiveMinimum", -math.inf, 1))
+    high = min(_bound(schema, "maximum", math.inf, 0), _bound(schema, "exclusiveMaximum", math.inf, -1))
+    return low, high
+
+
+def _bound(schema: Schema, keyword: str, otherwise: float, excluded: int) -> tuple[float, int]:
+    limit: Any = schema.get(keyword)
+    return (limit, excluded) if is_number(limit) else (otherwise, 0)
+
+
 def crossed(schema: Schema, kind: str) -> bool:
     """Whether the least of a type is more than the most, so that there is none."""
-    for least, most, fits in _LIMITS.get(kind, ()):
-        low, high = schema.get(least), schema.get(most)
-        if is_number(low) and is_number(high) and not fits(high, low):
-            return True
-    return False
-
-
-_NUMERIC: Final = (
-    ("minimum", "maximum", ge),
-    ("exclusiveMinimum", "maximum", gt),
-    ("minimum", "exclusiveMaximum", gt),
-    ("exclusiveMinimum", "exclusiveMaximum", gt),
-)
-_LIMITS: Final[Mapping[str, tuple[tuple[str, str, Callable[[Any, Any], bool]], ...]]] = {
-    "number": _NUMERIC,
-    "integer": _NUMERIC,
-    "string": (("minLength", "maxLength", ge),),
-    "array": (("minItems", "maxItems", ge),),
-    "object": (("minProperties", "maxProperties", ge),),
-}
+    if kind in ("integer", "number"):
+        low, high = number_range(schema)
+        return low > high
+    least, most = (schema.get(keyword) for keyword in COUNTED.get(kind, ("", "")))
+    return is_number(least) and is_number(most) and cast("float", least) > cast("float", most)
 
 
 def size_of(value: object) -> int:
@@ -487,54 +493,3 @@ def _inside(schema: object, step: str) -> object:
         several = cast("list[object]", schema)
         return several[int(step)] if int(step) < len(several) else None
     return cast("Mapping[str, object]", schema).get(step) if isinstance(schema, Mapping) else None
-
-
-# --- what is looked at ----------------------------------------------------------
-
-
-class Looked:
-    """What the keywords of a schema may look at in an object: the rest is for `unevaluatedProperties`.
-
-    Attributes:
-        steps: How much was read for it.
-    """
-
-    def __init__(self, schema: Schema, root: Schema) -> None:
-        """Read a schema in today's words, and what applies to the same value; its references point into `root`."""
-        self._names: set[str] = set()
-        self._all_names = False
-        left, seen = [cast("object", {key: schema[key] for key in schema if key not in UNEVALUATED})], set[int]()
-        while left:
-            here = left.pop()
-            if id(here) in seen or isinstance(here, bool):
-                continue
-            seen.add(id(here))
-            if isinstance(here, Mapping) and len(seen) <= _MOST_LOOKED and _UNREAD.isdisjoint(cast("Schema", here)):
-                left += self._read(cast("Schema", here), root)
-            else:
-                self._all_names = True
-        self.steps = len(seen)
-
-    def __call__(self, name: str) -> bool:
-        """Whether the property of that name may be looked at."""
-        return self._all_names or name in self._names
-
-    def _read(self, here: Schema, root: Schema) -> Iterator[object]:
-        """What else applies to the same value."""
-        names = here.get("properties")
-        if isinstance(names, Mapping):
-            self._names.update(cast("Schema", names))
-        self._all_names = self._all_names or any(each in here for each in _NAMING)
-        if "$ref" in here:
-            yield referred(here["$ref"], root)
-        for keyword in ("allOf", "anyOf", "oneOf"):
-            yield from _listed(here.get(keyword, []))
-        yield from (here[each] for each in ("if", "then", "else") if each in here)
-        brought = here.get("dependentSchemas")
-        yield from cast("Schema", brought).values() if isinstance(brought, Mapping) else ()
-
-
-UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
-_NAMING: Final = ("additionalProperties", "unevaluatedProperties", "patternProperties")
-_MOST_LOOKED: Final = 200
-_UNREAD: Final = frozenset(("$dynamicRef", "$recursiveRef", "$id", "id", "dependencies", "extends"))

@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 import orjson
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
 
+from jazz_select.arguments import problem_in
 from jazz_select.errors import ConfigError, FlowLoadError, ToolError
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.flow.data import SUFFIXES, SYNTAX_ERRORS, read_text, syntax_problem, yaml_documents
@@ -25,7 +25,7 @@ from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai
 from jazz_select.routing.tools.tool import Tool, Toolbox
-from jazz_select.text import describe_error, unknown_field
+from jazz_select.text import describe_error
 
 NAME: Final = "TOOLS"
 """What a module calls its tools: a list of `Tool`s, or of functions to make them from; or a function that gives one."""
@@ -277,7 +277,7 @@ def _from_data(place: str, entry: object, node: yaml.Node) -> Tool:
         data = ToolData.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise wrong(str(first["loc"][0]), _problem(first)) from error
+        raise wrong(str(first["loc"][0]), problem_in(first, list(ToolData.model_fields), of="tool")) from error
     fields: dict[str, Any] = {"id": "", **data.model_dump(include=data.model_fields_set - {"function", "name"})}
     for field in ("input_schema", "output_schema"):
         if (schema := fields.get(field)) is not None:
@@ -319,10 +319,3 @@ def _value(node: Any, field: str) -> yaml.Node | None:
 
 def _line(node: yaml.Node) -> int:
     return node.start_mark.line + 1
-
-
-def _problem(error: ErrorDetails) -> str:
-    if error["type"] == "extra_forbidden":
-        return unknown_field(str(error["loc"][0]), list(ToolData.model_fields), of="tool")
-    quotes = "; put quotes around it" if error["type"] == "string_type" and error["input"] is not None else ""
-    return f"{error['msg'][:1].lower()}{error['msg'][1:]}, not {error['input']!r:.60}{quotes}"

@@ -111,7 +111,6 @@ def test_a_candidate_says_what_it_wants() -> None:
 
 def test_chains_unreachable_ones_and_collisions() -> None:
     analyzer = ChainAnalyzer([*tools(), tool("Send-Mail", obj({"zip": STRING}))])
-    assert list(analyzer.chains(3)) == [("find_order", "check_refund"), ("find_order", "send_mail")]
     assert analyzer.unreachable() == ["find_order", "weigh_parcel", "Send-Mail"]
     assert analyzer.collisions() == [("send_mail", "Send-Mail")]
 

@@ -10,7 +10,8 @@ import pytest
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import DuplicateToolError
 from jazz_select.routing import Tool, run_plan
-from jazz_select.routing.plans.tool_asker import ToolAsker, ToolRecord, tool_messages
+from jazz_select.routing.plans.tool_asker import ToolAsker, tool_messages
+from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
 from tests.unit.routing.shop import tools
 
@@ -49,14 +50,13 @@ def test_no_text_can_begin_a_section_of_its_own() -> None:
 @pytest.mark.spec("004.5")
 @pytest.mark.spec("004.11")
 async def test_the_record_holds_all_of_it(caplog: pytest.LogCaptureFixture) -> None:
-    seen: list[ToolRecord] = []
     with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"):
-        choice = await ToolAsker(ScriptedModel(CALLS), tools(), on_record=seen.append).ask("mail me A1")
-    record = seen[0]
+        choice = await ToolAsker(ScriptedModel(CALLS), tools()).ask("mail me A1")
+    record = choice.record
     assert (record.user_input, record.raw_reply, record.reply.kind) == ("mail me A1", CALLS, "calls")
     assert record.tools_shown == ("find_order", "check_refund", "send_mail", "weigh_parcel")
     assert record.chosen == ("find_order", "send_mail")
-    logged = orjson.loads(caplog.messages[0].partition(" | ")[2])
+    logged = orjson.loads(caplog.messages[-1].partition(" | ")[2])
     assert logged["content"] == record.as_json()
     result = await run_plan(choice.plan, tools())
     assert result.outputs["s2"] == "sent to a@example.org"
@@ -67,27 +67,14 @@ async def test_the_record_holds_all_of_it(caplog: pytest.LogCaptureFixture) -> N
 async def test_what_must_not_be_logged_is_taken_out_first(
     model: ScriptedModel | ChatClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seen: list[ToolRecord] = []
-    with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"):
-        asker = ToolAsker(
-            model, tools(), redact=lambda record: replace(record, user_input="***"), on_record=seen.append
-        )
-        choice = await asker.ask("my secret")
+    def redact(_: str, content: dict[str, object]) -> dict[str, object]:
+        return {key: value for key, value in content.items() if key in {"chosen", "kind"}}
+
+    with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"), Trace(redact=redact):
+        choice = await ToolAsker(model, tools()).ask("my secret")
+    assert "find_order" in caplog.text
     assert "secret" not in caplog.text
-    assert (seen[0].user_input, choice.record.user_input) == ("***", "my secret")
-
-
-@pytest.mark.spec("004.11")
-async def test_a_redaction_that_fails_lets_nothing_out(caplog: pytest.LogCaptureFixture) -> None:
-    def broken(record: ToolRecord) -> ToolRecord:
-        raise ValueError
-
-    seen: list[ToolRecord] = []
-    with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"):
-        await ToolAsker(ScriptedModel(CALL), tools(), redact=broken, on_record=seen.append).ask("my secret")
-    assert "secret" not in caplog.text
-    assert "A1" not in caplog.text
-    assert (seen[0].user_input, seen[0].raw_reply, seen[0].chosen) == ("", "", ("find_order",))
+    assert choice.record.user_input == "my secret"
 
 
 @pytest.mark.spec("004.3")

@@ -61,7 +61,7 @@ def ref(text: Any) -> dict[str, Any]:
 
 
 @pytest.mark.spec("004.8")
-def test_references_are_found_however_deep_and_make_layers() -> None:
+def test_references_are_found_however_deep() -> None:
     plan = Plan.of(
         [
             step("a"),
@@ -73,7 +73,6 @@ def test_references_are_found_however_deep_and_make_layers() -> None:
     )
     assert plan.problems == ()
     assert plan.needs == {"a": (), "b": (), "c": ("a", "b"), "d": (), "e": ("c",)}
-    assert plan.layers == (("a", "b", "d"), ("c",), ("e",))
 
 
 def test_ids_are_given_by_place_and_never_twice() -> None:
