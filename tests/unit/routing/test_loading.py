@@ -277,7 +277,10 @@ WRONG = {
     "a number for a text": ("tools:\n- name: a\n  provider: 5", ":3: provider: .*, not int 5; put quotes around it"),
     "yes for a name": ("- name: yes", ":1: name: .*, not bool True; put quotes"),
     "a text for a list": ("- name: a\n\n  capabilities: read", ":3: capabilities: has to be a list"),
-    "a list for a schema": ("- name: a\n  input_schema: [a]", ":2: input_schema: has to be a mapping of names to values"),
+    "a list for a schema": (
+        "- name: a\n  input_schema: [a]",
+        ":2: input_schema: has to be a mapping of names to values",
+    ),
     "no schema": ("- name: a\n  input_schema:\n    type: strnig", ":3: input_schema: .*strnig"),
     "a misspelt field": ("- name: a\n  destuctive: true", ":2: destuctive: is no field .*; did you mean 'destructive'"),
     "an unknown field": ("- name: a\n  colour: red", ":2: colour: is no field of a tool; there are name, "),
