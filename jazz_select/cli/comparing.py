@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jazz_select.cli.terminal import emit, facts_grid, hint, mark, ruled, stdout, styled, waiting, write_file
+from jazz_select.evaluation.cases import read_requests
 from jazz_select.evaluation.changes.comparison import diff
 from jazz_select.evaluation.changes.difference import (
     ChangeKind,
@@ -25,7 +26,6 @@ from jazz_select.evaluation.changes.difference import (
 )
 from jazz_select.evaluation.changes.gates import Gates
 from jazz_select.evaluation.changes.markdown_comment import comment
-from jazz_select.evaluation.changes.snapshots import read_requests
 from jazz_select.evaluation.route import Policy
 from jazz_select.outcomes.log import OutcomeLog
 

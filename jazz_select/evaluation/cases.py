@@ -3,8 +3,9 @@
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -27,6 +28,7 @@ MOST_CASES = 100_000
 """Entries of one file."""
 _LONGEST_NAME = 80
 """Characters of a foreign name in a message."""
+_LONGEST_REQUEST = 8_000
 _PLAIN = ("id", "request", "why")
 _NAMES = ("expect", "tags", "tools")
 _OBJECTS = ("context", "inputs")
@@ -83,14 +85,10 @@ def entries_of(file: Path) -> Entries:
         case ".csv" | ".tsv":
             found = _rows(file)
         case ".json":
-            found = Entries(entries=_numbered(_list(file, _parsed(file, _text(file)))))
+            found = Entries(entries=_numbered((None, each) for each in _list(file, _parsed(file, _text(file)))))
         case ".jsonl" | ".ndjson":
-            lines = enumerate(_text(file).split("\n"), 1)
-            kept = ((line, text) for line, text in lines if text.strip())
-            given = ((line, _parsed(file, text, line=line)) for line, text in kept)
-            found = Entries(
-                entries=tuple(Entry(number=number, line=line, given=each) for number, (line, each) in _counted(given))
-            )
+            lines = ((line, text) for line, text in enumerate(_text(file).split("\n"), 1) if text.strip())
+            found = Entries(entries=_numbered((line, _parsed(file, text, line=line)) for line, text in lines))
         case _:
             found = _nodes(file)
     if len(found.entries) > MOST_CASES:
@@ -99,13 +97,10 @@ def entries_of(file: Path) -> Entries:
     return found
 
 
-def _counted(given: Iterator[tuple[int, object]]) -> Iterator[tuple[int, tuple[int, object]]]:
-    """No more of them than are refused."""
-    return zip(range(1, MOST_CASES + 2), given, strict=False)
-
-
-def _numbered(given: Sequence[object]) -> tuple[Entry, ...]:
-    return tuple(Entry(number=number, given=each) for number, each in enumerate(given[: MOST_CASES + 1], 1))
+def _numbered(given: Iterable[tuple[int | None, object]]) -> tuple[Entry, ...]:
+    """Each with its line, and no more of them than are refused."""
+    some = enumerate(islice(given, MOST_CASES + 1), 1)
+    return tuple(Entry(number=number, line=line, given=each) for number, (line, each) in some)
 
 
 def _list(file: Path, given: object) -> list[object]:
@@ -149,12 +144,7 @@ def _nodes(file: Path) -> Entries:
     given, node = document or (None, None)
     nodes: list[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else []
     lines = [each.start_mark.line + 1 for each in nodes]
-    return Entries(
-        entries=tuple(
-            Entry(number=number, line=line, given=each)
-            for number, (line, each) in enumerate(zip(lines, _list(file, given), strict=True), 1)
-        )
-    )
+    return Entries(entries=_numbered(zip(lines, _list(file, given), strict=True)))
 
 
 # --- JSON -----------------------------------------------------------------------
@@ -162,19 +152,9 @@ def _nodes(file: Path) -> Entries:
 
 def _text(file: Path) -> str:
     try:
-        with file.open("rb") as opened:
-            content = opened.read(LARGEST + 1)
-    except OSError as error:
-        msg = f"cannot read the requests in {file}: {error.strerror or error}"
-        raise ConfigError(msg) from error
-    if len(content) > LARGEST:
-        msg = f"cannot read the requests in {file}: it is larger than {LARGEST >> 20} MiB; split it into several files"
-        raise ConfigError(msg)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        msg = f"cannot read the requests in {file}: line {line} is not UTF-8; save the file as UTF-8"
+        return read_text(file, LARGEST)
+    except FlowLoadError as error:
+        msg = f"cannot read the requests in {file}: {error.problem}"
         raise ConfigError(msg) from error
 
 
@@ -189,6 +169,16 @@ def _parsed(file: Path, text: str, *, line: int | None = None) -> object:
         what = "it is nested too deeply" if isinstance(error, RecursionError) else beginning(said, 4 * _LONGEST_NAME)
         msg = f"{file} is no {'JSON Lines' if line else 'JSON'}{f', line {at}' if at else ''}: {what}"
         raise ConfigError(msg) from error
+
+
+def read_requests(files: Sequence[Path]) -> tuple[str, ...]:
+    """The requests of these files, one a line, as far as recall reads each; empty lines say nothing.
+
+    Raises:
+        ConfigError: A file cannot be read.
+    """
+    lines = [line.strip() for file in files for line in _text(file).splitlines()]
+    return tuple(line[:_LONGEST_REQUEST] for line in lines if line)
 
 
 # --- CSV ------------------------------------------------------------------------
@@ -234,11 +224,8 @@ def _header_problems(file: Path, header: Sequence[str]) -> tuple[str, ...]:
         if header.count(name) > 1:
             msg = f"{file} has two columns {name!r}; take one out"
             raise ConfigError(msg)
-    return tuple(f"column {beginning(each, _LONGEST_NAME)!r}: {no_field(each)}" for each in header if _odd(each))
-
-
-def _odd(name: str) -> bool:
-    return bool(name) and name not in COLUMNS
+    odd = [each for each in header if each and each not in COLUMNS]
+    return tuple(f"column {beginning(each, _LONGEST_NAME)!r}: {no_field(each)}" for each in odd)
 
 
 def no_field(name: str, known: Sequence[str] = COLUMNS) -> str:

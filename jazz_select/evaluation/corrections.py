@@ -22,6 +22,16 @@ _SHARES: Final = 1 << 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A correction, or a part of what would have been learned, that was left out, and why."""
+
+    request: str
+    right: tuple[str, ...]
+    why: str
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
     """What a person said was right for a request; it may be what was chosen.
 
@@ -48,15 +58,9 @@ class Correction:
         """The flow that was right, where it is one."""
         return self.right[0] if len(self.right) == 1 else ""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """A correction, or a part of what would have been learned, that was left out, and why."""
-
-    request: str
-    right: tuple[str, ...]
-    why: str
-    ids: tuple[str, ...] = ()
+    def refused(self, why: str) -> Refused:
+        """It is left out."""
+        return Refused(request=self.request, right=self.right, why=why, ids=self.ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +93,8 @@ def gathered(entries: Iterable[Logged], names: Collection[str]) -> Gathered:
         if entry.right is None:
             continue
         one = Correction(request=storable(entry.request), right=entry.right, first=entry.first, ids=(entry.id,))
-        why = _why_not(entry, known)
-        if why:
-            refused.append(Refused(request=one.request, right=one.right, why=why, ids=one.ids))
+        if why := _why_not(entry, known):
+            refused.append(one.refused(why))
             continue
         text = spelled(one.request)
         kept = found if entry.source == "user" else hints
@@ -100,8 +103,7 @@ def gathered(entries: Iterable[Logged], names: Collection[str]) -> Gathered:
             kept[text] = replace(earlier, ids=(*earlier.ids, entry.id))
             continue
         if earlier is not None and kept is found:
-            why = f"a later one says {' and '.join(one.right) or 'that nothing fits'}"
-            refused.append(Refused(request=earlier.request, right=earlier.right, why=why, ids=earlier.ids))
+            refused.append(earlier.refused(f"a later one says {' and '.join(one.right) or 'that nothing fits'}"))
         kept[text] = one
     suggested = tuple(each for text, each in hints.items() if text not in found)
     return Gathered(corrections=tuple(found.values()), refused=tuple(refused), suggested=suggested)
@@ -132,12 +134,23 @@ be the right one."""
 _CHUNK: Final = 512
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """What can become examples, the most telling first, and what cannot."""
+def unit_vectors(texts: Sequence[str], embedder: Embedder) -> Vectors:
+    """A row of length 1 for each text, as the first stage of an embedder sees it."""
+    first = stages_of(embedder)[0]
+    if not texts:
+        return np.zeros((0, first.dim), np.float32)
+    return unit_rows(np.asarray(first.embed([printable(text) for text in texts]), np.float32))
 
-    examples: tuple[Correction, ...] = ()
-    refused: tuple[Refused, ...] = ()
+
+def to_the_nearest(groups: Iterable[Vectors]) -> list[float]:
+    """The cosine of each row of a group of several with the nearest other one of its group."""
+    found: list[float] = []
+    for rows in groups:
+        if len(rows) > 1:
+            cosines = rows @ rows.T
+            np.fill_diagonal(cosines, -1.0)
+            found += cosines.max(axis=1).tolist()
+    return found
 
 
 class Neighbourhood:
@@ -145,16 +158,14 @@ class Neighbourhood:
 
     def __init__(self, registry: Mapping[str, BaseFlow], embedder: Embedder) -> None:
         """Embed the examples of these flows."""
-        self._embedder = stages_of(embedder)[0]
+        self._embedder = embedder
         self._count = len(registry)
         self._flows = [flow.name for flow in registry.values() for _ in flow.examples]
         self._rows = self.vectors([text for flow in registry.values() for text in flow.examples])
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
-        """A unit row for each text."""
-        if not texts:
-            return np.zeros((0, self._embedder.dim), np.float32)
-        return unit_rows(np.asarray(self._embedder.embed([printable(text) for text in texts]), np.float32))
+        """A row for each text."""
+        return unit_vectors(texts, self._embedder)
 
     def chosen(
         self,
@@ -164,8 +175,8 @@ class Neighbourhood:
         taken: Mapping[str, int],
         most: int,
         most_confirmed: int,
-    ) -> Chosen:
-        """The corrections to learn from.
+    ) -> tuple[list[Correction], list[Refused]]:
+        """The corrections to learn from, the most telling first, and those that cannot be.
 
         Held back is what nothing speaks for: recall does not have the flow among its first for the request, and
         the nearest text to it, among examples and other corrections, is another flow's. Left out is what a text of the
@@ -189,21 +200,21 @@ class Neighbourhood:
         for name, row in zip(self._flows, self._rows, strict=True):
             own[name].append(row)
         counts, confirmed = defaultdict[str, int](int, taken), defaultdict[str, int](int)
-        kept: list[int] = []
-        refused = [_refused(corrections[place], _DOUBT) for place in sorted(doubted)]
+        kept: list[Correction] = []
+        refused = [corrections[place].refused(_DOUBT) for place in sorted(doubted)]
         for place in order:
-            name, is_led = corrections[place].flow, led[place].first == corrections[place].flow
+            each = corrections[place]
+            name, is_led = each.flow, led[place].first == each.flow
             if own[name] and float((np.stack(own[name]) @ rows[place]).max()) >= _NEAR_COPY:
-                refused.append(_refused(corrections[place], "an example of the flow says it already"))
+                refused.append(each.refused("an example of the flow says it already"))
             elif counts[name] >= most or (is_led and confirmed[name] >= most_confirmed):
-                why = "it leads there already" if is_led else f"the flow learns {most} others"
-                refused.append(_refused(corrections[place], why))
+                refused.append(each.refused("it leads there already" if is_led else f"the flow learns {most} others"))
             else:
-                kept.append(place)
+                kept.append(each)
                 own[name].append(rows[place])
                 counts[name] += 1
                 confirmed[name] += is_led
-        return Chosen(examples=tuple(corrections[place] for place in kept), refused=tuple(refused))
+        return kept, refused
 
     def _doubted(self, corrections: Sequence[Correction], rows: Vectors, led: Sequence[Route]) -> set[int]:
         """Places of corrections that nothing speaks for."""
@@ -243,7 +254,3 @@ def blamed(
 
 
 _DOUBT: Final = "neither recall nor any text near it speaks for this flow: a person should look"
-
-
-def _refused(correction: Correction, why: str) -> Refused:
-    return Refused(request=correction.request, right=correction.right, why=why, ids=correction.ids)

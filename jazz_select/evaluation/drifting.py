@@ -8,19 +8,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
-from typing import Any, Final
+from statistics import fmean, stdev
+from typing import Annotated, Any, Final
 
 import numpy as np
 
+from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError
+from jazz_select.evaluation.corrections import to_the_nearest, unit_vectors
 from jazz_select.evaluation.metrics import interval
 from jazz_select.evaluation.tables import dataframe, html_table
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.memory.embedders.static import unit_rows
-from jazz_select.memory.encoder import printable
 from jazz_select.outcomes.file import Logged
-from jazz_select.ports import Embedder, Vectors, stages_of
+from jazz_select.ports import Embedder
 from jazz_select.values import Reason
 
 LEAST: Final = 3
@@ -53,7 +55,7 @@ class Grouping:
 
     def __init__(self, registry: Mapping[str, BaseFlow], embedder: Embedder) -> None:
         """Find out how near to one another requests for one thing lie: as near as the examples of one flow."""
-        self._embedder = stages_of(embedder)[0]
+        self._embedder = embedder
         self.within = self._usual_nearness(registry)
 
     def clusters(self, texts: Sequence[str], before: Sequence[str], firsts: Sequence[str]) -> tuple[Cluster, ...]:
@@ -68,7 +70,7 @@ class Grouping:
             firsts: The flow that recall had first for each of `texts`.
         """
         texts, firsts, before = texts[-MOST_READ:], firsts[-MOST_READ:], before[-MOST_READ:]
-        rows, earlier = self._vectors(texts), self._vectors(before)
+        rows, earlier = unit_vectors(texts, self._embedder), unit_vectors(before, self._embedder)
         near = (rows @ rows.T >= self.within) & np.any(rows, axis=1)[:, None]
         left = np.ones(len(texts), bool)
         found: list[Cluster] = []
@@ -93,23 +95,11 @@ class Grouping:
             )
         return tuple(sorted(found, key=lambda each: -each.size))
 
-    def _vectors(self, texts: Sequence[str]) -> Vectors:
-        if not texts:
-            return np.zeros((0, self._embedder.dim), np.float32)
-        return unit_rows(np.asarray(self._embedder.embed([printable(text) for text in texts]), np.float32))
-
     def _usual_nearness(self, registry: Mapping[str, BaseFlow]) -> float:
         """The median cosine of an example and the nearest other one of its flow."""
         flows = [flow for flow in registry.values() if len(flow.examples) > 1][:_MOST_FLOWS]
-        rows = self._vectors([text for flow in flows for text in flow.examples])
-        nearest: list[float] = []
-        start = 0
-        for flow in flows:
-            own = rows[start : start + len(flow.examples)]
-            start += len(flow.examples)
-            cosines = own @ own.T
-            np.fill_diagonal(cosines, -1.0)
-            nearest += cosines.max(axis=1).tolist()
+        rows = unit_vectors([text for flow in flows for text in flow.examples], self._embedder)
+        nearest = to_the_nearest(np.split(rows, np.cumsum([len(flow.examples) for flow in flows])))
         usual = float(np.median(nearest)) if nearest else _USUAL
         return min(max(usual, _LOWEST), _HIGHEST)
 
@@ -169,10 +159,8 @@ class Accuracy:
         observed = Share.of_all(right, len(said))
         if not sure:
             return cls(requests=len(entries), observed=observed)
-        mean = sum(sure) / len(sure)
-        scatter = sum((each - mean) ** 2 for each in sure) / max(1, len(sure) - 1)
-        error = sqrt(scatter / len(sure))
-        return cls(requests=len(entries), known=len(sure), expected=mean, spread=error, observed=observed)
+        error = stdev(sure) / sqrt(len(sure)) if len(sure) > 1 else 0.0
+        return cls(requests=len(entries), known=len(sure), expected=fmean(sure), spread=error, observed=observed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,11 +261,12 @@ class Drift:
 _COLUMNS = ("flow", "requests", "requests before", "expected right", "expected before")
 
 
+@checked
 async def drift(
     entries: Iterable[Logged],
     registry: Mapping[str, BaseFlow],
     *,
-    days: float = 7,
+    days: Annotated[float, Constraint("a number above 0, and below 10,000", gt=0, lt=10_000)] = 7,
     until: float | None = None,
     embedder: str | Embedder = "auto",
 ) -> Drift:
@@ -294,9 +283,6 @@ async def drift(
         ConfigError: The log is empty, or `days` makes no sense.
         EmbeddingError: The embedder failed.
     """
-    if not 0 < days < 10_000:  # noqa: PLR2004 - some thirty years
-        msg = f"days is a number above 0, not {days!r:.80}"
-        raise ConfigError(msg)
     found = list(entries)
     if not found:
         msg = "the log has no entries for this agent: FlowSelector(…, log=PATH) writes them"

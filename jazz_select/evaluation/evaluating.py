@@ -1,11 +1,12 @@
 """From cases and flows to an evaluation: over an index of its own or one that is there, with a model or without."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from jazz_select.arguments import Constraint, Seconds, checked
 from jazz_select.chat.models import DecisionModelLike, ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, Cases
@@ -16,6 +17,7 @@ from jazz_select.evaluation.scores import DEPTHS, Evaluation
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import Embedder
 from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.selector.retrieval import side_by_side
 from jazz_select.selector.select import FlowSelector
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ _AT_ONCE = 8
 """Requests that a model is asked about at the same time."""
 
 
+@checked
 async def evaluate(  # noqa: PLR0913 - options with a name
     cases: Iterable[Case] | Cases,
     registry: Mapping[str, BaseFlow],
@@ -38,9 +41,9 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     embedder: str | Embedder = "auto",
     language: str = "english",
     cache: Path | None = None,
-    at: float = 0.99,
+    at: Annotated[float, Constraint("a share above 0 and at most 1, such as .99", gt=0, le=1)] = 0.99,
     depths: Sequence[int] = DEPTHS,
-    timeout_s: float | None = 20.0,
+    timeout_s: Seconds | None = 20.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """How well these flows are found, on labelled requests.
@@ -69,12 +72,21 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     """
     given = tuple(cases)
     models = [each for each in (model, decider) if each is not None]
-    _check(given, registry, at=at, depths=depths, both=bool(models) and selector is not None)
-    if memory is not None and agent_id is None:
-        msg = "an index holds the flows of many agents: say of which with agent_id=…, as it was synced"
-        raise ConfigError(msg)
+    wrong = {
+        "there are no cases to judge by": not given,
+        "there are no flows to judge: pass a registry that has some": not registry,
+        f"depths are places from 1 to {DEPTH}, not {list(depths)!r:.80}": not depths
+        or not all(1 <= depth <= DEPTH for depth in depths),
+        "pass either a model or a selector, which has one": models and selector is not None,
+        "an index holds the flows of many agents: say of which with agent_id=…, as it was synced": memory is not None
+        and agent_id is None,
+    }
+    for problem, is_so in wrong.items():
+        if is_so:
+            raise ConfigError(problem)
     policy, whose = policy or Policy(), agent_id if memory is not None and agent_id else AGENT
-    async with _memory_of(memory, registry, embedder=embedder, language=language, cache=cache) as used:
+    own = indexed(registry, embedder=embedder, language=language, cache=cache)
+    async with own if memory is None else nullcontext(memory) as used:
         asked = [Asked.of(case) for case in given]
         found = await routes(registry, used, whose, asked, policy)
         chosen: Sequence[Chosen | None] = [None] * len(given)
@@ -101,63 +113,21 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     )
 
 
-def _check(
-    cases: Sequence[Case], registry: Mapping[str, BaseFlow], *, at: float, depths: Sequence[int], both: bool
-) -> None:
-    if not cases:
-        msg = "there are no cases to judge by"
-        raise ConfigError(msg)
-    if not registry:
-        msg = "there are no flows to judge: pass a registry that has some"
-        raise ConfigError(msg)
-    if not 0 < at <= 1:
-        msg = f"at is a share above 0 and at most 1, such as .99, not {at!r:.80}"
-        raise ConfigError(msg)
-    if not depths or not all(1 <= depth <= DEPTH for depth in depths):
-        msg = f"depths are places from 1 to {DEPTH}, not {list(depths)!r:.80}"
-        raise ConfigError(msg)
-    if both:
-        msg = "pass either a model or a selector, which has one"
-        raise ConfigError(msg)
-
-
-@asynccontextmanager
-async def _memory_of(
-    memory: "ProceduralMemory | None",
-    registry: Mapping[str, BaseFlow],
-    *,
-    embedder: str | Embedder,
-    language: str,
-    cache: Path | None,
-) -> AsyncGenerator["ProceduralMemory"]:
-    if memory is not None:
-        yield memory
-        return
-    async with indexed(registry, embedder=embedder, language=language, cache=cache) as own:
-        yield own
-
-
 async def _chosen(
     selector: FlowSelector, cases: Sequence[Case], progress: Callable[[int, int], None] | None
-) -> list[Chosen | None]:
+) -> Sequence[Chosen]:
     """What is selected for each, some side by side; one that raises ends all, and raises as it did."""
-    places, done = asyncio.Semaphore(_AT_ONCE), 0
+    done = 0
 
-    async def one(case: Case) -> Chosen | None:
+    async def one(case: Case) -> Chosen:
         nonlocal done
-        async with places:
-            result = await selector.select(case.request, episode_summaries=case.episodes, context=case.context)
+        result = await selector.select(case.request, episode_summaries=case.episodes, context=case.context)
         done += 1
         if progress is not None:
             progress(done, len(cases))
         return _told(result)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(case)) for case in cases]
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]
+    return await side_by_side([partial(one, case) for case in cases], at_once=_AT_ONCE)
 
 
 def _told(result: FlowSelectionResult) -> Chosen:

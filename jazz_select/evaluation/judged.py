@@ -10,7 +10,7 @@ from jazz_select.evaluation import metrics
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.route import DEPTH, Outcome, Route
 from jazz_select.stages import StageRecord
-from jazz_select.text import near
+from jazz_select.text import meant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,10 +150,6 @@ class Measure:
         low, high = metrics.interval(part, cases)
         return cls(value=part / cases, cases=cases, low=low, high=high)
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        return {"value": self.value, "cases": self.cases, "low": self.low, "high": self.high}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
@@ -168,11 +164,6 @@ class Group:
     name: str
     cases: int
     measures: Mapping[str, Measure]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        measures = {name: measure.to_dict() for name, measure in self.measures.items()}
-        return {"name": self.name, "cases": self.cases, "measures": measures}
 
 
 def group_of(name: str, judged: Sequence[Judged], depths: Sequence[int]) -> Group:
@@ -248,9 +239,7 @@ def floors_of(texts: Sequence[str], measures: Mapping[str, Measure]) -> tuple[Fl
             msg = f"{text[:_LONGEST]!r} is no floor under a measure: write for example R@1=.8"
             raise ConfigError(msg)
         if name.casefold() not in known:
-            found_near = near(name.casefold(), known)
-            asked = f" (did you mean {known[found_near[0]]}?)" if found_near else ""
-            msg = f"there is no measure {name[:_LONGEST]!r}{asked}; there are {', '.join(measures)}"
+            msg = f"there is no measure {meant(name, measures)}; there are {', '.join(measures)}"
             raise ConfigError(msg)
         found.append(Floor(known[name.casefold()], _number(text, number)))
     return tuple(found)

@@ -9,11 +9,11 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from jazz_select.errors import ConfigError
+from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.checks.wording import Sames
 from jazz_select.evaluation.corrections import Correction, Neighbourhood, Refused, blamed, gathered, is_kept_apart
@@ -23,6 +23,7 @@ from jazz_select.evaluation.route import Asked, Policy, Route, routes
 from jazz_select.evaluation.tables import dataframe, html_table
 from jazz_select.evaluation.trial import Judged, Verdict, gate_cases, spared, verdict
 from jazz_select.flow.base import BaseFlow, FlowRegistry
+from jazz_select.json_values import plain
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.outcomes.file import Logged
 from jazz_select.ports import Embedder
@@ -101,27 +102,10 @@ class Learned:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {
-            "version": None if self.version is None else self.version.number,
-            "added": [
-                {"flow": each.flow, "text": each.text, "before": each.before, "ids": list(each.ids)}
-                for each in self.added
-            ],
-            "refused": [
-                {"request": each.request, "right": list(each.right), "why": each.why, "ids": list(each.ids)}
-                for each in self.refused
-            ],
-            "suggested": [
-                {"request": each.request, "right": list(each.right), "ids": list(each.ids)} for each in self.suggested
-            ],
-            "gain": None if self.gain is None else self.gain.model_dump(mode="json"),
-            "corrections": self.corrections,
-            "held": self.held,
-            "refits": self.refits,
-            "nothing": self.nothing,
-            "notes": list(self.notes),
-            "took_s": self.took_s,
-        }
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        told["version"] = None if self.version is None else self.version.number
+        told["suggested"] = [{"request": each.request, "right": each.right, "ids": each.ids} for each in self.suggested]
+        return plain(told)
 
     def to_dataframe(self) -> Any:
         """What was learned and what was refused as a `pandas.DataFrame`, one request a row.
@@ -155,6 +139,7 @@ def told(gain: Gain) -> str:
     )
 
 
+@checked
 async def learn(  # noqa: PLR0913 - options with a name
     registry: Mapping[str, BaseFlow],
     entries: Iterable[Logged],
@@ -164,8 +149,8 @@ async def learn(  # noqa: PLR0913 - options with a name
     embedder: str | Embedder = "auto",
     language: str = "english",
     policy: Policy | None = None,
-    most: int = MOST_LEARNED,
-    refits: int = 5,
+    most: Positive = MOST_LEARNED,
+    refits: Annotated[int, Constraint("a whole number from 2, one before and one after", ge=2)] = 5,
 ) -> Learned:
     """Make examples of corrections, as far as that lowers nothing.
 
@@ -191,40 +176,27 @@ async def learn(  # noqa: PLR0913 - options with a name
         ConfigError: An option makes no sense.
         EmbeddingError: The embedder failed.
     """
-    if most < 1 or refits < 2:  # noqa: PLR2004 - one before, one after
-        msg = f"most is at least 1 and refits at least 2, not {most!r} and {refits!r}"
-        raise ConfigError(msg)
     began = time.perf_counter()
     overlay = overlay or Overlay()
     loaded = await asyncio.to_thread(open_embedder, embedder)
-    one = _Lesson(registry, overlay.version("live"), loaded, language, policy, most=most, refits=refits)
+    one = _Lesson(registry, overlay.version("live"), loaded, language, policy, most, refits)
     found = await one.learned(list(entries)[-_MOST_CORRECTIONS:], gate_cases)
     return replace(found, took_s=time.perf_counter() - began)
 
 
+@dataclass
 class _Lesson:
     """One time of learning."""
 
-    def __init__(  # noqa: PLR0913 - what `learn` takes
-        self,
-        registry: Mapping[str, BaseFlow],
-        version: Version | None,
-        embedder: Embedder,
-        language: str,
-        policy: Policy | None,
-        *,
-        most: int,
-        refits: int,
-    ) -> None:
-        self._authored = registry
-        self._version = version
-        self._embedder = embedder
-        self._language = language
-        self._policy = policy
-        self._most = most
-        self._left = refits
-        self._rounds = 0
-        self._refits = 0
+    _authored: Mapping[str, BaseFlow]
+    _version: Version | None
+    _embedder: Embedder
+    _language: str
+    _policy: Policy | None
+    _most: int
+    _left: int
+    _rounds: int = 0
+    _refits: int = 0
 
     async def learned(self, entries: Sequence[Logged], cases: Sequence[Case]) -> Learned:
         """What comes of these entries."""
@@ -260,13 +232,14 @@ class _Lesson:
         before, led = await self._routes(gate, corrections=usable)
         near = await asyncio.to_thread(Neighbourhood, gate.spared, self._embedder)
         choose = partial(near.chosen, taken=self._taken, most=self._most, most_confirmed=MOST_CONFIRMED)
-        chosen = await asyncio.to_thread(choose, usable, led)
-        outcome = replace(outcome, refused=(*outcome.refused, *chosen.refused), refits=self._refits)
-        if not chosen.examples:
+        examples, refused = await asyncio.to_thread(choose, usable, led)
+        outcome = replace(outcome, refused=(*outcome.refused, *refused), refits=self._refits)
+        if not examples:
             return replace(outcome, nothing="no correction says anything that can be learned")
-        trial = await self._landed(gate, before, chosen.examples, near)
-        refused = (*outcome.refused, *(replace(_plain(each), why=_HURTS) for each in trial.hurt))
-        outcome = replace(outcome, refits=self._refits, gain=trial.verdict.gain, refused=refused)
+        trial = await self._landed(gate, before, examples, near)
+        harmful = [each.refused(_HURTS) for each in trial.hurt]
+        gain = trial.verdict.gain
+        outcome = replace(outcome, refits=self._refits, gain=gain, refused=(*outcome.refused, *harmful))
         if trial.verdict.why:
             return replace(outcome, nothing=trial.verdict.why)
         was = {each.request: route.first for each, route in zip(usable, led, strict=True)}
@@ -422,10 +395,6 @@ def _with(index: FlowRegistry, examples: Sequence[Correction]) -> FlowRegistry:
     for each in examples:
         texts[each.flow][each.request] = ""
     return taught(index, Version(number=1, at="", examples=dict(texts))).registry
-
-
-def _plain(correction: Correction) -> Refused:
-    return Refused(request=correction.request, right=correction.right, why="", ids=correction.ids)
 
 
 def _why_none(found: Sequence[Correction], fresh: Sequence[Correction], refused: Sequence[Refused]) -> str:

@@ -6,6 +6,8 @@ None stands for a measure of nothing: there is no share of no cases.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum, isqrt, sqrt
+from statistics import fmean
+from typing import Any
 
 Z95 = 1.959963984540054
 """Standard normal quantile of .975: standard errors to either side of an interval of 95 %."""
@@ -42,7 +44,7 @@ def depth_of(ranking: Sequence[str], right: Collection[str]) -> int | None:
 def mean(values: Iterable[float]) -> float | None:
     """The mean, summed exactly."""
     kept = list(values)
-    return fsum(kept) / len(kept) if kept else None
+    return fmean(kept) if kept else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,11 @@ class Detection:
     def f1(self) -> float | None:
         """The harmonic mean of both (van Rijsbergen, 1979); 0 where nothing right was said."""
         return 2 * self.right / (self.cases + self.said) if self.cases else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        shares = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
+        return {"requests": self.cases, "said": self.said, "right": self.right, **shares}
 
 
 def interval(right: float, cases: int, z: float = Z95) -> tuple[float, float]:

@@ -1,11 +1,11 @@
 """Playing conversation cases with an agent, and what came of them: for people, for programs, for a file of results."""
 
-import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from html import escape, unescape
 from inspect import isawaitable
 from time import perf_counter
@@ -20,6 +20,7 @@ from jazz_select.evaluation.conversations import ANSWERS, Called, Check, Convers
 from jazz_select.evaluation.tables import dataframe
 from jazz_select.json_values import json_or_same, plain
 from jazz_select.selector.prompt import OFF
+from jazz_select.selector.retrieval import side_by_side
 from jazz_select.text import beginning, describe_error, one_line
 from jazz_select.values import Message, Reply
 
@@ -122,18 +123,13 @@ class ConversationResult:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values, with `outcome` and `problems`."""
         return {
-            "id": self.id,
-            "title": self.title,
+            **asdict(self),
             "tags": list(self.tags),
-            "file": self.file,
             "outcome": self.outcome,
             "passed": self.passed,
             "problems": list(self.problems),
-            "xfail": self.xfail,
-            "error": self.error,
             "turns": [turn.to_dict() for turn in self.turns],
             "checks": [check.to_dict() for check in self.checks],
-            "took_s": self.took_s,
         }
 
     def __str__(self) -> str:
@@ -258,12 +254,8 @@ async def play(
         ConfigError: The model cannot be used.
         CancelledError: The caller was cancelled.
     """
-    chat = as_chat_model(model, argument="model")
-    try:
+    async with _asking(model) as chat:
         return await _played(case, make_agent, chat)
-    finally:
-        if chat is not None and chat is not model:
-            await _closed(chat)
 
 
 async def play_all(
@@ -287,26 +279,31 @@ async def play_all(
         ConfigError: The model cannot be used.
         CancelledError: The caller was cancelled.
     """
-    began = perf_counter()
-    places, done = asyncio.Semaphore(max(1, at_once)), 0
-    chat = as_chat_model(model, argument="model")
+    began, done = perf_counter(), 0
+    async with _asking(model) as chat:
 
-    async def one(case: ConversationCase) -> ConversationResult:
-        nonlocal done
-        async with places:
+        async def one(case: ConversationCase) -> ConversationResult:
+            nonlocal done
             result = await _played(case, make_agent, chat)
-        done += 1
-        if progress is not None:
-            progress(done, len(cases))
-        return result
+            done += 1
+            if progress is not None:
+                progress(done, len(cases))
+            return result
 
+        results = await side_by_side([partial(one, case) for case in cases], at_once=max(1, at_once))
+    return ConversationReport(results=tuple(results), took_s=perf_counter() - began)
+
+
+@asynccontextmanager
+async def _asking(model: "ModelLike | None") -> "AsyncGenerator[ChatModel | None]":
+    """The model that is asked; one that was made of its name is closed afterwards."""
+    chat = as_chat_model(model, argument="model")
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(case)) for case in cases]
+        yield chat
     finally:
-        if chat is not None and chat is not model:
-            await _closed(chat)
-    return ConversationReport(results=tuple(task.result() for task in tasks), took_s=perf_counter() - began)
+        close = None if chat is model else getattr(chat, "aclose", None)
+        if close is not None:
+            await close()
 
 
 async def _played(case: ConversationCase, make_agent: "MakeAgent", chat: "ChatModel | None") -> ConversationResult:
@@ -462,9 +459,3 @@ class Script:
 
 def _counted(number: int, one: str, several: str) -> str:
     return f"1 {one}" if number == 1 else f"{number} {several}"
-
-
-async def _closed(chat: "ChatModel") -> None:
-    close = getattr(chat, "aclose", None)
-    if close is not None:
-        await close()

@@ -13,6 +13,7 @@ from jazz_select.evaluation.judged import Group, Judged, Measure, group_of
 from jazz_select.evaluation.route import DEPTH, Outcome, Policy
 from jazz_select.evaluation.sweep import Sweep, sweep
 from jazz_select.evaluation.tables import dataframe, html_table
+from jazz_select.json_values import plain
 from jazz_select.stages import StageName
 from jazz_select.text import counted
 
@@ -358,11 +359,7 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types: times in seconds, None for what is not known."""
         none = self.none
-
-        def of_all(name: str) -> float | None:
-            measure = self.measures.get(name)
-            return None if measure is None else measure.value
-
+        values = {name: measure.value for name, measure in self.measures.items()}
         return {
             "agent_id": self.agent_id,
             "embedder": self.embedder,
@@ -370,26 +367,19 @@ class Evaluation:
             "policy": asdict(self.policy),
             "requests": len(self.judged),
             "unlabelled": none.cases,
-            "recall_at_1": of_all("R@1"),
-            "recall_at_3": of_all("R@3"),
-            "mrr": of_all("MRR"),
+            "recall_at_1": values.get("R@1"),
+            "recall_at_3": values.get("R@3"),
+            "mrr": values.get("MRR"),
             "p50_s": self.p50_s,
-            "measures": {name: measure.to_dict() for name, measure in self.measures.items()},
-            "groups": [group.to_dict() for group in self.groups],
-            "none": {
-                "requests": none.cases,
-                "said": none.said,
-                "right": none.right,
-                "precision": none.precision,
-                "recall": none.recall,
-                "f1": none.f1,
-            },
+            "measures": {name: asdict(measure) for name, measure in self.measures.items()},
+            "groups": [asdict(group) for group in self.groups],
+            "none": none.to_dict(),
             "by_flow": [
                 {**asdict(each), "taken_by": [{"flow": name, "count": count} for name, count in each.taken_by]}
                 for each in self.by_flow
             ],
-            "confusions": [{**asdict(each), "requests": list(each.requests)} for each in self.confusions],
-            "misses": [{**asdict(each), "expect": list(each.expect)} for each in self.misses],
+            "confusions": plain(self.confusions),
+            "misses": plain(self.misses),
             "choices": None if self.choices is None else asdict(self.choices),
             "sweep": self.sweep.to_dict(),
             "stages": [each.to_dict() for each in self.stages],
@@ -410,7 +400,7 @@ class Evaluation:
         Raises:
             ConfigError: pandas is not installed.
         """
-        measures = [{"name": name, **measure.to_dict()} for name, measure in self.measures.items()]
+        measures = [{"name": name, **asdict(measure)} for name, measure in self.measures.items()]
         return {
             "cases": self.to_dataframe(),
             "measures": dataframe(measures, ["name", "value", "cases", "low", "high"]),

@@ -5,7 +5,7 @@ What a pair leads to is what `Settling` says of it. All pairs of a grid are coun
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,12 +64,10 @@ class Setting:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
         low, high = self.between
+        told = asdict(self)
         return {
-            "skip_llm_above": self.skip_llm_above,
-            "abstain_below": self.abstain_below,
-            "requests": self.cases,
-            "unasked": self.unasked,
-            "right": self.right,
+            "requests": told.pop("cases"),
+            **told,
             "saved": self.saved,
             "accuracy": self.accuracy,
             "low": low if self.unasked else None,

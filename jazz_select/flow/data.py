@@ -245,21 +245,23 @@ SYNTAX_ERRORS = (ValueError, RecursionError, yaml.YAMLError)
 """What reading a data file fails with."""
 
 
-def read_text(file: Path) -> str:
-    """The text of a data file.
+def read_text(file: Path, largest: int = LARGEST) -> str:
+    """The text of a data file of at most so many bytes.
 
     Raises:
         FlowLoadError: There is none, or it is not UTF-8.
     """
     try:
         with file.open("rb") as opened:
-            content = opened.read(LARGEST + 1)  # whatever the file system says of its size
-        if len(content) > LARGEST:
-            problem = f"it is larger than {LARGEST >> 20} MiB; split it into several files"
+            content = opened.read(largest + 1)  # whatever the file system says of its size
+        if len(content) > largest:
+            problem = f"it is larger than {largest >> 20} MiB; split it into several files"
             raise FlowLoadError(short_path(str(file)), problem)
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FlowLoadError(short_path(str(file)), f"it is not UTF-8 ({error.reason}); save it as UTF-8") from error
+        line = error.object.count(b"\n", 0, error.start) + 1
+        problem = f"line {line} is not UTF-8; save the file as UTF-8"
+        raise FlowLoadError(short_path(str(file)), problem) from error
     except OSError as error:
         raise FlowLoadError(short_path(str(file)), error.strerror or str(error)) from error
 

@@ -4,7 +4,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
@@ -110,16 +110,36 @@ BUSY_S: Final = 5.0
 """How long another process is waited for, in seconds."""
 _APPLICATION: Final = 0x4A5A4F4C
 """Stands in the file's header, so that another program's database is told from a log."""
+_COLUMNS: Final = {
+    "id": "TEXT NOT NULL UNIQUE",
+    "at": "REAL NOT NULL",
+    "agent": "TEXT NOT NULL",
+    "request": "TEXT NOT NULL",
+    "digest": "TEXT NOT NULL",
+    "chars": "INTEGER NOT NULL",
+    "alone": "INTEGER NOT NULL",
+    "chosen": "TEXT NOT NULL",
+    "candidates": "TEXT NOT NULL",
+    "confidences": "TEXT NOT NULL",
+    "in_scope": "REAL",
+    "reason": "TEXT NOT NULL",
+    "tier": "TEXT NOT NULL",
+    "asked": "INTEGER NOT NULL",
+    "model": "TEXT NOT NULL",
+    "tokens_in": "INTEGER NOT NULL",
+    "tokens_out": "INTEGER NOT NULL",
+    "took_s": "REAL NOT NULL",
+    "catalogue": "TEXT NOT NULL",
+}
+"""Of an entry, in the order of the fields of `Logged`."""
+_NAMES: Final = ", ".join(_COLUMNS)
+_FIELDS: Final = tuple(each.name for each in fields(Logged))
 TABLES: Final = f"""
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
 BEGIN IMMEDIATE;
 CREATE TABLE entries (
-    n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, at REAL NOT NULL, agent TEXT NOT NULL, request TEXT NOT NULL,
-    digest TEXT NOT NULL, chars INTEGER NOT NULL, alone INTEGER NOT NULL, chosen TEXT NOT NULL,
-    candidates TEXT NOT NULL, confidences TEXT NOT NULL, in_scope REAL, reason TEXT NOT NULL, tier TEXT NOT NULL,
-    asked INTEGER NOT NULL, model TEXT NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL,
-    took_s REAL NOT NULL, catalogue TEXT NOT NULL
+    n INTEGER PRIMARY KEY, {", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())}
 );
 CREATE INDEX entries_at ON entries (at);
 CREATE TABLE feedback (
@@ -131,16 +151,9 @@ PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {VERSION};
 COMMIT;
 """
-ENTRY: Final = (
-    "INSERT INTO entries (id, at, agent, request, digest, chars, alone, chosen, candidates, confidences, in_scope, "
-    "reason, tier, asked, model, tokens_in, tokens_out, took_s, catalogue) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
+ENTRY: Final = f"INSERT INTO entries ({_NAMES}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 - names of ours
 FEEDBACK: Final = 'INSERT INTO feedback (entry, at, "right", note, source) VALUES (?, ?, ?, ?, ?)'
-READ: Final = (
-    "SELECT id, at, agent, request, digest, chars, alone, chosen, candidates, confidences, in_scope, reason, tier, "
-    "asked, model, tokens_in, tokens_out, took_s, catalogue FROM entries"
-)
+READ: Final = f"SELECT {_NAMES} FROM entries"  # noqa: S608 - likewise
 
 
 def named(path: object) -> Path:
@@ -260,28 +273,9 @@ def corrections_in(database: sqlite3.Connection) -> dict[str, tuple[str, str, st
 
 def logged(row: tuple[Any, ...], said: tuple[str, str, str] | None) -> Logged:
     """An entry, of a row as `READ` has it and of what was right, as `corrections_in` has it."""
-    confidences = cast("list[float | None]", orjson.loads(row[9]))
-    return Logged(
-        id=row[0],
-        at=row[1],
-        agent_id=row[2],
-        request=row[3],
-        digest=row[4],
-        chars=row[5],
-        alone=bool(row[6]),
-        chosen=tuple(orjson.loads(row[7])),
-        candidates=tuple(orjson.loads(row[8])),
-        confidences=tuple(confidences),
-        in_scope=row[10],
-        reason=row[11],
-        tier=row[12],
-        asked=bool(row[13]),
-        model=row[14],
-        tokens_in=row[15],
-        tokens_out=row[16],
-        took_s=row[17],
-        catalogue=row[18],
-        right=None if said is None else tuple(orjson.loads(said[0])),
-        source="" if said is None else said[1],
-        note="" if said is None else said[2],
-    )
+    told = dict(zip(_FIELDS, row, strict=False))
+    told |= {name: tuple(orjson.loads(told[name])) for name in ("chosen", "candidates", "confidences")}
+    told |= {name: bool(told[name]) for name in ("alone", "asked")}
+    if said is not None:
+        told |= {"right": tuple(orjson.loads(said[0])), "source": said[1], "note": said[2]}
+    return Logged(**told)

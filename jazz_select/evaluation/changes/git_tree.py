@@ -4,7 +4,6 @@ Files are taken out of git's archive of a commit and written elsewhere. No worki
 touched, and git knows of nothing that would have to be removed afterwards, however a run ends.
 """
 
-import asyncio
 import os
 import subprocess
 import tarfile
@@ -176,7 +175,7 @@ def is_tracked(path: Path) -> bool:
     return bool(_git(root, "ls-files", "-z", "--", f":(top,icase,literal){name}"))
 
 
-async def write_files(commit: Commit, path: str, into: Path) -> None:
+def write_files(commit: Commit, path: str, into: Path) -> None:
     """The files at and below a path of the repository (empty: all of it), written under `into` as they lie in it.
 
     As git archives them: without submodules, and without what the repository keeps out of archives. Links are written
@@ -185,10 +184,6 @@ async def write_files(commit: Commit, path: str, into: Path) -> None:
     Raises:
         ConfigError: Git could not be asked, its objects are not all there, or a path leads out of the folder.
     """
-    await asyncio.to_thread(_write_files, commit, path, into)
-
-
-def _write_files(commit: Commit, path: str, into: Path) -> None:
     paths_at(commit, path)  # whoever made the commit may have named files of other places
     below = ("--", f":(literal){path}") if path else ()
     with TemporaryDirectory(prefix="jazz-archive-") as made:

@@ -1,5 +1,6 @@
 """The two sides of a comparison: what was named, where its files are, and how it is told from others."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -58,7 +59,8 @@ class Side:
             return
         with TemporaryDirectory(prefix="jazz-diff-", ignore_cleanup_errors=True) as made:
             path = _joined(self.below, self.flows)
-            await write_files(self.commit, path if _is_data(self.commit, path) else "", Path(made))
+            path = path if _is_data(self.commit, path) else ""
+            await asyncio.to_thread(write_files, self.commit, path, Path(made))
             folder = Path(made) / self.below
             folder.mkdir(parents=True, exist_ok=True)
             yield folder

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, routes
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.data import read_text
 from jazz_select.flow.definition import digest_of
 from jazz_select.json_values import plain
 from jazz_select.ports import Embedder
@@ -26,9 +24,6 @@ from jazz_select.values import Candidate, Message, RecallResult, Reply
 
 if TYPE_CHECKING:
     from jazz_select.evaluation.cases import Case  # the process of a side reads none, and need not wait for it
-
-_LONGEST = 8_000
-"""Characters of a logged request, as many as recall reads."""
 
 
 class Source(StrEnum):
@@ -103,22 +98,6 @@ def questions(
 def _add(found: dict[str, Question], question: Question) -> None:
     if question.asked.request.strip() or question.asked.episodes:
         found.setdefault(question.key, question)
-
-
-def read_requests(files: Sequence[Path]) -> tuple[str, ...]:
-    """The requests of these files, one a line; empty lines say nothing.
-
-    Raises:
-        ConfigError: A file cannot be read.
-    """
-    lines: list[str] = []
-    for file in files:
-        try:
-            lines += read_text(file).splitlines()
-        except FlowLoadError as error:
-            msg = f"cannot read the requests in {file}: {error.problem}"
-            raise ConfigError(msg) from error
-    return tuple(line.strip()[:_LONGEST] for line in lines if line.strip())
 
 
 _GUARD = "guarded"

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places
 from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, folded, related, words_of
+from jazz_select.evaluation.corrections import to_the_nearest
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import Encoder, printable
 from jazz_select.memory.fit.leave_one_out import LeaveOneOut
@@ -86,10 +87,7 @@ def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Asked | None:
     judged = [flow for flow in flows if flow.examples]
     if len(judged) < _FEWEST_FLOWS or sum(len(flow.examples) > 1 for flow in judged) < _FEWEST_FLOWS:
         return None
-    cards = [flow.card() for flow in judged]
-    rows = encoder.rows(cards)
-    own = {card.id: encoder.of_stage(0, rows[card.id]) for card in cards}
-    catalogue = LeaveOneOut(cards, own, encoder.lexical)
+    _, catalogue = _embedded(judged, encoder)
     heard = list(catalogue.ask_examples([None] * 5, MOST_ASKED))
     if len(heard) < _FEWEST_ASKED:
         return None
@@ -114,6 +112,15 @@ def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Asked | None:
         prototypes=catalogue.prototypes,
         related=links,
     )
+
+
+def _embedded(flows: Sequence[BaseFlow], encoder: Encoder) -> tuple[dict[str, Vectors], LeaveOneOut]:
+    """The examples of each flow by its name, and all flows as they are asked without one of them."""
+    cards = [flow.card() for flow in flows]
+    rows = encoder.rows(cards)
+    own = {card.id: encoder.of_stage(0, rows[card.id]) for card in cards}
+    examples = {card.name: own[card.id][len(own[card.id]) - len(card.examples) :] for card in cards}
+    return examples, LeaveOneOut(cards, own, encoder.lexical)
 
 
 def nearness(asked: Asked, places: Places) -> Iterator[Finding]:
@@ -290,15 +297,12 @@ class Field:
         """
         if not any(flow.examples for flow in flows):
             return None
-        cards = [flow.card() for flow in flows]
-        rows = encoder.rows(cards)
-        own = {card.id: encoder.of_stage(0, rows[card.id]) for card in cards}
-        examples = {card.name: own[card.id][len(own[card.id]) - len(card.examples) :] for card in cards}
+        examples, catalogue = _embedded(flows, encoder)
         return cls(
             known=Sames((text for flow in flows for text in flow.examples), numbers=True),
             _flows=flows,
             _encoder=encoder,
-            _catalogue=LeaveOneOut(cards, own, encoder.lexical),
+            _catalogue=catalogue,
             _examples=examples,
             _usual=_nearest_usual(list(examples.values())),
         )
@@ -362,10 +366,5 @@ class Field:
 
 def _nearest_usual(examples: Sequence[Vectors]) -> float:
     """How like its nearest neighbour a new example may be: halfway from what most are to 1."""
-    found: list[float] = []
-    for rows in examples:
-        if len(rows) > 1:
-            like = rows @ rows.T
-            np.fill_diagonal(like, -1)
-            found.extend(map(float, like.max(axis=1)))
+    found = to_the_nearest(examples)
     return (1 + max(float(np.quantile(found, _USUAL)), 0.0)) / 2 if found else 1.0

@@ -299,7 +299,11 @@ async def suggest(  # noqa: PLR0913 - what suggestions are made from
     findings = (await asyncio.to_thread(judged, only=(*_THIN, *_COLLIDING))).found
     wanting = _wanting(catalogue, findings, flows)
     whole = [flow for flow in catalogue.values() if has_definition(flow)]
-    work = await asyncio.to_thread(_Work, whole, Encoder(opened, Lexical(language)), cases, most)
+    lie = await asyncio.to_thread(Field.of, whole, Encoder(opened, Lexical(language)))
+    if lie is None:
+        none = "no example was suggested: no flow has examples to compare with"
+        return Suggestions(wanting=wanting, notes=(none,), took_s=perf_counter() - began)
+    work = _Work(lie, Sames((case.request for case in cases), numbers=False), most)
     await asyncio.to_thread(work.from_log, list(logged), wanting)
     client = None if model is None else client_for(model)
     try:
@@ -335,27 +339,23 @@ def _wanting(
     return {name: tuple(why[name]) for name in catalogue if (name in named if named else name in why)}
 
 
+@dataclass
 class _Work:
     """What is suggested so far, and what was not taken."""
 
-    def __init__(self, flows: Sequence[BaseFlow], encoder: Encoder, cases: Sequence[Case], most: int) -> None:
-        self.field = Field.of(flows, encoder)
-        self.most = most
-        self.made: list[Suggestion] = []
-        self.dropped: Counter[str] = Counter()
-        self.notes: list[str] = []
-        self._held_out = Sames((case.request for case in cases), numbers=False)
-        if self.field is None:
-            self.notes.append("no example was suggested: no flow has examples to compare with")
+    catalogue: Field
+    held_out: Sames
+    most: int
+    made: list[Suggestion] = field(default_factory=list[Suggestion])
+    dropped: Counter[str] = field(default_factory=Counter[str])
+    notes: list[str] = field(default_factory=list[str])
 
     def from_log(self, logged: Sequence[Labelled], wanting: Collection[str]) -> None:
         """Examples that people gave, those that say something new first; and what comes first to the wrong flow."""
-        if self.field is None:
-            return
-        known = (each for each in logged if self.field.holds(each.flow))
+        known = (each for each in logged if self.catalogue.holds(each.flow))
         unlike = {(each.request.strip(), each.flow): each for each in known if each.request.strip()}
         chosen: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
-        placed = self.field.first([request for request, _ in unlike])
+        placed = self.catalogue.first([request for request, _ in unlike])
         for (request, name), each, nearest in zip(unlike, unlike.values(), placed, strict=True):
             first = each.first or nearest
             if not self._is_fit(request):
@@ -380,10 +380,10 @@ class _Work:
         """Flows that want a condition, each with the one to tell it from: its neighbour where no other is named."""
         for each in findings:
             names = [name for name in each.flows if name in wanting]
-            if each.code not in _COLLIDING or not names or self.field is None or not self.field.holds(names[0]):
+            if each.code not in _COLLIDING or not names or not self.catalogue.holds(names[0]):
                 continue
             one = catalogue[names[0]]
-            others = [catalogue[name] for name in each.flows if name != one.name] or self.field.neighbours(one, 1)
+            others = [catalogue[name] for name in each.flows if name != one.name] or self.catalogue.neighbours(one, 1)
             if others:
                 yield one, others[0], each
 
@@ -412,18 +412,18 @@ class _Work:
 
     async def written(self, flow: BaseFlow, writer: Writer | None) -> None:
         """Examples that a model wrote, those left that lie nearest to their own flow and repeat nothing."""
-        if writer is None or self.field is None or not self.field.holds(flow.name):
+        if writer is None or not self.catalogue.holds(flow.name):
             return
         already = sum(each.flow == flow.name and each.part is Part.EXAMPLE for each in self.made)
         if already >= self.most:
             return
         try:
-            texts = await writer.examples(flow, self.field.neighbours(flow, _NEIGHBOURS), 2 * self.most)
+            texts = await writer.examples(flow, self.catalogue.neighbours(flow, _NEIGHBOURS), 2 * self.most)
         except Exception as error:  # noqa: BLE001 - whatever a model raises, the other flows are asked for
             self.notes.append(f"no examples were written for {flow.name}: {describe_error(error)}")
             return
         texts = [text for text in dict.fromkeys(texts) if self._is_fit(text)]
-        nearer = [first != flow.name for first in self.field.first(texts)]
+        nearer = [first != flow.name for first in self.catalogue.first(texts)]
         self.dropped.update(["nearer to another flow"] * sum(nearer))
         texts = [text for text, is_other in zip(texts, nearer, strict=True) if not is_other]
         for text in self._diverse(flow.name, texts)[: self.most - already]:
@@ -431,24 +431,22 @@ class _Work:
             self._add(Part.EXAMPLE, flow.name, text, Basis.MODEL, why)
 
     def _is_fit(self, text: str) -> bool:
-        assert self.field is not None  # noqa: S101 - as the callers saw
         reason = ""
         if len(text) > LONGEST_EXAMPLE:
             reason = "too long"
         elif is_unwritten(text):
             reason = "no request"
-        elif self.field.known.of(text):
+        elif self.catalogue.known.of(text):
             reason = "an example already"
-        elif self._held_out.of(text):
+        elif self.held_out.of(text):
             reason = "a case"
         if reason:
             self.dropped[reason] += 1
         return not reason
 
     def _diverse(self, flow: str, texts: Sequence[str]) -> list[str]:
-        assert self.field is not None  # noqa: S101 - as the callers saw
         mine = [each.text for each in self.made if each.flow == flow and each.part is Part.EXAMPLE]
-        kept = self.field.diverse(flow, texts, mine, self.most)
+        kept = self.catalogue.diverse(flow, texts, mine, self.most)
         self.dropped.update(["too like another one, or beyond the most"] * (len(texts) - len(kept)))
         return kept
 

@@ -43,7 +43,7 @@ def test_check_reads_every_form(registry: FlowRegistry, tmp_path: Path, name: st
     file.write_text(FORMS[name], "utf-8")
     found = check(registry, cases=str(file), embedder=HashEmbedder())
     assert found.cases == 3
-    wanted = {(each.code, each.line) for each in found.found if each.file.endswith(name)}
+    wanted = {(each.code, each.at.line) for each in found.found if each.at.file.endswith(name)}
     first = 2 if name.endswith(("csv", "tsv")) else 1
     assert wanted == {("leaked-case", first), ("invalid-case", first + 2)}
 

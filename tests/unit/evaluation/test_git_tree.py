@@ -1,6 +1,5 @@
 """Versions out of git as somebody hostile, or a clone that is not whole, has them."""
 
-import asyncio
 import os
 import subprocess
 from collections.abc import Sequence
@@ -43,7 +42,7 @@ def committed(repo: Repository, top: str) -> str:
 
 def written(repo: Repository, into: Path) -> None:
     into.mkdir(parents=True)
-    asyncio.run(write_files(commit_of("evil", repo.folder), "", into))
+    write_files(commit_of("evil", repo.folder), "", into)
 
 
 def below(folder: Path) -> list[str]:

@@ -246,7 +246,7 @@ async def test_a_request_that_is_right_before_and_after_is_neither_mended_nor_br
 
 @pytest.mark.parametrize(("most", "refits"), [(0, 5), (5, 1)], ids=["no examples", "one index"])
 async def test_options_that_make_no_sense_are_refused(small_shop: FlowRegistry, most: int, refits: int) -> None:
-    with pytest.raises(ConfigError, match="at least"):
+    with pytest.raises(ConfigError, match="a whole number from"):
         await learn(small_shop, [], embedder=HashEmbedder(), most=most, refits=refits)
 
 
