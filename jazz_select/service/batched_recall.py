@@ -3,7 +3,6 @@
 import asyncio
 import contextvars
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from jazz_select.errors import StoreError
@@ -14,27 +13,10 @@ MOST: Final = 32
 """Recalls that are looked up at once: the loop does nothing else meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """What has to be the same for requests to be looked up together."""
-
-    agent_id: str
-    top_k: int | str
-    rrf_k: int
-    exclude: frozenset[str]
-    coverage: float
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Those of a recall."""
-        return {"top_k": self.top_k, "rrf_k": self.rrf_k, "exclude": self.exclude, "coverage": self.coverage}
-
-
-@dataclass(slots=True)
-class _Waiting:
-    query: str
-    focus: str
-    answer: "asyncio.Future[RecallResult]"
+_Scope = tuple[str, int | str, int, frozenset[str], float]
+"""What has to be the same for requests to be looked up together: agent_id, top_k, rrf_k, exclude and coverage."""
+_Waiting = tuple[str, str, "asyncio.Future[RecallResult]"]
+"""Who waits: a query, its focus, and where the answer goes."""
 
 
 class BatchedRecall:
@@ -67,19 +49,19 @@ class BatchedRecall:
     ) -> RecallResult:
         """As `ProceduralMemory.recall`, with its arguments and its errors."""
         loop = asyncio.get_running_loop()
-        scope = _Scope(agent_id, top_k, rrf_k, frozenset(exclude), coverage)
+        scope = (agent_id, top_k, rrf_k, frozenset(exclude), coverage)
         if self._loop is None or self._loop.is_closed():
             self._loop, self._waiting = loop, {}
         if loop is not self._loop:
-            return await self._memory.recall(query, agent_id, focus=focus, **scope.options)
+            return await self._recall(scope, query, focus)
         waiting = self._waiting.get(scope)
         if waiting is not None:
             answer: asyncio.Future[RecallResult] = loop.create_future()
-            waiting.append(_Waiting(query, focus, answer))
+            waiting.append((query, focus, answer))
             return await answer
         self._waiting[scope] = []
         try:
-            return await self._memory.recall(query, agent_id, focus=focus, **scope.options)
+            return await self._recall(scope, query, focus)
         finally:
             self._go_on(scope)
 
@@ -89,7 +71,7 @@ class BatchedRecall:
 
     def _go_on(self, scope: _Scope) -> None:
         """Look up who waits; whoever comes meanwhile waits for those."""
-        waiting = [each for each in self._waiting[scope] if not each.answer.done()]
+        waiting = [each for each in self._waiting[scope] if not each[2].done()]
         if not waiting:
             del self._waiting[scope]
             return
@@ -103,35 +85,43 @@ class BatchedRecall:
         try:
             found = await self._found(scope, waiting)
         except asyncio.CancelledError:
-            for each in waiting:  # nobody cancelled these
-                if not each.answer.done():
-                    each.answer.set_exception(StoreError("the index was not asked to the end: ask again"))
+            for *_, answer in waiting:  # nobody cancelled these
+                if not answer.done():
+                    answer.set_exception(StoreError("the index was not asked to the end: ask again"))
             raise
         else:
-            for each, result in zip(waiting, found, strict=True):
-                if each.answer.done():
+            for (*_, answer), result in zip(waiting, found, strict=True):
+                if answer.done():
                     continue
                 if isinstance(result, BaseException):
-                    each.answer.set_exception(result)
+                    answer.set_exception(result)
                 else:
-                    each.answer.set_result(result)
+                    answer.set_result(result)
         finally:
             self._go_on(scope)
 
     async def _found(self, scope: _Scope, waiting: list[_Waiting]) -> "list[RecallResult | Exception]":
         """What is found for each; where they fail together, each by itself, so that one spoils no other."""
-        memory, agent_id, options = self._memory, scope.agent_id, scope.options
         if len(waiting) > 1:
-            focuses = [each.focus for each in waiting]
+            queries, focuses, _ = zip(*waiting, strict=True)
+            agent_id, options = _options(scope)
             try:
-                queries = [each.query for each in waiting]
-                return [*await memory.recall_many(queries, agent_id, focuses=focuses, **options)]
+                return [*await self._memory.recall_many(queries, agent_id, focuses=focuses, **options)]
             except Exception:  # noqa: BLE001, S110 - whatever it is, each is told its own
                 pass
         found: list[RecallResult | Exception] = []
-        for each in waiting:
+        for query, focus, _ in waiting:
             try:
-                found.append(await memory.recall(each.query, agent_id, focus=each.focus, **options))
+                found.append(await self._recall(scope, query, focus))
             except Exception as error:  # noqa: BLE001 - it is the caller's
                 found.append(error)
         return found
+
+    async def _recall(self, scope: _Scope, query: str, focus: str) -> RecallResult:
+        agent_id, options = _options(scope)
+        return await self._memory.recall(query, agent_id, focus=focus, **options)
+
+
+def _options(scope: _Scope) -> tuple[str, dict[str, Any]]:
+    agent_id, top_k, rrf_k, exclude, coverage = scope
+    return agent_id, {"top_k": top_k, "rrf_k": rrf_k, "exclude": exclude, "coverage": coverage}

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,6 +15,7 @@ from jazz_select.build import open_memory
 from jazz_select.chat.decisions import decision_client_for
 from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.evaluation.whole_files import locked, write_whole
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
@@ -28,7 +28,6 @@ from jazz_select.text import describe_error
 from jazz_select.threads import in_thread
 
 _SECRET_BYTES: Final = 32
-_OWNER_ALONE: Final = 0o600
 _DAY_S: Final = 86_400.0
 _CLAIMS_KEPT_S: Final = 30 * _DAY_S
 """How long a call cannot be made again by whoever sends an older state of its conversation."""
@@ -226,19 +225,12 @@ def _secret(settings: Settings) -> bytes:
         return given
     file = state_folder(settings) / "secret"
     try:
-        try:
-            handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ALONE)
-        except FileExistsError:
-            kept = file.read_bytes()
-            if len(kept) >= _SECRET_BYTES:
-                return kept
-            handle = os.open(file, os.O_WRONLY | os.O_TRUNC)  # of a start that was cut short
-        made = token_bytes(_SECRET_BYTES)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(made)
-            stream.flush()
-            os.fsync(stream.fileno())
+        with locked(file):
+            kept = file.read_bytes() if file.exists() else b""
+            if len(kept) < _SECRET_BYTES:  # also of a start that was cut short
+                kept = token_bytes(_SECRET_BYTES)
+                write_whole(file, kept, private=True)
     except OSError as error:
         msg = f"{file} cannot be used: {describe_error(error)}; JAZZ_SERVE_STATE names another folder"
         raise ConfigError(msg) from error
-    return made
+    return kept

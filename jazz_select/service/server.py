@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import stat
-import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.loops.auto import auto_loop_factory
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from jazz_select.errors import ConfigError
@@ -258,13 +258,7 @@ async def serve(
 
 def run(main: Callable[[], Any]) -> None:
     """Run it in an event loop, the quick one where it is there."""
-    factory = None
-    if sys.platform != "win32":
-        with suppress(ImportError):
-            import uvloop
-
-            factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         runner.run(main())
 
 

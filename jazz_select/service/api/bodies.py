@@ -6,6 +6,7 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.requests import Request
 
+from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.service.problems import refused
 from jazz_select.stages import UserOption, UserQuestion
 
@@ -60,12 +61,11 @@ _Question = Annotated[UserQuestionBody | None, BeforeValidator(_question_of)]
 _ANSWERS = "The question that the request answers: `decision.question` of an earlier answer, or that `decision` itself."
 
 
-class SelectBody(RequestBody):
-    """`FlowSelector.select`, asked from elsewhere."""
+class OneOfMany(RequestBody):
+    """One request among several."""
 
     request: _Text = Field(description="What the user wants.")
     episode_summaries: _Texts | None = Field(default=None, description="What was said before.")
-    context: _Facts | None = Field(default=None, description="What guards look at.")
     candidates: _Candidates | None = Field(
         default=None, description="Metadata to choose from, best first, instead of recall."
     )
@@ -74,17 +74,16 @@ class SelectBody(RequestBody):
     )
     asked: _Question = Field(default=None, description=_ANSWERS)
 
+    def as_request(self) -> SelectRequest:
+        """What `FlowSelector.select_many` takes."""
+        asked = None if self.asked is None else self.asked.as_question()
+        return SelectRequest(self.request, self.candidates, self.episode_summaries, self.only, asked)
 
-class OneOfMany(RequestBody):
-    """One request among several."""
 
-    request: _Text = Field(description="What the user wants.")
-    episode_summaries: _Texts | None = Field(default=None, description="What was said before.")
-    candidates: _Candidates | None = Field(default=None, description="Metadata to choose from, instead of recall.")
-    only: Annotated[list[_Name], Field(max_length=10_000)] | None = Field(
-        default=None, description="Recall among the flows of these ids alone."
-    )
-    asked: _Question = Field(default=None, description=_ANSWERS)
+class SelectBody(OneOfMany):
+    """`FlowSelector.select`, asked from elsewhere."""
+
+    context: _Facts | None = Field(default=None, description="What guards look at.")
 
 
 class SelectManyBody(RequestBody):

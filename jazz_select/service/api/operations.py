@@ -18,7 +18,6 @@ from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.run_context import CHOOSE, chain_of
 from jazz_select.selector.result import FlowSelectionResult, prompt_of
 from jazz_select.selector.retrieval import Request as Query
-from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.service.access import catalogue_of
 from jazz_select.service.api import answers, bodies
 from jazz_select.service.api.answers import answer, answer_json, metrics_of
@@ -38,9 +37,14 @@ async def select(request: Request) -> Response:
     """The flows for a request, and why these."""
     catalogue = catalogue_of(request)
     body = await read_body(request, bodies.SelectBody)
-    question = None if body.asked is None else body.asked.as_question()
+    one = body.as_request()
     result = await catalogue.live.selector.select(
-        body.request, body.candidates, body.episode_summaries, context=body.context, only=body.only, asked=question
+        one.enhanced_query,
+        one.candidates,
+        one.episode_summaries,
+        context=body.context,
+        only=one.only,
+        asked=one.asked,
     )
     metrics_of(request).selected(catalogue.agent_id, (result,))
     return answer_json(result.to_json())
@@ -52,18 +56,12 @@ async def select_many(request: Request) -> Response:
     body = await read_body(request, bodies.SelectManyBody)
     selector, results = catalogue.live.selector, list[FlowSelectionResult]()
     for at in range(0, len(body.requests), _AT_ONCE):
-        some = [_one(each) for each in body.requests[at : at + _AT_ONCE]]
-        results += await selector.select_many(some, context=body.context, ask=body.ask)
+        some = body.requests[at : at + _AT_ONCE]
+        asked = [each if isinstance(each, str) else each.as_request() for each in some]
+        results += await selector.select_many(asked, context=body.context, ask=body.ask)
         await asyncio.sleep(0)  # others are answered in between
     metrics_of(request).selected(catalogue.agent_id, results)
     return answer({"results": [each.to_dict() for each in results]})
-
-
-def _one(given: str | bodies.OneOfMany) -> SelectRequest:
-    if isinstance(given, str):
-        return SelectRequest(given)
-    question = None if given.asked is None else given.asked.as_question()
-    return SelectRequest(given.request, given.candidates, given.episode_summaries, given.only, question)
 
 
 async def recall(request: Request) -> Response:

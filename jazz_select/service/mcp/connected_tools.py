@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
@@ -22,14 +21,6 @@ _SETTLED_S: Final = 0.2
 """Seconds without a change after which what changed is indexed."""
 _LONGEST_NOTE: Final = 300
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Tools for a request, by name, and what there is to say of how they were found."""
-
-    tools: tuple[Tool, ...]
-    notes: tuple[str, ...] = ()
 
 
 class ConnectedTools:
@@ -72,28 +63,28 @@ class ConnectedTools:
             self._patience_ends = monotonic() + _STARTING_S
         await self._gateway.tried(max(self._patience_ends - monotonic(), 0.0))
 
-    async def search(self, request: str, limit: int) -> Found:
-        """The tools that are nearest to a request, no more than `limit`."""
+    async def search(self, request: str, limit: int) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+        """The tools that are nearest to a request, no more than `limit`, and what there is to say of how."""
         await self.ready()
-        tools = self.tools
-        notes = list(self._unconnected())
+        tools, notes = self.tools, self._unconnected()
         if len(tools) <= limit:
-            return Found(tuple(sorted(tools.values(), key=lambda each: each.name)), tuple(notes))
+            return tuple(sorted(tools.values(), key=lambda each: each.name)), notes
         try:
             await self._index()
             found = await ToolRecall(self._running.memory, self._running.agent_id).recall(request, tools, limit)
         except JazzSelectError as error:
-            _log.warning(
-                "agent_id=<%s>, error=<%s> | tools could not be indexed", self._running.agent_id, in_log(error)
-            )
-            notes.append(
-                f"the index failed, so these were found by their words: {beginning(str(error), _LONGEST_NOTE)}"
-            )
-            return Found(_by_words(request, tools, limit), tuple(notes))
-        if len(found) > limit:  # recall hides nothing in doubt; here hundreds would be shown
-            notes.append("the index found nothing, so these were found by their words")
-            return Found(_by_words(request, tools, limit), tuple(notes))
-        return Found(tuple(found), (*notes, *(beginning(each, _LONGEST_NOTE) for each in found.notes)))
+            self._not_indexed(error)
+            why = f"the index failed, so these were found by their words: {beginning(str(error), _LONGEST_NOTE)}"
+        else:
+            if len(found) <= limit:
+                return tuple(found), (*notes, *(beginning(each, _LONGEST_NOTE) for each in found.notes))
+            # Recall hides nothing in doubt; here hundreds would be shown.
+            why = "the index found nothing, so these were found by their words"
+        return _by_words(request, tools, limit), (*notes, why)
+
+    def _not_indexed(self, error: JazzSelectError) -> None:
+        agent_id = self._running.agent_id
+        _log.warning("agent_id=<%s>, error=<%s> | tools could not be indexed", agent_id, in_log(error))
 
     def stir(self) -> None:
         """Have the index looked at, since something may be other than it was."""
@@ -110,9 +101,7 @@ class ConnectedTools:
             try:
                 await self._index()
             except JazzSelectError as error:  # the next search tries it again, and says so
-                _log.warning(
-                    "agent_id=<%s>, error=<%s> | tools could not be indexed", self._running.agent_id, in_log(error)
-                )
+                self._not_indexed(error)
 
     # --- inside --------------------------------------------------------------------
 

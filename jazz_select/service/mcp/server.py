@@ -146,7 +146,8 @@ class AgentServer:
         if self._listings.listed == "all":
             await self.connected.ready()
         tools = {name: tool for name, tool in self.connected.tools.items() if name not in meta_tools.NAMES}
-        more = self._listings.of(_session(context), tools, self._foreign(tools))
+        foreign = [name for name, tool in tools.items() if self.connected.is_foreign(tool)]
+        more = self._listings.of(_session(context), tools, foreign)
         return types.ListToolsResult(tools=[*meta_tools.META_TOOLS, *more])
 
     async def _call_tool(
@@ -190,17 +191,14 @@ class AgentServer:
         return await self._made(context, params, found.tool, arguments.get("arguments") or {})
 
     async def _searched(self, context: Context, request: str, limit: int) -> types.CallToolResult:
-        found = await self.connected.search(request, limit)
-        foreign = set(self._foreign({tool.name: tool for tool in found.tools}))
-        if self._listings.found(_session(context), found.tools, foreign):
+        tools, notes = await self.connected.search(request, limit)
+        foreign = {tool.name for tool in tools if self.connected.is_foreign(tool)}
+        if self._listings.found(_session(context), tools, foreign):
             await self._bus.publish(ToolsListChanged())
             await context.session.send_tool_list_changed()
-        told: dict[str, Any] = {
-            "tools": [meta_tools.shown(tool, is_foreign=tool.name in foreign) for tool in found.tools]
-        }
-        if foreign:
-            told["about"] = meta_tools.ABOUT_FOREIGN
-        return answer({**told, "notes": meta_tools.bounded_notes(found.notes)})
+        told = [meta_tools.shown(tool, is_foreign=tool.name in foreign) for tool in tools]
+        about = {"about": meta_tools.ABOUT_FOREIGN} if foreign else {}
+        return answer({"tools": told, **about, "notes": meta_tools.bounded_notes(notes)})
 
     async def _made(
         self, context: Context, params: types.CallToolRequestParams, tool: Tool, arguments: Mapping[str, Any]
@@ -222,9 +220,6 @@ class AgentServer:
         if outcome.status == "asked":
             return input_required(outcome.call, server, "" if outcome.reason == _TO_BE_APPROVED else outcome.reason)
         return outcome_of(outcome, relay, only_reads=tool.read_only is True and not tool.destructive)
-
-    def _foreign(self, tools: Mapping[str, Tool]) -> list[str]:
-        return [name for name, tool in tools.items() if self.connected.is_foreign(tool)]
 
     # --- prompts ---------------------------------------------------------------------
 
