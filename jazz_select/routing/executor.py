@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from time import perf_counter
 from typing import Annotated, Any, ParamSpec, TypeAlias, TypeVar
@@ -25,7 +25,7 @@ from jazz_select.routing.decisions.points import (
     decision_prompt,
 )
 from jazz_select.routing.records import RunResult, StepRecord, note_step
-from jazz_select.routing.run_context import Deciding, RunContext, Step, arguments_of, check_run, inputs_lost
+from jazz_select.routing.run_context import Deciding, NameCall, RunContext, Step, arguments_of, check_run, inputs_lost
 from jazz_select.routing.schemas.compatibility import Field, inputs, outputs
 from jazz_select.routing.tool_call import CallOutcome, answered, call_tool, may_repeat
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
@@ -44,22 +44,10 @@ OpenRouter: TypeAlias = Annotated[
     Methods("a function of (context, candidates), sync or async", "__call__"),
 ]
 """Chooses among all tools where nothing narrows them; None leaves it to the caller of the run."""
+_Call = Callable[..., Awaitable[CallOutcome]]
+"""Makes one call, by an id, or once more after what became of it earlier."""
 OnCall = Callable[[StepRecord, StepRecord | None], Awaitable[None]]
 """Hears of a call: its record before it is made, then that same one and how it ended. It raises nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Doorkeeper:
-    """Who lets the calls of one run pass, and names them."""
-
-    approve: Approve | None
-    chosen: Approve | None
-    """Who lets calls pass that one who chooses chose."""
-    call_id: Callable[[str, Mapping[str, Any]], str]
-
-
-def _unnamed(_: str, __: Mapping[str, Any]) -> str:
-    return ""
 
 
 class FlowExecutor:
@@ -114,7 +102,6 @@ class FlowExecutor:
         check_argument("claims", claims, Claims | None)
         self._tools = toolbox_of(tools)
         self._analyzed: ChainAnalyzer | None = None
-        self._known: frozenset[str] | None = None
         self._given_by: dict[str, Mapping[str, Field]] = {}
         self._callback = as_callback(decision_callback)
         self._open_router = open_router
@@ -140,7 +127,7 @@ class FlowExecutor:
         fixed: Collection[str] | None = None,
         lost: Sequence[str] = (),
         approve: Approve | None = None,
-        call_id: Callable[[str, Mapping[str, Any]], str] | None = None,
+        call_id: NameCall | None = None,
         deciding: Deciding | None = None,
     ) -> RunResult:
         """Run the steps in order.
@@ -168,9 +155,9 @@ class FlowExecutor:
         named = [self._named(step) for step in steps]
         await self._read(self._check, named, inputs or {})
         run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost, deciding=deciding)
-        return await self._passed(
-            run, named, _Doorkeeper(approve or self._approve, approve or self._approve_chosen, call_id or _unnamed)
-        )
+        run.call_id = call_id
+        run.approve, run.approve_chosen = approve or self._approve, approve or self._approve_chosen
+        return await self._passed(run, named)
 
     async def resume(self, result: RunResult, answer: Answer) -> RunResult:
         """Go on with a run that ended since a call has to be approved first.
@@ -191,16 +178,13 @@ class FlowExecutor:
             msg = "this run does not wait for an answer: its `asked` is None"
             raise ConfigError(msg)
         ids = [asked.id]
-        keeper = _Doorkeeper(
-            answered([asked], answer, self._approve),
-            self._approve_chosen,
-            lambda tool, _: ids.pop() if ids and tool == asked.tool else "",
-        )
         done = result.records[:-1]
         last = done[-1].tool if done else ""
         run = RunContext(dict(result.context), last_tool=last, fixed=result.fixed)
         run.records += done
-        return await self._passed(run, result.rest, keeper)
+        run.call_id = lambda tool, _: ids.pop() if ids and tool == asked.tool else ""
+        run.approve, run.approve_chosen = answered([asked], answer, self._approve), self._approve_chosen
+        return await self._passed(run, result.rest)
 
     def _named(self, step: Step | Tool) -> Step:
         """A step as it is passed: a tool by its name."""
@@ -211,11 +195,11 @@ class FlowExecutor:
         msg = f"the tool {step.name!r:.80} is not among this executor's: give it to FlowExecutor"
         raise ConfigError(msg)
 
-    async def _passed(self, run: RunContext, steps: Sequence[Step], keeper: _Doorkeeper) -> RunResult:
+    async def _passed(self, run: RunContext, steps: Sequence[Step]) -> RunResult:
         """Pass these steps, as far as that goes."""
         for place, step in enumerate(steps):
             with span("step", "decision") as traced:
-                ended = await self._step(run, step, keeper)
+                ended = await self._step(run, step)
                 if traced is not None:
                     note_step(traced, run.records[-1])
             if ended is not None and run.asked is not None:
@@ -226,7 +210,7 @@ class FlowExecutor:
                 return ended
         return run.ended("ok")
 
-    async def _step(self, run: RunContext, step: Step, keeper: _Doorkeeper) -> RunResult | None:
+    async def _step(self, run: RunContext, step: Step) -> RunResult | None:
         """One step; a result where the run ends with it."""
         began = perf_counter()
         chosen = await self._chosen(run, step)
@@ -236,9 +220,7 @@ class FlowExecutor:
             run.records.append(replace(chosen, duration_s=perf_counter() - began))
             pending = await self._read(self._all) if chosen.status == "open" else ()
             return run.ended(chosen.status, pending=tuple(pending))
-        if chosen.tier is not Tier.DETERMINISTIC:
-            keeper = replace(keeper, approve=keeper.chosen)
-        record = await self._called(run, chosen, keeper)
+        record = await self._called(run, chosen)
         run.records.append(replace(record, duration_s=perf_counter() - began))
         return None if record.status == "ok" else run.ended("failed")
 
@@ -335,14 +317,16 @@ class FlowExecutor:
         else:
             named = [name for name in point.candidate_tools if name in self._tools and name != run.last_tool]
             names = [
-                name for name in named if name in fitting or (name in self._callable and not inputs(self._tools[name]))
+                name
+                for name in named
+                if name in fitting or (name in self._analyzer.callable and not inputs(self._tools[name]))
             ]
             most = len(names)
         found = [self._analyzer.candidate(name, fitting.get(name, 0.0)) for name in names[:most]]
         return found, len(names[most:])
 
     def _all(self) -> list[ToolCandidate]:
-        found = ((name, tool) for name, tool in self._tools.items() if name in self._callable)
+        found = ((name, tool) for name, tool in self._tools.items() if name in self._analyzer.callable)
         return [ToolCandidate(name=name, description=tool.description) for name, tool in found]
 
     async def _read(self, reading: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -365,13 +349,6 @@ class FlowExecutor:
             self._analyzed = ChainAnalyzer(self._tools)
         return self._analyzed
 
-    @property
-    def _callable(self) -> frozenset[str]:
-        # No cached_property: in Python 3.11 one object would wait for another that a thread makes it of.
-        if self._known is None:
-            self._known = frozenset(self._analyzer.callable)
-        return self._known
-
     def _outputs(self, tool: Tool) -> Mapping[str, Field]:
         """What a tool says that it gives, read once."""
         known = self._given_by.get(tool.name)
@@ -379,7 +356,7 @@ class FlowExecutor:
             known = self._given_by[tool.name] = {each.name: each for each in outputs(tool)}
         return known
 
-    async def _called(self, run: RunContext, record: StepRecord, keeper: _Doorkeeper) -> StepRecord:
+    async def _called(self, run: RunContext, record: StepRecord) -> StepRecord:
         tool = self._tools[record.tool]
         arguments, missing = await self._read(arguments_of, tool, run.context, run.fixed)
         if missing:
@@ -396,16 +373,24 @@ class FlowExecutor:
         await self._read(self._outputs, tool)  # now, so that what it gives is kept without waiting again
         record = replace(record, arguments={name: storable(plain(each)) for name, each in arguments.items()})
         if self._on_call is None:
-            return await self._made(run, record, tool, arguments, keeper)
+            return await self._made(run, record, tool, arguments)
         await self._on_call(record, None)
-        ended = await self._made(run, record, tool, arguments, keeper)
+        ended = await self._made(run, record, tool, arguments)
         await self._on_call(record, ended)
         return ended
 
-    async def _made(
-        self, run: RunContext, record: StepRecord, tool: Tool, arguments: Mapping[str, Any], keeper: _Doorkeeper
-    ) -> StepRecord:
-        made, attempts = await self._tried(tool, arguments, keeper)
+    async def _made(self, run: RunContext, record: StepRecord, tool: Tool, arguments: Mapping[str, Any]) -> StepRecord:
+        call = partial(
+            call_tool,
+            tool,
+            arguments,
+            door="executor",
+            timeout_s=self._step_timeout_s,
+            approve=run.approve if record.tier is Tier.DETERMINISTIC else run.approve_chosen,
+            claims=self._claims,
+            vouched=True,  # by whoever gave a policy
+        )
+        made, attempts = await self._tried(tool, call, run.call_id(tool.name, arguments) if run.call_id else "")
         if made.status == "asked":
             run.asked = made.call
         if made.error is not None:
@@ -421,17 +406,17 @@ class FlowExecutor:
         run.keep(tool, made.output, self._outputs(tool))
         return replace(record, output=made.output, attempts=attempts)
 
-    async def _tried(self, tool: Tool, arguments: Mapping[str, Any], keeper: _Doorkeeper) -> tuple[CallOutcome, int]:
+    async def _tried(self, tool: Tool, call: _Call, call_id: str) -> tuple[CallOutcome, int]:
         """Call it, again as the policy says; what became of the last call, and how many there were."""
         if self._retry is None:
-            made = await self._once(tool, arguments, keeper)
+            made = await call(call_id=call_id)
             return made, int(made.called)
         tried: list[CallOutcome] = []
         cancelled: asyncio.CancelledError | None = None
         try:
             async for attempt in self._retry.copy():
                 with attempt:
-                    cancelled = await self._tried_once(tool, arguments, keeper, tried)
+                    cancelled = await self._tried_once(tool, call, call_id, tried)
                 if cancelled is not None:
                     break
         except Exception:  # a policy may raise the last error; it is in the outcome already
@@ -441,8 +426,9 @@ class FlowExecutor:
             raise cancelled
         return tried[-1], sum(each.called for each in tried)
 
+    @staticmethod
     async def _tried_once(
-        self, tool: Tool, arguments: Mapping[str, Any], keeper: _Doorkeeper, tried: list[CallOutcome]
+        tool: Tool, call: _Call, call_id: str, tried: list[CallOutcome]
     ) -> asyncio.CancelledError | None:
         """One more call, whose failure is raised where it may be made again: a policy goes by exceptions.
 
@@ -450,7 +436,7 @@ class FlowExecutor:
         """
         earlier = tried[-1] if tried else None
         try:
-            made = await self._once(tool, arguments, keeper, earlier)
+            made = await call(call_id=call_id, earlier=earlier)
         except asyncio.CancelledError as error:
             return error
         if made is not earlier:
@@ -458,21 +444,6 @@ class FlowExecutor:
         if made.error is not None and may_repeat(tool, made, vouched=True):
             raise made.error.cause or TimeoutError(made.error.message)
         return None
-
-    async def _once(
-        self, tool: Tool, arguments: Mapping[str, Any], keeper: _Doorkeeper, earlier: CallOutcome | None = None
-    ) -> CallOutcome:
-        return await call_tool(
-            tool,
-            arguments,
-            door="executor",
-            timeout_s=self._step_timeout_s,
-            approve=keeper.approve,
-            call_id="" if earlier else keeper.call_id(tool.name, arguments),
-            claims=self._claims,
-            earlier=earlier,
-            vouched=True,  # by whoever gave a policy
-        )
 
     def _check(self, steps: Sequence[Step], given: Mapping[str, Any]) -> None:
         """A decision point may only show what is there by then, as far as that can be known."""

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from jazz_select.errors import ConfigError, FlowValidationError, ToolError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.routing.approval import Approve
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall
@@ -92,6 +93,8 @@ def _wrong(flow: BaseFlow, problem: str) -> FlowValidationError:
     return FlowValidationError(flow.label, "chain", problem, place=flow.place)
 
 
+NameCall = Callable[[str, Mapping[str, Any]], str]
+"""Names the next call of this tool with these arguments; empty where it has no name."""
 Deciding = Callable[[Sequence[StepRecord]], DecisionCallback]
 """Who chooses in one run, after these steps of it."""
 
@@ -110,6 +113,10 @@ class RunContext:
     ) -> None:
         self.context = given
         self.deciding = deciding
+        self.approve: Approve | None = None
+        self.approve_chosen: Approve | None = None
+        """Who lets calls pass that one who chooses chose."""
+        self.call_id: NameCall | None = None
         self.fixed = frozenset(given if fixed is None else fixed)
         self.lost = tuple(lost)
         self.records: list[StepRecord] = []

@@ -466,10 +466,10 @@ class _Loop:
         """
         read = read_tool_reply(text).trusted(self.runner.is_destructive)
         if read.is_data and self.ending.output is not None:
-            return replace(read, kind="unreadable", note="the reply is JSON, but none of the three shapes")
+            return ToolReply(note="the reply is JSON, but none of the three shapes")
         named = self._named(decoded(read.text)) if read.is_data else ""
         if named:
-            return replace(read, kind="unreadable", note=f"the reply is JSON that names {named}, but no call of it")
+            return ToolReply(note=f"the reply is JSON that names {named}, but no call of it")
         return read
 
     def _named(self, value: object) -> str:

@@ -17,7 +17,12 @@ _SLACK = 1e-9
 
 
 class ChainAnalyzer:
-    """Reads chains of tools out of their schemas."""
+    """Reads chains of tools out of their schemas.
+
+    Attributes:
+        toolbox: The tools.
+        callable: Those that a valid call can be made of: there are no arguments for the others.
+    """
 
     def __init__(self, tools: ToolsLike) -> None:
         """Index these tools.
@@ -28,12 +33,8 @@ class ChainAnalyzer:
         self.toolbox = toolbox_of(tools)
         self._index = CompatibilityIndex(self.toolbox.values())
         self._names = tuple(self.toolbox)
+        self.callable = frozenset(self._names[number] for number in self._index.callable)
         self._summaries: dict[str, dict[str, str]] = {}
-
-    @property
-    def callable(self) -> list[str]:
-        """The tools that a valid call can be made of: there are no arguments for the others."""
-        return [name for number, name in enumerate(self._names) if number in self._index.callable]
 
     def candidates(
         self,

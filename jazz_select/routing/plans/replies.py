@@ -7,10 +7,10 @@ number, list or object that has nothing of a call in it is a text.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, cast
 
 from jazz_select.chat.json_reader import (
     BROKEN,
@@ -138,7 +138,6 @@ class ToolReply:
     """What a reply says.
 
     Attributes:
-        kind: `calls`, `text`, both (`mixed`), or nothing that can be made out (`unreadable`).
         text: What it says to the user.
         calls: The calls, in planned order, as they were written.
         note: What was set aside, or why nothing can be made of it.
@@ -146,12 +145,18 @@ class ToolReply:
         is_data: Whether the text is JSON of the model's own, such as a number or a list, and resembles no call.
     """
 
-    kind: Literal["calls", "text", "mixed", "unreadable"]
     text: str = ""
     calls: tuple[PlanStep, ...] = ()
     note: str = ""
     alone: bool = field(default=True, compare=False)
     is_data: bool = field(default=False, compare=False)
+
+    @property
+    def kind(self) -> Literal["calls", "text", "mixed", "unreadable"]:
+        """Calls, text, both (`mixed`), or nothing that can be made out."""
+        if self.calls:
+            return "mixed" if self.text else "calls"
+        return "text" if self.text else "unreadable"
 
     def trusted(self, is_destructive: Callable[[str], bool]) -> "ToolReply":
         """The reply, in which calls that destroy something are held back where they may not be meant.
@@ -185,33 +190,21 @@ QUOTED: Final = (
 TWICE: Final = "not run: it destroys something, and the same call stands in this reply already"
 
 
-class _Said(NamedTuple):
-    """One of the three shapes."""
-
-    text: str
-    calls: tuple[PlanStep, ...]
-
-
 def read_tool_reply(reply: object) -> ToolReply:
     """Read a reply, as text or as the JSON value that somebody already made of it."""
     if not isinstance(reply, str):
-        said = _shape(reply)
-        return (
-            _reply(said)
-            if said
-            else _unreadable(f"a reply is text or one of the three shapes, not {type(reply).__name__}")
-        )
+        problem = f"a reply is text or one of the three shapes, not {type(reply).__name__}"
+        return _shape(reply) or ToolReply(note=problem)
     if large := too_large(reply):
-        return _unreadable(f"the reply {large}")
+        return ToolReply(note=f"the reply {large}")
     text, value = unquoted(reply.strip())
     if value is BROKEN or isinstance(value, str):
         return _in_prose(without_first_thought(text))
-    said = _shape(value)
-    if said is not None:
-        return _reply(said)
+    if said := _shape(value):
+        return said
     if _is_data(text, value):
-        return ToolReply(kind="text", text=text, is_data=True)
-    return _unreadable("the reply is JSON, but none of the three shapes")
+        return ToolReply(text=text, is_data=True)
+    return ToolReply(note="the reply is JSON, but none of the three shapes")
 
 
 def _means_a_call(text: str) -> bool:
@@ -234,11 +227,11 @@ def _in_prose(text: str) -> ToolReply:
     said = _shape(repaired(text)) if _seems_finished(text) else None
     if said is not None and (said.calls or said.text):
         begun = min((place for place in map(text.find, "[{") if place >= 0), default=0)
-        return replace(_reply(said, note="the JSON was repaired"), alone=not _prose(text[:begun]))
+        return replace(said, note="the JSON was repaired", alone=not _prose(text[:begun]))
     if _means_a_call(text):
-        return _unreadable("the reply begins a call, but its JSON is broken or cut off")
+        return ToolReply(note="the reply begins a call, but its JSON is broken or cut off")
     plain = text.strip()
-    return ToolReply(kind="text", text=plain) if plain else _unreadable("the reply is empty")
+    return ToolReply(text=plain, note="" if plain else "the reply is empty")
 
 
 def _between(text: str, values: list[Standing]) -> str:
@@ -248,7 +241,7 @@ def _between(text: str, values: list[Standing]) -> str:
     return "\n".join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
-def _among(text: str, shapes: list[tuple[Standing, _Said]]) -> ToolReply:
+def _among(text: str, shapes: list[tuple[Standing, ToolReply]]) -> ToolReply:
     calls: list[PlanStep] = []
     texts: list[str] = []
     around: list[str] = []
@@ -274,11 +267,10 @@ def _among(text: str, shapes: list[tuple[Standing, _Said]]) -> ToolReply:
         texts.append(said.text)
     around.append(_prose(text[end:]))
     texts.append(around[-1])
-    reply = _reply(_Said("\n\n".join(filter(None, texts)), tuple(calls)), note="; ".join(notes))
-    return replace(reply, alone=not any(around))
+    return _said("\n\n".join(filter(None, texts)), calls, note="; ".join(notes), alone=not any(around))
 
 
-def _shape(value: object) -> _Said | None:
+def _shape(value: object) -> ToolReply | None:
     """What a JSON value says, if it is one of the shapes, a bare call, or a list of such."""
     if isinstance(value, list):
         items = cast("list[Any]", value)
@@ -286,19 +278,17 @@ def _shape(value: object) -> _Said | None:
         said = [each for each in inner if each is not None]
         if not said or len(said) != min(len(items), MOST_STEPS + 1):
             return None
-        return _Said(
-            "\n\n".join(each.text for each in said if each.text), tuple(c for each in said for c in each.calls)
-        )
+        return _said("\n\n".join(each.text for each in said if each.text), [c for each in said for c in each.calls])
     if not isinstance(value, Mapping):
         return None
     fields = folded_fields(cast("Mapping[Any, Any]", value))
     if not fields.keys() & {"toolcall", "toolcalls", "naturallanguageresponse"}:
-        return _Said("", (step_of(cast("object", value)),)) if is_call(cast("object", value)) else None
+        return _said("", [step_of(cast("object", value))]) if is_call(cast("object", value)) else None
     calls = (*_calls(fields.get("toolcall")), *_calls(fields.get("toolcalls")))
     text = _text(fields.get("naturallanguageresponse"))
     if not text:
         text = next((each.strip() for key in _TEXT_BESIDE if isinstance(each := fields.get(key), str)), "")
-    return _Said(text, calls[: MOST_STEPS + 1])
+    return _said(text, calls[: MOST_STEPS + 1])
 
 
 def _calls(value: object) -> tuple[PlanStep, ...]:
@@ -316,16 +306,9 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _reply(said: _Said, *, note: str = "") -> ToolReply:
-    if said.calls:
-        return ToolReply(kind="mixed" if said.text else "calls", text=said.text, calls=said.calls, note=note)
-    if said.text:
-        return ToolReply(kind="text", text=said.text, note=note)
-    return _unreadable(note or "the reply neither calls a tool nor says anything")
-
-
-def _unreadable(note: str) -> ToolReply:
-    return ToolReply(kind="unreadable", note=note)
+def _said(text: str, calls: Sequence[PlanStep], *, note: str = "", alone: bool = True) -> ToolReply:
+    nothing = "" if text or calls else "the reply neither calls a tool nor says anything"
+    return ToolReply(text=text, calls=tuple(calls), note=note or nothing, alone=alone)
 
 
 def _prose(text: str) -> str:

@@ -66,7 +66,7 @@ async def test_a_tool_that_no_call_can_satisfy_is_never_listed(takes: Any) -> No
     made = [tool("look", obj({}), obj({"phone": STRING})), tool("never", takes), tool("call", obj({"phone": STRING}))]
     analyzer = ChainAnalyzer(made)
     assert [each.name for each in analyzer.successors("look", min_compatibility=0)] == ["call"]
-    assert analyzer.callable == ["look", "call"]
+    assert analyzer.callable == {"look", "call"}
     point = GuidedDecisionPoint(after_step="look", candidate_tools=["never", "call"])
     result = await FlowExecutor(made).run([point], {"phone": "p"})
     assert [each.name for each in result.records[0].candidates] == ["call"]

@@ -16,11 +16,11 @@ TWO = PlanStep(tool="send_mail", arguments=MAIL["arguments"], id="m")  # pyright
 
 
 def calls(*steps: PlanStep, text: str = "", note: str = "") -> ToolReply:
-    return ToolReply(kind="mixed" if text else "calls", calls=steps, text=text, note=note)
+    return ToolReply(calls=steps, text=text, note=note)
 
 
 def said(text: str) -> ToolReply:
-    return ToolReply(kind="text", text=text)
+    return ToolReply(text=text)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def in_prose(before: str, *values: Any, after: str = "") -> str:
         ),
         pytest.param(
             in_prose("I will not use ", {"tool_call": SEARCH}, after=" for that."),
-            ToolReply(kind="text", text="I will not use\n\nfor that.", note="a call was quoted, not made"),
+            ToolReply(text="I will not use\n\nfor that.", note="a call was quoted, not made"),
             id="denied",
         ),
         pytest.param(
