@@ -29,7 +29,7 @@ from jazz_select.service.access import Door
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.api.answers import ProblemAnswer, answer
 from jazz_select.service.api.operations import OPERATIONS, Operation
-from jazz_select.service.http.limits import Bodies, Lifecycle, Limits
+from jazz_select.service.http.limits import Lifecycle, Limits
 from jazz_select.service.http.observation import ServiceMetrics, Watched
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import answer_problem
@@ -236,7 +236,6 @@ def make_app(
         Middleware(Watched, metrics=ServiceMetrics(served, life), send_timeout_s=wanted.send_timeout_s),
         Middleware(Door, served=served),
         Middleware(Limits, options=wanted, life=life, agents=len(served)),
-        Middleware(Bodies, most=wanted.max_body, timeout_s=wanted.body_timeout_s),
     ]
     handled = dict.fromkeys((HTTPException, JazzSelectError, ValidationError), answer_problem)
     app = Starlette(routes=routes, middleware=middleware, exception_handlers=handled, lifespan=lifespan)
@@ -279,9 +278,8 @@ class _Place(BaseRoute):
 
     def __init__(self, paths: tuple[str, ...], modules: tuple[str, ...], make: Callable[[], Part]) -> None:
         self._paths, self._modules, self._make = paths, modules, make
-        self._wanted, self._settled, self._over = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._routes: list[BaseRoute] = []
-        self._error: Exception | None = None
+        self._wanted, self._over = asyncio.Event(), asyncio.Event()
+        self._routes: asyncio.Future[Sequence[BaseRoute]]
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Whether this is for the part."""
@@ -296,18 +294,17 @@ class _Place(BaseRoute):
             Exception: It cannot be loaded.
         """
         self._wanted.set()
-        await self._settled.wait()
-        if self._error is not None:
-            raise self._error
+        routes = await asyncio.shield(self._routes)
         router = scope["app"].router
         if self in router.routes:
             at = router.routes.index(self)
-            router.routes[at : at + 1] = self._routes
+            router.routes[at : at + 1] = routes
         await router(scope, receive, send)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:
         """Have it open until the service stops."""
+        self._routes = asyncio.get_running_loop().create_future()
         holding = asyncio.create_task(self._hold(), name="part")
         try:
             yield
@@ -323,20 +320,18 @@ class _Place(BaseRoute):
         try:
             if self._over.is_set():
                 return
-            await asyncio.to_thread(self._load)
+            for module in self._modules:
+                await asyncio.to_thread(import_module, module)
             part = self._make()
             async with nullcontext() if part.lifespan is None else part.lifespan():
-                self._routes = list(part.routes)
-                self._settled.set()
+                self._routes.set_result(part.routes)
                 await self._over.wait()
         except Exception as error:
-            if self._settled.is_set():
+            if self._routes.done():
                 raise
-            self._error = error
+            self._routes.set_exception(error)
+            self._routes.exception()  # looked at: it is logged here
             _log.exception("paths=<%s> | this part of the service could not be loaded", ", ".join(self._paths))
         finally:
-            self._settled.set()
-
-    def _load(self) -> None:
-        for module in self._modules:
-            import_module(module)
+            if not self._routes.done():
+                self._routes.set_result(())

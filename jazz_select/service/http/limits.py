@@ -1,9 +1,9 @@
 """How much is taken: how many requests at once and of whom, how large a body, and how long one waits for it."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from time import monotonic
 from typing import Any, Final
 
@@ -59,76 +59,6 @@ class Lifecycle:
 _PASSED_OVER: Final = 16 << 20
 """Bytes of a refused body that are still read: whoever sends it hears why, and not that the connection broke."""
 _PATIENCE_S: Final = 2.0
-
-
-class Bodies:
-    """Reads each body before the app is asked."""
-
-    def __init__(self, app: ASGIApp, *, most: int, timeout_s: float) -> None:
-        """Stand before an app.
-
-        Args:
-            app: What is behind.
-            most: Bytes of a body.
-            timeout_s: In which it has to be there, in seconds.
-        """
-        self._app = app
-        self._most, self._timeout_s = most, timeout_s
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on with its body, or refuse it."""
-        if scope["type"] != "http" or not _has_body(scope):
-            await self._app(scope, receive, send)
-            return
-        try:
-            body = await self._read(scope, receive)
-        except HTTPException as error:
-            await refuse(error, scope, receive, send)
-            return
-        if body is None:
-            return  # whoever asked is gone
-        left: Message | None = {"type": "http.request", "body": body, "more_body": False}
-
-        async def once() -> Message:
-            nonlocal left
-            if left is None:
-                return await receive()
-            message, left = left, None
-            return message
-
-        await self._app(scope, once, send)
-
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        """All of it; None where the client has left.
-
-        Raises:
-            HTTPException: It is too large, or was not there in time.
-        """
-        declared = dict(scope["headers"]).get(b"content-length", b"")
-        if declared.isdigit() and int(declared[:20]) > self._most:
-            raise self._too_large()
-        parts: list[bytes] = []
-        size = 0
-        more = True
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                while more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return None
-                    part: bytes = message.get("body", b"")
-                    more = message.get("more_body", False)
-                    size += len(part)
-                    if size > self._most:
-                        raise self._too_large("skip" if more else "none")
-                    parts.append(part)
-        except TimeoutError as error:
-            detail = f"the body was not there within {self._timeout_s:g} s: send it at once"
-            raise refused(408, detail, rest="close") from error
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _too_large(self, rest: Rest = "skip") -> HTTPException:
-        return refused(413, f"the body is larger than {self._most} bytes: send less, or in several requests", rest=rest)
 
 
 async def refuse(error: HTTPException, scope: Scope, receive: Receive, send: Send) -> None:
@@ -190,7 +120,10 @@ class TokenBucket:
 
 
 class Limits:
-    """Refuses what is too much, at once: who is refused may come again, who waits in a queue waits for nothing."""
+    """Refuses what is too much, at once: who is refused may come again, who waits in a queue waits for nothing.
+
+    Each body is read before the app is asked.
+    """
 
     def __init__(self, app: ASGIApp, *, options: ServeOptions, life: Lifecycle, agents: int) -> None:
         """Stand before an app.
@@ -204,43 +137,91 @@ class Limits:
         self._app, self._life = app, life
         self._options = options
         self._most_of_one = options.max_in_flight if agents == 1 else max(1, int(options.max_in_flight * _SHARE))
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        rate = options.rate or 0.0
+        burst = options.burst or max(1.0, 2 * rate)
+
+        @lru_cache(_MOST_BUCKETS)
+        def bucket_of(_: str) -> TokenBucket:
+            return TokenBucket(rate, burst)
+
+        self._bucket_of = bucket_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
-        if scope["type"] != "http" or scope["path"] in _UNLIMITED:
+        """Pass a request on with its body, or refuse it."""
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        try:
+            if scope["path"] in _UNLIMITED:
+                await self._passed(scope, receive, send)
+            else:
+                await self._limited(scope, receive, send)
+        except HTTPException as error:  # of what is checked here: the app answers its own
+            await refuse(error, scope, receive, send)
+
+    async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = scope.get("state", {}).get("catalogue")
         agent_id = "" if caller is None else caller.agent_id
-        try:
-            if caller is not None:
-                self._check_rate(scope)
-            if is_stream(scope):
-                await self._held_open(scope, receive, send)
-                return
-            self._check_room(agent_id)
-        except HTTPException as error:
-            await refuse(error, scope, receive, send)
+        if caller is not None and self._options.rate is not None:
+            self._check_rate(scope, self._options.rate)
+        if is_stream(scope):
+            await self._held_open(scope, receive, send)
             return
+        self._check_room(agent_id)
         self._life.began(agent_id)
         try:
-            await self._app(scope, receive, send)
+            await self._passed(scope, receive, send)
         finally:
             self._life.ended(agent_id)
 
-    def _check_rate(self, scope: Scope) -> None:
-        rate = self._options.rate
-        if rate is None:
+    async def _passed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not _has_body(scope):
+            await self._app(scope, receive, send)
             return
+        body = await self._read(scope, receive)
+        if body is None:
+            return  # whoever asked is gone
+        left: Message | None = {"type": "http.request", "body": body, "more_body": False}
+
+        async def once() -> Message:
+            nonlocal left
+            if left is None:
+                return await receive()
+            message, left = left, None
+            return message
+
+        await self._app(scope, once, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """All of a body; None where the client has left.
+
+        Raises:
+            HTTPException: It is too large, or was not there in time.
+        """
+        most, timeout_s = self._options.max_body, self._options.body_timeout_s
+        declared = dict(scope["headers"]).get(b"content-length", b"")
+        if declared.isdigit() and int(declared[:20]) > most:
+            raise _too_large(most)
+        body = bytearray()
+        more = True
+        try:
+            async with asyncio.timeout(timeout_s):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    more = message.get("more_body", False)
+                    body += message.get("body", b"")
+                    if len(body) > most:
+                        raise _too_large(most, "skip" if more else "none")
+        except TimeoutError as error:
+            detail = f"the body was not there within {timeout_s:g} s: send it at once"
+            raise refused(408, detail, rest="close") from error
+        return bytes(body)
+
+    def _check_rate(self, scope: Scope, rate: float) -> None:
         whose: str = scope["state"].get("whose", "")  # not what was sent: one key can be written in many ways
-        bucket = self._buckets.get(whose)
-        if bucket is None:
-            burst = self._options.burst or max(1.0, 2 * rate)
-            bucket = self._buckets[whose] = TokenBucket(rate, burst)
-            if len(self._buckets) > _MOST_BUCKETS:
-                self._buckets.popitem(last=False)
-        wait_s = bucket.wait_s()
+        wait_s = self._bucket_of(whose).wait_s()
         if wait_s:
             detail = f"more than {rate:g} requests a second with this key: come again in {wait_s:.1f} s"
             raise refused(429, detail, headers={"Retry-After": str(max(1, round(wait_s)))})
@@ -271,8 +252,9 @@ class Limits:
         finally:
             life.streams.discard(held)
 
-    async def _passed(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
+
+def _too_large(most: int, rest: Rest = "skip") -> HTTPException:
+    return refused(413, f"the body is larger than {most} bytes: send less, or in several requests", rest=rest)
 
 
 def is_stream(scope: Scope) -> bool:

@@ -6,9 +6,9 @@ very same call.
 """
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import orjson
@@ -44,22 +44,6 @@ _SCHEMA: Final[dict[str, Any]] = {
 Context = ServerRequestContext[Any, Any]
 
 
-class Answered:
-    """Calls that somebody has answered for: each answer counts once, however often a client sends it."""
-
-    def __init__(self) -> None:
-        self._calls: OrderedDict[str, None] = OrderedDict()
-
-    def is_first(self, call_id: str) -> bool:
-        """Whether this answer was not used yet; from now on it was."""
-        if call_id in self._calls:
-            return False
-        self._calls[call_id] = None
-        while len(self._calls) > _MOST_ANSWERED:
-            self._calls.popitem(last=False)
-        return True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """Who decides about calls: the hook, else the policy; and where that asks, the person at the client.
@@ -67,12 +51,12 @@ class Asking:
     Attributes:
         policy: Which calls need a yes where there is no hook.
         hook: The caller's own, asked for every call.
-        answered: The answers that were used.
+        unused: Whether an answer was not used yet, and from now on was: each counts once, however often it is sent.
     """
 
     policy: ApprovalPolicy = "destructive"
     hook: Approve | None = None
-    answered: Answered = field(default_factory=Answered)
+    unused: Callable[[str], Iterator[bool]] = field(default_factory=lambda: lru_cache(_MOST_ANSWERED)(_once))
 
     def approver(
         self, context: Context, params: types.CallToolRequestParams, server: str
@@ -116,9 +100,13 @@ class Asking:
         said = (responses or {}).get(ANSWER)
         if not isinstance(said, types.ElicitResult):
             return Ask("the question was not answered")
-        if not self.answered.is_first(str(call_id)):
+        if not next(self.unused(str(call_id)), False):
             return Deny("this answer was used already; call again without requestState")
         return _answer(said)
+
+
+def _once(_: str) -> Iterator[bool]:
+    return iter((True,))
 
 
 def can_ask(context: Context) -> bool:

@@ -1,7 +1,7 @@
 """The tools that clients see: four that find, list and call all others, and beside them a list that only grows."""
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -197,7 +197,7 @@ class Listings:
     def __init__(self, listed: Listed) -> None:
         """Take which tools are listed."""
         self.listed = listed
-        self._sessions: OrderedDict[str, dict[str, types.Tool]] = OrderedDict()
+        self._session = lru_cache(_MOST_SESSIONS)(_nothing_listed)
 
     def of(self, session: str, tools: Mapping[str, Tool], foreign: Iterable[str]) -> list[types.Tool]:
         """The list of a session, grown by what it has to show by now.
@@ -228,12 +228,9 @@ class Listings:
             if tool.name not in own and len(own) < _MOST_LISTED:
                 own[tool.name] = as_listed(tool, is_foreign=tool.name in foreign)
 
-    def _session(self, session: str) -> dict[str, types.Tool]:
-        own = self._sessions.setdefault(session, {})
-        self._sessions.move_to_end(session)
-        while len(self._sessions) > _MOST_SESSIONS:
-            self._sessions.popitem(last=False)
-        return own
+
+def _nothing_listed(_: str) -> dict[str, types.Tool]:
+    return {}
 
 
 def as_listed(tool: Tool, *, is_foreign: bool) -> types.Tool:
