@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from secrets import token_hex
 from time import perf_counter
@@ -22,6 +22,7 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.http.limits import Lifecycle
 from jazz_select.service.problems import problem_of
+from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.server import TRANSPORT
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -101,29 +102,25 @@ class _Catalogues(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The generation of each catalogue, how large it is, and whether its newest files are live."""
-        told = {
-            "jazz_select_catalogue_generation": "Which reading of the flows answers, from 1.",
-            "jazz_select_catalogue_flows": "How many flows there are.",
-            "jazz_select_catalogue_loaded_timestamp_seconds": "When it was read.",
-            "jazz_select_catalogue_stale": "1 where the newest files could not be used.",
-        }
-        families = {name: GaugeMetricFamily(name, text, labels=["agent"]) for name, text in told.items()}
+        for name, text, value in _OF_A_CATALOGUE:
+            family = GaugeMetricFamily(f"jazz_select_catalogue_{name}", text, labels=["agent"])
+            for agent_id, catalogue in self._served.items():
+                family.add_metric([agent_id], float(value(catalogue)))
+            yield family
         failures = CounterMetricFamily(
             "jazz_select_reload_failures", "How often flows could not be read again.", labels=["agent"]
         )
         for agent_id, catalogue in self._served.items():
-            live = catalogue.live if catalogue.is_ready else None
-            values = (
-                0 if live is None else live.number,
-                0 if live is None else len(live.registry),
-                0.0 if live is None else live.loaded_at,
-                bool(catalogue.problem),
-            )
-            for family, value in zip(families.values(), values, strict=True):
-                family.add_metric([agent_id], float(value))
             failures.add_metric([agent_id], float(catalogue.failures))
-        yield from families.values()
         yield failures
+
+
+_OF_A_CATALOGUE: Final[tuple[tuple[str, str, Callable[[RunningCatalogue], float]], ...]] = (
+    ("generation", "Which reading of the flows answers, from 1.", lambda each: each.number),
+    ("flows", "How many flows there are.", lambda each: len(each.live.registry) if each.is_ready else 0),
+    ("loaded_timestamp_seconds", "When it was read.", lambda each: each.live.loaded_at if each.is_ready else 0),
+    ("stale", "1 where the newest files could not be used.", lambda each: bool(each.problem)),
+)
 
 
 class _OfOne(CollectorRegistry):

@@ -140,12 +140,12 @@ class ConnectedTools:
             )
 
     def _unconnected(self) -> tuple[str, ...]:
-        states = self._gateway.states if self._gateway is not None else ()
-        left_out = self._gateway.notes if self._gateway is not None else ()
-        return *left_out, *(
-            f"the MCP server {each.server} is not connected: "
+        if self._gateway is None:
+            return ()
+        return *self._gateway.notes, *(
+            f"the MCP server {each.spec.name} is not connected: "
             + ("its tools fail until it is back" if each.tools else "its tools are not known yet")
-            for each in states
+            for each in self._gateway.upstreams
             if each.state != "up"
         )
 

@@ -16,7 +16,7 @@ import anyio
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.service.mcp.servers_file import ServerSpec, load_servers
 from jazz_select.service.mcp.untrusted_text import BY_NAME, has_unseen_names, with_texts
-from jazz_select.service.mcp.upstream import Backoff, ServerState, Upstream
+from jazz_select.service.mcp.upstream import Backoff, Upstream
 
 LONGEST: Final = 128
 """Characters of a tool's name by the protocol."""
@@ -117,6 +117,7 @@ class Gateway:
     Attributes:
         version: Counts the changes of what is listed.
         notes: What there is to say of tools that are left out.
+        upstreams: The servers, in their order.
     """
 
     def __init__(self, servers: Sequence[ServerSpec], *, backoff: Backoff | None = None) -> None:
@@ -129,7 +130,7 @@ class Gateway:
         self.version = 0
         self.notes: tuple[str, ...] = ()
         self._names = GivenNames()
-        self._upstreams = tuple(Upstream(spec, changed=self._has_changed, backoff=backoff) for spec in servers)
+        self.upstreams = tuple(Upstream(spec, changed=self._has_changed, backoff=backoff) for spec in servers)
         self._tools: Mapping[str, Tool] = {}
         self._usable: dict[str, Mapping[str, Tool]] = {}
         self._listeners: list[Callable[[], None]] = []
@@ -143,23 +144,18 @@ class Gateway:
         """All tools, in the order of the servers and of their lists; of a server that is down, those it had."""
         return MappingProxyType(self._tools)
 
-    @property
-    def states(self) -> tuple[ServerState, ...]:
-        """How each server is, in their order."""
-        return tuple(each.state for each in self._upstreams)
-
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["Gateway"]:
         """Keep all servers connected for as long as this lasts; at its end their processes are stopped."""
-        async with beside(*((upstream.run, f"mcp-{upstream.spec.name}") for upstream in self._upstreams)):
+        async with beside(*((upstream.run, f"mcp-{upstream.spec.name}") for upstream in self.upstreams)):
             yield self
 
     async def tried(self, within_s: float) -> bool:
         """Wait until each server was tried once, but no longer than that; whether all were."""
         with anyio.move_on_after(within_s):
-            for upstream in self._upstreams:
+            for upstream in self.upstreams:
                 await upstream.tried.wait()
-        return all(upstream.tried.is_set() for upstream in self._upstreams)
+        return all(upstream.tried.is_set() for upstream in self.upstreams)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have a function called, in this loop, whenever the tools may be others."""
@@ -168,7 +164,7 @@ class Gateway:
     def _has_changed(self) -> None:
         found: dict[str, Tool] = {}
         notes: list[str] = []
-        for upstream in self._upstreams:
+        for upstream in self.upstreams:
             server = upstream.spec.name
             try:
                 usable = [tool for tool in upstream.tools if not has_unseen_names(tool.input_schema)]

@@ -138,30 +138,13 @@ class Backoff:
         return min(self.first_s * 2 ** min(max(failures - 1, 0), 20), self.most_s) * random.uniform(0.8, 1.0)  # noqa: S311
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerState:
-    """How a server is: what may be told of it to anybody.
-
-    Attributes:
-        server: Its name.
-        state: `starting` before the first attempt has ended; `up`; or `down`, while it is tried again and again.
-        tools: How many it lists, or did before it died.
-        problem: Why it is down.
-        retry_in_s: When it is tried again, in seconds; None where it is not waited for.
-    """
-
-    server: str
-    state: State
-    tools: int
-    problem: str = ""
-    retry_in_s: float | None = None
-
-
 class Upstream:
     """A server, as a session that outlives its connections: `list_tools` and `call_tool`, as `tools_from_session` asks.
 
     Attributes:
         spec: Which one.
+        state: `starting` before the first attempt has ended; `up`; or `down`, while it is tried again and again.
+        problem: Why it is down: what may be told of it to anybody.
         tools: What it listed last, by its own names; kept while it is down, so that nothing that was shown is gone.
         tried: Set when the first attempt has ended, well or not.
     """
@@ -176,23 +159,11 @@ class Upstream:
         self._changed, self._backoff = changed, backoff or Backoff()
         self._client: Client | None = None
         self._listing: Client | None = None
-        self._state: State = "starting"
-        self._problem, self._logged = "", ""
+        self.state: State = "starting"
+        self.problem, self._logged = "", ""
         self._retry_at = self._listed_at = 0.0
         self._stir = anyio.Event()
         self._ended = self._doubted = self._outdated = self._has_been_up = False
-
-    @property
-    def state(self) -> ServerState:
-        """How it is."""
-        waits = self._state == "down" and self._retry_at > monotonic()
-        return ServerState(
-            server=self.spec.name,
-            state=self._state,
-            tools=len(self.tools),
-            problem=self._problem,
-            retry_in_s=self._retry_at - monotonic() if waits else None,
-        )
 
     async def run(self) -> None:
         """Keep it connected until this is cancelled. Nothing that goes wrong with it ends this."""
@@ -213,14 +184,14 @@ class Upstream:
             was_steady = self._has_been_up and monotonic() - began >= _STEADY_S
             failures = 1 if was_steady else failures + 1
             delay = self._backoff.after(failures)
-            self._client, self._state, self._retry_at = None, "down", monotonic() + delay
-            self._problem, before = self._told(problem), self._logged
+            self._client, self.state, self._retry_at = None, "down", monotonic() + delay
+            self.problem, before = self._told(problem), self._logged
             self.tried.set()
-            self._logged = self._problem
+            self._logged = self.problem
             _log.log(
-                logging.INFO if self._problem == before else logging.WARNING,
+                logging.INFO if self.problem == before else logging.WARNING,
                 "server=<%s>, problem=<%s>, retry_s=<%.1f> | an MCP server is not connected",
-                *(self.spec.name, self._problem, delay),
+                *(self.spec.name, self.problem, delay),
             )
             await anyio.sleep(delay)
 
@@ -238,8 +209,8 @@ class Upstream:
             async with client:
                 await self._list(client)
                 within.deadline = float("inf")
-                self._client, self._state, self._has_been_up = client, "up", True
-                self._problem = self._logged = ""
+                self._client, self.state, self._has_been_up = client, "up", True
+                self.problem = self._logged = ""
                 self.tried.set()
                 _log.info("server=<%s>, tools=<%d> | an MCP server is connected", self.spec.name, len(self.tools))
                 async with anyio.create_task_group() as watching:
@@ -311,8 +282,8 @@ class Upstream:
 
     def _has_ended(self) -> None:
         self._ended = True
-        if self._state == "up":
-            self._state, self._problem = "down", _ENDED
+        if self.state == "up":
+            self.state, self.problem = "down", _ENDED
         self._stir.set()
 
     # --- as a session --------------------------------------------------------------
@@ -369,12 +340,12 @@ class Upstream:
 
     def _why_down(self) -> str:
         """Why it cannot be called, and what is done about it."""
-        how = self.state
-        if how.state == "starting":
-            return f"its MCP server {how.server} is still starting; try again in a moment"
-        soon = f"in {how.retry_in_s:.0f} s" if how.retry_in_s and how.retry_in_s >= 1 else "now"
-        why = how.problem or _ENDED
-        return f"its MCP server {how.server} is not connected ({why}); it is tried again {soon}, and nothing was called"
+        server, left_s = self.spec.name, self._retry_at - monotonic()
+        if self.state == "starting":
+            return f"its MCP server {server} is still starting; try again in a moment"
+        soon = f"in {left_s:.0f} s" if self.state == "down" and left_s >= 1 else "now"
+        why = self.problem or _ENDED
+        return f"its MCP server {server} is not connected ({why}); it is tried again {soon}, and nothing was called"
 
     def _told(self, text: str) -> str:
         return beginning(self.spec.without_secrets(plain_text(text)), _LONGEST_PROBLEM)

@@ -103,7 +103,7 @@ def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
     overlay = Overlay() if learned is None else load_overlay(learned)
     version = overlay.version("live")
     entries = [] if catalogue.log is None else list(catalogue.log.read(agent_id=catalogue.agent_id))
-    cases = _cases(files.collected, None)
+    cases = _cases(files.collected)
     return {
         "collected": {
             "file": files.collected.as_posix(),
@@ -153,7 +153,7 @@ def add_case(
         raise ConfigError(msg)
     with locked(file):
         for known_file in dict.fromkeys((*files.cases, file)):
-            for known in _cases(known_file, None):
+            for known in _cases(known_file):
                 if _asked(known) != _asked(case):
                     continue
                 if set(known.expect) != set(case.expect):
@@ -212,11 +212,11 @@ def _has_entries(text: str, file: Path) -> bool:
     return any(line.strip() and not line.lstrip().startswith(mark) for line in text.splitlines())
 
 
-def _cases(file: Path, registry: Mapping[str, BaseFlow] | None) -> tuple[Case, ...]:
+def _cases(file: Path) -> tuple[Case, ...]:
     """Those of a file that can be read; none where there is no file or nothing in it."""
     if not file.is_file() or not _has_entries(file.read_text("utf-8", errors="replace"), file):
         return ()
-    return read_cases(file, registry).cases
+    return read_cases(file, None).cases
 
 
 def _asked(case: Case) -> tuple[str, ...]:
@@ -245,7 +245,7 @@ def _as_example(
         msg = f"it is an example of {owner} already, and one request leads to one flow: take it out there first"
         raise ConfigError(msg)
     for cases in dict.fromkeys((*files.cases, files.collected)):
-        if any(spelled(case.request) == spelled(text) for case in _cases(cases, None)):
+        if any(spelled(case.request) == spelled(text) for case in _cases(cases)):
             msg = f"it is a case of {cases}, which would measure nothing any more: reword it, or leave it a case"
             raise ConfigError(msg)
     if owner == name:

@@ -48,43 +48,27 @@ HOW_CONFUSED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Landscape:
-    """What lies where; made once for each generation of a catalogue.
+def landscape(flows: Sequence[BaseFlow], encoder: Encoder) -> dict[str, Any]:
+    """Where these flows lie, as the map and the matrix show it; takes as long as embedding all of their texts.
 
-    Attributes:
-        points: Each flow with its place, from -1 to 1 both ways.
-        stress: How far the map is off: 0 for not at all.
-        nearest: Flow to those that lie nearest, with the cosine and how often either's examples lead to the other.
-        confusions: Each pair of which one is first for an example of the other, most often first.
-        asked: How many examples were asked; 0 where there are too few to tell anything.
-        right: For how many of them their own flow was first.
-    """
-
-    points: tuple[dict[str, Any], ...] = ()
-    stress: float | None = None
-    nearest: dict[str, list[dict[str, Any]]]
-    confusions: tuple[dict[str, Any], ...] = ()
-    asked: int = 0
-    right: int = 0
-
-
-def landscape(flows: Sequence[BaseFlow], encoder: Encoder) -> Landscape:
-    """Where these flows lie; takes as long as embedding all of their texts.
+    It is made once for each generation of a catalogue: `points`, each flow with its place, from -1 to 1 both ways;
+    `stress`, how far the map is off, 0 for not at all; `nearest`, flow to those that lie nearest, with the cosine and
+    how often either's examples lead to the other; `confusions`, each pair of which one is first for an example of the
+    other, most often first; `asked`, how many examples were asked, 0 where there are too few to tell anything; and
+    `right`, for how many of them their own flow was first.
 
     Raises:
         EmbeddingError: The embedder failed.
     """
     drawn = [flow for flow in flows if flow.examples or flow.description]
     if not drawn:
-        return Landscape(nearest={})
+        return {"points": [], "stress": None, "nearest": {}, "confusions": [], "asked": 0, "right": 0}
     asked = ask(drawn, encoder)
     vectors = _prototypes(drawn, encoder)
     places, stress = positions(vectors)
     confused = [] if asked is None else _confused(asked)
-    names = [flow.name for flow in drawn]
-    return Landscape(
-        points=tuple(
+    return {
+        "points": [
             {
                 "name": flow.name,
                 "title": flow.display_name,
@@ -94,13 +78,13 @@ def landscape(flows: Sequence[BaseFlow], encoder: Encoder) -> Landscape:
                 "y": round(float(y), 4),
             }
             for flow, (x, y) in zip(drawn, places, strict=True)
-        ),
-        stress=None if stress is None else round(stress, 4),
-        nearest=_nearest(names, vectors, confused),
-        confusions=tuple(confused),
-        asked=0 if asked is None else len(asked.whose),
-        right=0 if asked is None else int((_first(asked) == asked.whose).sum()),
-    )
+        ],
+        "stress": None if stress is None else round(stress, 4),
+        "nearest": _nearest([flow.name for flow in drawn], vectors, confused),
+        "confusions": confused,
+        "asked": 0 if asked is None else len(asked.whose),
+        "right": 0 if asked is None else int((_first(asked) == asked.whose).sum()),
+    }
 
 
 def positions(vectors: Vectors) -> tuple[Floats, float | None]:
@@ -196,7 +180,7 @@ class Surveyed:
     number: int
     files: Seen
     """What it was judged by, as it lay there."""
-    land: Landscape
+    land: dict[str, Any]
     findings: Findings
 
 
@@ -317,13 +301,9 @@ def mapped(surveyed: Surveyed) -> dict[str, Any]:
     worst = {name: severity for severity in reversed(_WORST) for name in _named(surveyed.findings, severity)}
     return {
         "generation": surveyed.number,
-        "points": [{**each, "worst": worst.get(each["name"], "")} for each in land.points],
-        "nearest": land.nearest,
+        **land,
+        "points": [{**each, "worst": worst.get(each["name"], "")} for each in land["points"]],
         "twins": [*twins, *accepted],
-        "confusions": list(land.confusions),
-        "asked": land.asked,
-        "right": land.right,
-        "stress": land.stress,
         "how_mapped": HOW_MAPPED,
         "how_confused": HOW_CONFUSED,
         "embedder": surveyed.findings.embedder,

@@ -204,7 +204,7 @@ async def test_a_server_that_died_is_started_again_and_others_never_wait_for_it(
     servers = {"first": entry(program), "second": entry(program), "gone": {"command": str(tmp_path / "no_such_thing")}}
     async with behind(servers) as (client, made):
         before = int(data(await call(client, "first.pid"))["result"])
-        states = {each.server: each for each in made.states}
+        states = {each.spec.name: each for each in made.upstreams}
         assert {name: each.state for name, each in states.items()} == {"first": "up", "second": "up", "gone": "down"}
         assert "not found" in states["gone"].problem
 
@@ -224,7 +224,7 @@ async def test_a_server_that_died_is_started_again_and_others_never_wait_for_it(
         assert "first.lookup" in [tool["name"] for tool in found["tools"]]
         assert any("gone is not connected" in note for note in found["notes"])
 
-        await until(lambda: made.states[0].state == "up")
+        await until(lambda: made.upstreams[0].state == "up")
         after = int(data(await call(client, "first.pid"))["result"])
         assert after != before
 
@@ -234,19 +234,19 @@ async def test_a_server_on_http_is_found_again_after_it_was_started_anew(tmp_pat
     program, port = server_file(tmp_path, SHOP), free_port()
     servers = {"web": {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": "Bearer secret-of-web"}}}
     async with behind(servers) as (client, made):
-        assert made.states[0].state == "down"
-        assert "secret-of-web" not in made.states[0].problem
+        assert made.upstreams[0].state == "down"
+        assert "secret-of-web" not in made.upstreams[0].problem
         async with on_http(program, port):
-            await until(lambda: made.states[0].state == "up")
+            await until(lambda: made.upstreams[0].state == "up")
             assert data(await call(client, "web.lookup", email="a")) == {"order": "A-a"}
         down = await call(client, "web.lookup", email="a")
         assert down.is_error
-        await until(lambda: made.states[0].state == "down")
+        await until(lambda: made.upstreams[0].state == "down")
         refused = await call(client, "web.lookup", email="a")
         assert "MCP server web is not connected" in said(refused)
         assert "secret-of-web" not in said(refused)
         async with on_http(program, port):
-            await until(lambda: made.states[0].state == "up")
+            await until(lambda: made.upstreams[0].state == "up")
             assert data(await call(client, "web.lookup", email="b")) == {"order": "A-b"}
 
 
@@ -305,8 +305,8 @@ async def test_a_server_that_is_slow_to_start_holds_up_no_other(tmp_path: Path) 
         gateway({"slow": entry(slow), "quick": entry(quick)}, tried_s=0) as made,
         served(AgentServer(running, made)) as client,
     ):
-        await until(lambda: made.states[1].state == "up")
+        await until(lambda: made.upstreams[1].state == "up")
         # Calls wait a while for servers that were just started, and go on without them.
         made_without = await call(client, "quick.lookup", email="a")
         assert data(made_without) == {"order": "A-a"}
-        assert made.states[0].state == "starting"
+        assert made.upstreams[0].state == "starting"
