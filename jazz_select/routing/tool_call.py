@@ -163,18 +163,11 @@ def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
     What cannot be copied, such as something that holds a lock, is given as it is; so is an object that is an argument
     by itself, such as a client.
     """
-    return {name: _copy(value) if isinstance(value, dict | list) else value for name, value in arguments.items()}
+    return {name: _copy(value, {}) if isinstance(value, dict | list) else value for name, value in arguments.items()}
 
 
-def _copy(value: Any) -> Any:
-    try:
-        return deepcopy(value)
-    except Exception:  # noqa: BLE001 - whatever is in it
-        return _copied_around(value, {})
-
-
-def _copied_around(value: Any, known: dict[int, Any]) -> Any:
-    """A copy of the dicts and lists around what cannot be copied. `known` are those so far: one may be in itself."""
+def _copy(value: Any, known: dict[int, Any]) -> Any:
+    """A copy, with what cannot be copied in it as it is. `known` are the parts so far: one may be in itself."""
     own = id(value)
     if own in known:
         return known[own]
@@ -182,10 +175,10 @@ def _copied_around(value: Any, known: dict[int, Any]) -> Any:
     try:
         if kind is dict:
             known[own] = {}
-            known[own].update((key, _copied_around(each, known)) for key, each in value.items())
+            known[own].update((key, _copy(each, known)) for key, each in value.items())
         elif kind is list:
             known[own] = []
-            known[own].extend(_copied_around(each, known) for each in value)
+            known[own].extend(_copy(each, known) for each in value)
         else:
             known[own] = deepcopy(value)
     except Exception:  # noqa: BLE001 - a lock, or nested too deep

@@ -270,9 +270,9 @@ def _allowed(other: Schema, name: str | None, properties: Mapping[str, object]) 
 def _count(schema: Schema, kind: str, *, at_word: bool = True) -> tuple[float, float]:
     """How many characters, items or properties there are at least and at most."""
     least, most = (schema.get(keyword) for keyword in COUNTED[kind])
-    low, high = float(cast("float", least)) if is_number(least) else 0.0, math.inf
+    low, high = float(least) if is_number(least) else 0.0, math.inf
     if is_number(most):
-        high = float(cast("float", most))
+        high = float(most)
     if kind == "array":
         ends = (place for place in range(len(prefix(schema)) + 1) if item_at(schema, place) is False)
         high = min(high, next(ends, math.inf))

@@ -29,10 +29,10 @@ _MOST_AT_LEISURE: Final = 200_000
 """Steps of comparing that are made for one set of fields: while a loop waits, and when a catalogue is analysed."""
 _MOST_CELLS: Final = 500_000
 _MOST_FITS: Final = 10_000
-_LARGE, _MOST_LARGE = 20_000, 64
-"""Bytes of a schema that is known by its identity, and how many of these are kept."""
+_MOST_KEYS: Final = 2_000
 _LONGEST_KEY, _LONGEST_SAID = 200, 40
-"""What is kept to be found again: scores in all, pairs of fields, and characters of a schema and of a text in one."""
+"""What is kept to be found again: scores, pairs of fields, schemas, and characters of one and of a text in it."""
+_REFERS: Final = "#/"
 
 Scores = npt.NDArray[np.float64]
 
@@ -146,13 +146,13 @@ class CompatibilityIndex:
     def __init__(self, tools: Iterable[Tool]) -> None:
         """Index what these tools want."""
         self.tools = tuple(tools)
-        self._roots = _Roots()
+        self._keys = _Keys()
         groups: dict[str, dict[tuple[str, str], _Wanted]] = defaultdict(dict)
         owners: list[int] = []
         for number, tool in enumerate(self.tools):
             for wanted in ways(tool):
                 for each in wanted:
-                    kept = groups[each.folded].setdefault((each.name, self._roots.key(each)), _Wanted(each))
+                    kept = groups[each.folded].setdefault((each.name, self._keys.of(each)), _Wanted(each))
                     kept.consumers.append(len(owners))
                     kept.shares.append(1.0 / len(wanted))
                 owners.append(number)
@@ -188,7 +188,7 @@ class CompatibilityIndex:
 
     def _row(self, name: str, group: Sequence[Field], effort: Effort) -> Scores:
         """What fields of one folded name give to each way to call each tool."""
-        key = tuple((each.name, self._roots.key(each), each.certain) for each in group)
+        key = tuple((each.name, self._keys.of(each), each.certain) for each in group)
         row = self._rows.get(key)
         if row is None:
             row = np.zeros(len(self._owners))
@@ -203,7 +203,7 @@ class CompatibilityIndex:
         return row
 
     def _fit(self, effort: Effort, there: Field, wanted: Field) -> float:
-        pair = (self._roots.key(there), self._roots.key(wanted))
+        pair = (self._keys.of(there), self._keys.of(wanted))
         found = self._fits.get(pair)
         if found is None:
             found = assignable(there.schema, wanted.schema, out_root=there.root, in_root=wanted.root, effort=effort)
@@ -228,40 +228,34 @@ def _may_come_again(each: Field) -> bool:
     return not isinstance(said, str) or len(said) <= _LONGEST_SAID
 
 
-class _Roots:
+class _Keys:
     """The same key for fields of the same schema, by what they say; one with references counts with its whole root.
 
-    Only a few large ones, which take long to be written, are known by their identity, and kept with it: else another
-    schema may get that of one that is gone.
+    Those of late are known by their identity, and kept with it: else another schema may get that of one that is gone.
     """
 
     def __init__(self) -> None:
-        self._last: tuple[object, str] = (None, "")
-        self._large: dict[tuple[int, int], tuple[Field, str]] = {}
+        self._known: dict[int, tuple[object, str]] = {}
 
-    def key(self, each: Field) -> str:
-        at = (id(each.schema), id(each.root))
-        kept = self._large.get(at)  # it holds both, so that their identities stay theirs
+    def of(self, each: Field) -> str:
+        own = self._text(each.schema)
+        if own.endswith(_REFERS):
+            return f"{own}{self._text(each.root)}"
+        dialect = each.root.get("$schema", "")
+        return f"{own}#{dialect}" if dialect else own
+
+    def _text(self, schema: object) -> str:
+        """What a schema says, in short, and whether that refers to its root."""
+        kept = self._known.get(id(schema))
         if kept is not None:
             return kept[1]
-        own = written(each.schema)
-        found = self._key(each, own)
-        if len(own) > _LARGE and _may_come_again(each):
-            if len(self._large) >= _MOST_LARGE:
-                self._large.clear()
-            self._large[at] = (each, found)
+        text = written(schema)
+        found = _short(text) if text else uuid4().hex  # no JSON: like nothing else
+        found = f"{found}{_REFERS}" if refers(text) else found
+        if len(self._known) >= _MOST_KEYS:
+            self._known.clear()
+        self._known[id(schema)] = (schema, found)
         return found
-
-    def _key(self, each: Field, own: bytes) -> str:
-        if not own:
-            return f"#{uuid4().hex}"  # no JSON: like nothing else
-        if not refers(own):
-            dialect = each.root.get("$schema", "")
-            return f"{_short(own)}#{dialect}" if dialect else _short(own)
-        last = self._last  # another thread may put its own there meanwhile
-        if last[0] is not each.root:
-            last = self._last = (each.root, _short(written(each.root)))
-        return f"{_short(own)}#{last[1]}"
 
 
 def _short(text: bytes) -> str:

@@ -30,7 +30,6 @@ MOST_PARTS: Final = 2_000
 _MOST_HOPS: Final = 32
 _MOST_SETS: Final = 8
 _ELSEWHERE: Final = frozenset(("$dynamicRef", "$recursiveRef"))
-_OLD: Final = frozenset(("nullable", "additionalItems", "dependencies", "divisibleBy", "extends", "disallow"))
 _OPEN: Final = _ELSEWHERE | {"patternProperties"}
 _NAMING: Final = frozenset(("additionalProperties", "unevaluatedProperties", "patternProperties"))
 _ITEMS: Final = frozenset(("items", "prefixItems"))
@@ -86,7 +85,7 @@ class Reading:
             return {"$ref": schema["$ref"]}
         if self.refers_alone and any(each in schema for each in UNEVALUATED):  # of no draft that old
             schema = {key: value for key, value in schema.items() if key not in UNEVALUATED}
-        return node_in_todays_words(schema, nullable=self.nullable) if _is_old(schema) else schema
+        return node_in_todays_words(schema, nullable=self.nullable)
 
     def is_elsewhere(self, schema: Schema) -> bool:
         """Whether it is a document in the document, with references of its own: those are not followed."""
@@ -108,23 +107,6 @@ def alternatives(schema: object, root: Schema, reading: Reading | None = None) -
     except (TypeError, ValueError, ArithmeticError, RecursionError):  # a schema may be any JSON at all
         return [_WHO_KNOWS]
     return [_WHO_KNOWS] if reading.left < 0 else found
-
-
-def _is_old(schema: Schema) -> bool:
-    if not _OLD.isdisjoint(schema) or isinstance(schema.get("items"), list):
-        return True
-    if isinstance(schema.get("exclusiveMinimum"), bool) or isinstance(schema.get("exclusiveMaximum"), bool):
-        return True
-    if "required" in schema and not isinstance(schema["required"], list):
-        return True
-    types = schema.get("type")
-    if isinstance(types, list) and any(isinstance(each, Mapping) for each in cast("list[Any]", types)):
-        return True
-    properties = schema.get("properties")
-    return isinstance(properties, Mapping) and any(
-        isinstance(part, Mapping) and cast("Schema", part).get("required") is True
-        for part in cast("Schema", properties).values()
-    )
 
 
 # --- spreading -----------------------------------------------------------------

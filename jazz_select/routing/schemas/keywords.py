@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 from urllib.parse import unquote
 
 import orjson
@@ -30,6 +30,13 @@ _PARTS: Final = frozenset(
 )
 _LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _MAPS: Final = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
+_OLDER: Final = frozenset(
+    (
+        *("nullable", "additionalItems", "dependencies", "divisibleBy", "extends", "disallow"),
+        *("items", "exclusiveMinimum", "exclusiveMaximum", "required", "properties"),
+    )
+)
+"""Keywords that are no more, or were said in other ways."""
 _TURNING: Final = ("not", "oneOf", "if")
 PATTERNS: Final = ("pattern", "patternProperties")
 THE_PART: Final = "#/$defs/jazz-select:part"
@@ -58,6 +65,8 @@ def node_in_todays_words(schema: Schema, *, nullable: bool = True) -> dict[str, 
             says anything there, its standard leaves open.
     """
     own = dict(schema)
+    if _OLDER.isdisjoint(own) and not isinstance(own.get("type"), list):
+        return own
     _bounds(own)
     _tuples(own)
     _dependencies(own)
@@ -395,7 +404,7 @@ def known_by(value: object) -> object:
     return value
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -441,8 +450,11 @@ def crossed(schema: Schema, kind: str) -> bool:
     if kind in ("integer", "number"):
         low, high = number_range(schema)
         return low > high
-    least, most = (schema.get(keyword) for keyword in COUNTED.get(kind, ("", "")))
-    return is_number(least) and is_number(most) and cast("float", least) > cast("float", most)
+    counted = COUNTED.get(kind)
+    if counted is None:
+        return False
+    least, most = schema.get(counted[0]), schema.get(counted[1])
+    return is_number(least) and is_number(most) and least > most
 
 
 def size_of(value: object) -> int:
