@@ -60,10 +60,10 @@ def run_check(  # noqa: PLR0913 - one per option
             tools=tools,
             cases=cases,
             embedder=how.embedder,
-            language=how.language,
+            language=settings.language,
             only=_codes(only),
             ignore=(*how.ignore, *_codes(ignore)),
-            learned=how.learned,
+            learned=settings.learned_by_now,
         )
     if sarif_file is not None:
         report = orjson.dumps(sarif(findings), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

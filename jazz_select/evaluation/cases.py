@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-import orjson
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails
@@ -18,7 +17,7 @@ from jazz_select.arguments import problem_in
 from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, unique, yaml_documents
-from jazz_select.json_values import plain
+from jazz_select.json_values import plain_bytes
 from jazz_select.text import beginning, describe_value, did_you_mean, nfkc, unknown_field
 from jazz_select.values import flow_id
 
@@ -516,7 +515,7 @@ def _told_apart(file: str, read: Sequence[tuple[Entry, Case]]) -> tuple[list[Cas
     ids: dict[str, Entry] = {}
     torn: set[tuple[object, ...]] = set()
     told: list[CaseProblem] = []
-    keys = [_asked(case) for _, case in read]
+    keys = [what_is_asked(case) for _, case in read]
 
     def tell(entry: Entry, problem: str, *, is_note: bool) -> None:
         told.append(CaseProblem(file=file, entry=entry.number, line=entry.line, problem=problem, is_note=is_note))
@@ -539,7 +538,7 @@ def _label(case: Case) -> str:
     return beginning(", ".join(case.expect[:_MOST_SHOWN]) or NONE, _LONGEST)
 
 
-def _asked(case: Case) -> tuple[object, ...]:
+def what_is_asked(case: Case) -> tuple[object, ...]:
     """Equal where the same is asked in the same situation, whatever the case of letters and the number of blanks."""
     texts = tuple(" ".join(nfkc(each).casefold().split()) for each in (case.request, *case.episodes))
-    return (texts, orjson.dumps(plain(case.context), option=orjson.OPT_SORT_KEYS))
+    return (texts, plain_bytes(case.context))

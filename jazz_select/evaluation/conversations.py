@@ -193,9 +193,25 @@ def judged(wanted: Expected, seen: Seen) -> tuple[Check, ...]:
 
 
 def _judged(wanted: Expected, seen: Seen) -> Iterator[Check]:
-    yield from _of_flows(wanted, seen)
-    yield from _of_calls(wanted, seen)
-    yield from _of_words(wanted, seen)
+    for name in ("flows", "under_way", "waits_for"):
+        told, got = getattr(wanted, name), getattr(seen, name)
+        if told is not None:
+            same = sorted(told) == sorted(got) if name == "waits_for" else told == got
+            yield _listed(name, told, got, passed=same)
+    if wanted.status is not None:
+        why = f" ({beginning(seen.reason, _SHOWN)})" if seen.reason and seen.status != wanted.status else ""
+        passed = seen.status == wanted.status
+        yield Check(name="status", passed=passed, expected=wanted.status, seen=f"{seen.status}{why}")
+    if wanted.tools is not None:
+        yield _listed("tools", wanted.tools, seen.tools, passed=agree_calls(wanted.tools, seen.tools))
+    for name in wanted.never_tools:
+        made = [call for call in seen.tools if call.tool == name]
+        yield _listed("never_tools", [f"no {name}"], made, passed=not made)
+    for name, text, no in (("says", seen.text, ""), ("reason", seen.reason, ""), ("never_says", seen.text, "no ")):
+        for words in getattr(wanted, name):
+            passed = is_said(words, text) is not bool(no)
+            told = beginning(text, _SHOWN)
+            yield Check(name=name, passed=passed, expected=f"{no}{json_line(words)}", seen=json_line(told))
     if wanted.value is not None:
         passed = agrees(wanted.value, seen.value)
         yield Check(name="value", passed=passed, expected=_json(wanted.value), seen=_json(seen.value))
@@ -203,38 +219,6 @@ def _judged(wanted: Expected, seen: Seen) -> Iterator[Check]:
         passed = seen.model_calls <= wanted.model_calls
         most = f"at most {wanted.model_calls}"
         yield Check(name="model_calls", passed=passed, expected=most, seen=str(seen.model_calls))
-
-
-def _of_flows(wanted: Expected, seen: Seen) -> Iterator[Check]:
-    if wanted.flows is not None:
-        yield _listed("flows", wanted.flows, seen.flows, passed=wanted.flows == seen.flows)
-    if wanted.under_way is not None:
-        yield _listed("under_way", wanted.under_way, seen.under_way, passed=wanted.under_way == seen.under_way)
-    if wanted.waits_for is not None:
-        same = sorted(wanted.waits_for) == sorted(seen.waits_for)
-        yield _listed("waits_for", wanted.waits_for, seen.waits_for, passed=same)
-    if wanted.status is not None:
-        why = f" ({beginning(seen.reason, _SHOWN)})" if seen.reason and seen.status != wanted.status else ""
-        passed = seen.status == wanted.status
-        yield Check(name="status", passed=passed, expected=wanted.status, seen=f"{seen.status}{why}")
-
-
-def _of_calls(wanted: Expected, seen: Seen) -> Iterator[Check]:
-    if wanted.tools is not None:
-        yield _listed("tools", wanted.tools, seen.tools, passed=agree_calls(wanted.tools, seen.tools))
-    for name in wanted.never_tools:
-        made = [call for call in seen.tools if call.tool == name]
-        yield _listed("never_tools", [f"no {name}"], made, passed=not made)
-
-
-def _of_words(wanted: Expected, seen: Seen) -> Iterator[Check]:
-    for field, words, text in (("says", wanted.says, seen.text), ("reason", wanted.reason, seen.reason)):
-        for each in words:
-            passed = is_said(each, text)
-            yield Check(name=field, passed=passed, expected=json_line(each), seen=_quoted(text))
-    for each in wanted.never_says:
-        passed = not is_said(each, seen.text)
-        yield Check(name="never_says", passed=passed, expected=f"no {json_line(each)}", seen=_quoted(seen.text))
 
 
 def is_said(words: str, text: str) -> bool:
@@ -284,10 +268,6 @@ def called(tool: str, arguments: Mapping[str, Any]) -> str:
 def _listed(name: str, wanted: Sequence[object], seen: Sequence[object], *, passed: bool) -> Check:
     told, got = (", ".join(map(str, each)) or _NONE for each in (wanted, seen))
     return Check(name=name, passed=passed, expected=beginning(told, _SHOWN), seen=beginning(got, _SHOWN))
-
-
-def _quoted(text: str) -> str:
-    return json_line(beginning(text, _SHOWN))
 
 
 def _json(value: object) -> str:

@@ -15,11 +15,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import orjson
-
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import plain
+from jazz_select.json_values import plain_bytes
 from jazz_select.selector.choice import Known, Settling
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request, SelectRequest
@@ -185,7 +183,7 @@ async def routes(
     selector = FlowSelector(_Unasked(), registry, watched, agent_id, **policy.options())
     groups: defaultdict[bytes, list[int]] = defaultdict(list)  # select_many takes one context for all of a call
     for place, each in enumerate(asked):
-        groups[orjson.dumps(plain(each.context), option=orjson.OPT_SORT_KEYS)].append(place)
+        groups[plain_bytes(each.context)].append(place)
     found: dict[int, Route] = {}
     some = (each[start : start + _AT_ONCE] for each in groups.values() for start in range(0, len(each), _AT_ONCE))
     for places in some:

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -75,31 +75,18 @@ class _Sections:
 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Check:
-    """What the table of a check may say."""
-
-    ignore: Sequence[str] = ()
-    fail_on: object = None
-    embedder: Annotated[str, Constraint("a name such as static")] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
     """How a team judges its catalogue, from the command line and from the panel alike.
 
     Attributes:
-        embedder: An option or the environment wins over the project's file, which wins over the default.
-        language: As the settings say.
         ignore: Findings that are accepted, as for `check`.
-        learned: What was learned, where the settings name a file of it and it has been made by now.
         fail_on: From which severity on a check fails, as it is written; None where the file does not say.
+        embedder: An option or the environment wins over the project's file, which wins over the default.
     """
 
-    embedder: str
-    language: str
-    ignore: tuple[str, ...] = ()
-    learned: Path | None = None
+    ignore: Sequence[str] = ()
     fail_on: object = None
+    embedder: Annotated[str, Constraint("a name such as static")] = ""
 
 
 def judging(settings: "Settings") -> Judging:
@@ -108,12 +95,6 @@ def judging(settings: "Settings") -> Judging:
     Raises:
         ConfigError: The file cannot be read, or says what is not known or cannot work.
     """
-    said = table_as(_Check, rules("check"), f"{FILE}, [tool.{NAME}.check]")
+    said = table_as(Judging, rules("check"), f"{FILE}, [tool.{NAME}.check]")
     told = "embedder" in settings.model_fields_set
-    return Judging(
-        embedder=settings.embedder if told or said.embedder is None else said.embedder,
-        language=settings.language,
-        ignore=tuple(said.ignore),
-        learned=settings.learned_by_now,
-        fail_on=said.fail_on,
-    )
+    return replace(said, embedder=settings.embedder if told or not said.embedder else said.embedder)

@@ -1,8 +1,7 @@
 """What learning does to a catalogue: requests that nothing is learned from as its gate, and a version on trial."""
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, fields
 from math import comb, sqrt
@@ -124,24 +123,20 @@ def verdict(judged: Sequence[Judged], before: Sequence[Route], after: Sequence[R
 
 
 def _why_not(judged: Sequence[Judged], won: Sequence[int], lost: Sequence[int]) -> str:
-    fits = [sum(bool(judged[place].right) for place in places) for places in (lost, won)]
-    if fits[0] > fits[1]:
-        return f"of {sum(bool(each.right) for each in judged)} requests {fits[0]} would be lost and {fits[1]} won"
-    given = [[judged[place] for place in places if judged[place].part == "case"] for places in (lost, won)]
-    fits = [sum(bool(each.right) for each in side) for side in given]
-    if fits[0] > fits[1]:
-        return f"of the labelled requests {fits[0]} would be lost and {fits[1]} won"
-    none = [len(side) - some for side, some in zip(given, fits, strict=True)]
-    if none[0] > none[1]:
-        return (
-            f"of the labelled requests that no flow is for, {none[0]} would seem to be for one, and {none[1]} no more"
-        )
-    counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for column, places in enumerate((lost, won)):
-        for place in places:
-            for name in judged[place].right or {_NO_FLOW}:
-                counts[name][column] += 1
-    for name, (less, more) in sorted(counts.items()):
+    def counted(wanted: Callable[[Judged], bool]) -> list[int]:
+        return [sum(wanted(judged[place]) for place in places) for places in (lost, won)]
+
+    less, more = counted(lambda each: bool(each.right))
+    if less > more:
+        return f"of {sum(bool(each.right) for each in judged)} requests {less} would be lost and {more} won"
+    less, more = counted(lambda each: each.part == "case" and bool(each.right))
+    if less > more:
+        return f"of the labelled requests {less} would be lost and {more} won"
+    less, more = counted(lambda each: each.part == "case" and not each.right)
+    if less > more:
+        return f"of the labelled requests that no flow is for, {less} would seem to be for one, and {more} no more"
+    for name in sorted({name for place in lost for name in judged[place].right or {_NO_FLOW}}):
+        less, more = counted(lambda each, name=name: name in (each.right or {_NO_FLOW}))
         if less > more and _chance(less, more) < _NOISE:
             return f"{name or 'what no flow is for'} would lose {less} requests and win {more}"
     return ""

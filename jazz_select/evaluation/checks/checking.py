@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from jazz_select.errors import ConfigError, FlowError, FlowLoadError, FlowValidationError, JazzSelectError
-from jazz_select.evaluation.cases import Case, each_case, entries_of
+from jazz_select.evaluation.cases import Case, each_case, entries_of, what_is_asked
 from jazz_select.evaluation.checks.findings import (
     KINDS,
     NOWHERE,
@@ -29,7 +29,7 @@ from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.ports import Embedder
 from jazz_select.routing.tools.loading import load_tools
 from jazz_select.routing.tools.sources import toolbox_of
-from jazz_select.text import beginning, describe_error, meant
+from jazz_select.text import beginning, meant
 
 if TYPE_CHECKING:
     from jazz_select.routing.tools.sources import ToolsLike
@@ -104,11 +104,9 @@ def leaks(
 
 
 def _contradicting(cases: Sequence[Placed]) -> Iterator[Finding]:
-    first: dict[tuple[str, tuple[str, ...], str], Placed] = {}
+    first: dict[tuple[object, ...], Placed] = {}
     for each in cases:
-        text = " ".join(each.case.request.split()).casefold()
-        key = (text, each.case.episodes, describe_error(ValueError(repr(sorted(each.case.context.items(), key=str)))))
-        earlier = first.setdefault(key, each)
+        earlier = first.setdefault(what_is_asked(each.case), each)
         if set(earlier.case.expect) != set(each.case.expect):
             yield Finding(
                 code="contradicting-cases",

@@ -219,9 +219,9 @@ def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, 
         cases=cases,
         # The same one is not loaded again.
         embedder=encoder.embedder if how.embedder == settings.embedder else how.embedder,
-        language=how.language,
+        language=settings.language,
         ignore=how.ignore,
-        learned=how.learned,
+        learned=settings.learned_by_now,
     )
     land = landscape(list(live.registry.values()), encoder)
     return Surveyed(number=live.number, files=files, land=land, findings=findings)

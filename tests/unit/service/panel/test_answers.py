@@ -250,8 +250,9 @@ def test_findings_are_those_of_check_and_of_files_as_they_are_now(tmp_path: Path
 
 def checked(service: Service) -> dict[str, Any]:
     """How the team of this repository judges."""
-    how = judging(service.catalogue.settings)
-    return {"embedder": how.embedder, "language": how.language, "ignore": how.ignore, "learned": how.learned}
+    settings = service.catalogue.settings
+    how, learned = judging(settings), settings.learned_by_now
+    return {"embedder": how.embedder, "language": settings.language, "ignore": how.ignore, "learned": learned}
 
 
 # --- who may see it, and how pages are given --------------------------------------------------
