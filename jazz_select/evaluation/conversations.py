@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
 from jazz_select.agent.turn import TurnStatus
+from jazz_select.arguments import problem_in
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import read_entries
 from jazz_select.json_values import json_or_same, plain
@@ -466,11 +467,9 @@ def _problems(error: ValidationError) -> Iterator[str]:
         if in_turns and each["loc"] == ("turns",):
             continue  # too few, since one of them is wrong
         place = ".".join(f"{part + 1}" if isinstance(part, int) else part for part in each["loc"])
-        msg = each["msg"].removeprefix("Value error, ")
-        if each["type"] == "extra_forbidden":
-            msg = "there is no such field; see docs/conversation-cases.md"
+        more = "; see docs/conversation-cases.md" if each["type"] == "extra_forbidden" else ""
         place = beginning(place.replace("turns.", "turn ", 1), _LONGEST_PROBLEM)
-        yield f"{place or 'it'}: {msg[:1].lower()}{beginning(msg[1:], _LONGEST_PROBLEM)}"
+        yield f"{place or 'it'}: {beginning(problem_in(each), _LONGEST_PROBLEM)}{more}"
 
 
 def _unknown(

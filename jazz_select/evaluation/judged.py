@@ -250,13 +250,12 @@ def failures(floors: Sequence[Floor], measures: Mapping[str, Measure]) -> tuple[
     lines: list[str] = []
     for floor in floors:
         measure = measures[floor.measure]
-        is_ceiling = floor.measure.rpartition(":")[2] in CEILINGS
+        less = floor.measure.rpartition(":")[2] in CEILINGS
         if measure.value is None:
             lines.append(f"{floor.measure} is not known: no case measures it, and it has to be {floor.value:g}")
-        elif is_ceiling and measure.value > floor.value:
-            lines.append(f"{floor.measure} is {measure.value:.3f} of {measure.cases} cases, above {floor.value:g}")
-        elif not is_ceiling and measure.value < floor.value:
-            lines.append(f"{floor.measure} is {measure.value:.3f} of {measure.cases} cases, below {floor.value:g}")
+        elif measure.value > floor.value if less else measure.value < floor.value:
+            told = f"{floor.measure} is {measure.value:.3f} of {measure.cases} cases"
+            lines.append(f"{told}, {'above' if less else 'below'} {floor.value:g}")
     return tuple(lines)
 
 

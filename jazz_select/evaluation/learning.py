@@ -17,9 +17,8 @@ from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.checks.wording import Sames
 from jazz_select.evaluation.corrections import Correction, Neighbourhood, Refused, blamed, gathered, is_kept_apart
-from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
-from jazz_select.evaluation.route import Asked, Policy, Route, routes
+from jazz_select.evaluation.route import Asked, Policy, Route, led
 from jazz_select.evaluation.tables import dataframe, html_table
 from jazz_select.evaluation.trial import Judged, Verdict, gate_cases, spared, verdict
 from jazz_select.flow.base import BaseFlow, FlowRegistry
@@ -303,8 +302,7 @@ class _Lesson:
         if not asked:
             return []
         self._refits += 1
-        async with indexed(registry, embedder=self._embedder, language=self._language) as memory:
-            return await routes(registry, memory, AGENT, asked, self._policy)
+        return await led(registry, asked, self._policy, embedder=self._embedder, language=self._language)
 
     async def _landed(
         self,

@@ -200,6 +200,14 @@ async def routes(
     return [found[place] for place in range(len(asked))]
 
 
+async def led(
+    registry: Mapping[str, BaseFlow], asked: Sequence[Asked], policy: Policy | None = None, **index: Any
+) -> list[Route]:
+    """`routes` over an index that is made of these flows, as `indexed` is told to."""
+    async with indexed(registry, **index) as memory:
+        return await routes(registry, memory, AGENT, asked, policy)
+
+
 def _route(
     request: str,
     result: FlowSelectionResult,

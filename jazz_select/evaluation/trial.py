@@ -9,10 +9,9 @@ from typing import Any, Final, Literal
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
-from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.metrics import Z95
 from jazz_select.evaluation.overlay import Gain, Overlay, spelled, taught
-from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, routes
+from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, led
 from jazz_select.evaluation.tables import dataframe, html_table
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.outcomes.file import Logged
@@ -276,8 +275,7 @@ async def compared(
     for side in (overlay.version("live"), version):
         flows = taught(registry, side)
         notes += flows.notes
-        async with indexed(flows.registry, embedder=embedder, language=language) as memory:
-            sides.append(await routes(flows.registry, memory, AGENT, asked, policy))
+        sides.append(await led(flows.registry, asked, policy, embedder=embedder, language=language))
     learned = {spelled(text) for texts in version.examples.values() for text in texts}
     changes = [
         Change(

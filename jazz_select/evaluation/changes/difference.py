@@ -64,11 +64,7 @@ class FlowChanges:
 
 def _different(before: _Fields, after: _Fields) -> tuple[str, ...]:
     both = before.keys() & after.keys()
-    return tuple(sorted(field for field in both if field != "name" and _told(before[field]) != _told(after[field])))
-
-
-def _told(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return tuple(sorted(field for field in both if field != "name" and before[field] != after[field]))
 
 
 def _renamed(gone: Mapping[str, _Fields], new: Mapping[str, _Fields]) -> dict[str, str]:
@@ -92,7 +88,7 @@ def _alike(one: _Fields, other: _Fields) -> float:
     """From 0 to 1; 0 where it is too little to be one flow."""
     both = (one.keys() & other.keys()) - _NAMED
     says = any(one.get(field) for field in ("description", "examples"))
-    if says and all(_told(one[field]) == _told(other[field]) for field in both):
+    if says and all(one[field] == other[field] for field in both):
         return 1.0
     mine, theirs = set(map(str, one.get("examples") or ())), set(map(str, other.get("examples") or ()))
     share = len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0

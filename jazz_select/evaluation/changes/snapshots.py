@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from jazz_select.evaluation.index import AGENT, indexed
-from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, routes
+from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, led
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.definition import digest_of
 from jazz_select.json_values import plain
@@ -170,8 +169,8 @@ async def snapshot(  # noqa: PLR0913 - options with a name
     """
     found: list[Route] = []
     if registry and asked:
-        async with indexed(registry, embedder=embedder, language=language, cache=cache) as memory:
-            found = await routes(registry, memory, AGENT, [each.asked for each in asked], policy)
+        requests = [each.asked for each in asked]
+        found = await led(registry, requests, policy, embedder=embedder, language=language, cache=cache)
     by_key = {each.key: route for each, route in zip(asked, found, strict=False)}
     return Snapshot(label=label, flows=told_by(registry), routes=by_key)
 

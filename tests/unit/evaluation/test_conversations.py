@@ -84,9 +84,9 @@ def test_a_folder_is_all_its_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        pytest.param({"turns": [TURN]}, "entry 2: title: field required", id="no title"),
+        pytest.param({"turns": [TURN]}, "entry 2: title: is missing", id="no title"),
         pytest.param({**GOOD, "turns": []}, "entry 2 (Good): turns: ", id="no turns"),
-        pytest.param({**GOOD, "trun": 1}, "entry 2 (Good): trun: there is no such field; see docs", id="a slip"),
+        pytest.param({**GOOD, "trun": 1}, "entry 2 (Good): trun: there is no such field here; see docs", id="a slip"),
         pytest.param({**GOOD, "turns": [TURN, {"say": ""}]}, "turn 2.say: string should", id="nothing said"),
         pytest.param(
             {**GOOD, "turns": [{"say": "x", "expect": {"status": "dune"}}]}, "turn 1.expect.status: input", id="status"
