@@ -125,16 +125,12 @@ class Expected(Strict):
     model_calls: int | None = Field(default=None, ge=0)
 
     @property
-    def flow_names(self) -> Iterator[tuple[str, str]]:
-        """The flows that are named, each with the field that names it."""
+    def named(self) -> Iterator[tuple[str, str, str]]:
+        """Every flow and tool that is named: the field that names it, which of the two it is, and its name."""
         for field in ("flows", "under_way"):
-            yield from ((field, name) for name in getattr(self, field) or ())
-
-    @property
-    def tool_names(self) -> Iterator[tuple[str, str]]:
-        """The tools that are named, likewise."""
-        yield from (("tools", call.tool) for call in self.tools or ())
-        yield from (("never_tools", name) for name in self.never_tools)
+            yield from ((field, "flow", name) for name in getattr(self, field) or ())
+        yield from (("tools", "tool", call.tool) for call in self.tools or ())
+        yield from (("never_tools", "tool", name) for name in self.never_tools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -489,13 +485,8 @@ def _named(case: ConversationCase) -> Iterator[tuple[str, str, str]]:
         for each in turn.chooses or ():
             if each not in ANSWERS:
                 yield f"turn {number}.chooses", "flow", each.removeprefix(OFF)
-        yield from _named_in(f"turn {number}.expect", turn.expect)
-    yield from _named_in("expect", case.expect)
-
-
-def _named_in(place: str, expected: Expected) -> Iterator[tuple[str, str, str]]:
-    yield from ((f"{place}.{field}", "flow", name) for field, name in expected.flow_names)
-    yield from ((f"{place}.{field}", "tool", name) for field, name in expected.tool_names)
+        yield from ((f"turn {number}.expect.{field}", kind, name) for field, kind, name in turn.expect.named)
+    yield from ((f"expect.{field}", kind, name) for field, kind, name in case.expect.named)
 
 
 def _refuse(wrong: list[tuple[str, str]]) -> None:

@@ -17,7 +17,7 @@ from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.corrections import to_the_nearest, unit_vectors
 from jazz_select.evaluation.metrics import interval
-from jazz_select.evaluation.tables import dataframe, html_table
+from jazz_select.evaluation.tables import Frame, Framed, html_table
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.memory.embedders.static import unit_rows
@@ -199,7 +199,7 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
+class Drift(Framed):
     """What changed.
 
     Attributes:
@@ -235,13 +235,8 @@ class Drift:
         """As plain JSON values; times in seconds since 1970."""
         return asdict(self)
 
-    def to_dataframe(self) -> Any:
-        """The flows as a `pandas.DataFrame`, one a row.
-
-        Raises:
-            ConfigError: pandas is not installed.
-        """
-        return dataframe([dict(zip(_COLUMNS, row, strict=True)) for row in self._rows()], _COLUMNS)
+    def _frame(self) -> Frame:
+        return [dict(zip(_COLUMNS, row, strict=True)) for row in self._rows()], _COLUMNS
 
     def _rows(self) -> list[tuple[object, ...]]:
         return [

@@ -19,7 +19,7 @@ from jazz_select.evaluation.checks.wording import Sames
 from jazz_select.evaluation.corrections import Correction, Neighbourhood, Refused, blamed, gathered, is_kept_apart
 from jazz_select.evaluation.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
 from jazz_select.evaluation.route import Asked, Policy, Route, led
-from jazz_select.evaluation.tables import dataframe, html_table
+from jazz_select.evaluation.tables import Frame, Framed, html_table
 from jazz_select.evaluation.trial import Judged, Verdict, gate_cases, spared, verdict
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import plain
@@ -55,7 +55,7 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
+class Learned(Framed):
     """What came of a log's corrections.
 
     Attributes:
@@ -106,13 +106,8 @@ class Learned:
         told["suggested"] = [{"request": each.request, "right": each.right, "ids": each.ids} for each in self.suggested]
         return plain(told)
 
-    def to_dataframe(self) -> Any:
-        """What was learned and what was refused as a `pandas.DataFrame`, one request a row.
-
-        Raises:
-            ConfigError: pandas is not installed.
-        """
-        return dataframe([dict(zip(_COLUMNS, row, strict=True)) for row in self._rows()], _COLUMNS)
+    def _frame(self) -> Frame:
+        return [dict(zip(_COLUMNS, row, strict=True)) for row in self._rows()], _COLUMNS
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
         learned = [

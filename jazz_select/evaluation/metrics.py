@@ -9,6 +9,8 @@ from math import fsum, isqrt, sqrt
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 Z95 = 1.959963984540054
 """Standard normal quantile of .975: standard errors to either side of an interval of 95 %."""
 _BINS = 10
@@ -133,17 +135,10 @@ def separation(scores: Sequence[float], positive: Sequence[bool]) -> float | Non
 
     By ranks, as the Mann-Whitney statistic (Hanley and McNeil, Radiology 143, 1982). None without cases of both kinds.
     """
-    pairs = sorted(zip(scores, positive, strict=True))
-    positives = sum(is_positive for _, is_positive in pairs)
-    negatives = len(pairs) - positives
+    _, place, counts = np.unique(np.asarray(scores, float), return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2  # those that are equal have the mean of their ranks
+    is_positive = np.asarray(positive, bool)
+    positives, negatives = int(is_positive.sum()), int((~is_positive).sum())
     if not positives or not negatives:
         return None
-    ranks, begin = 0.0, 0
-    while begin < len(pairs):
-        end = begin
-        while end < len(pairs) and pairs[end][0] == pairs[begin][0]:
-            end += 1
-        tied = sum(is_positive for _, is_positive in pairs[begin:end])
-        ranks += tied * (begin + 1 + end) / 2  # the mean of the ranks begin + 1 … end
-        begin = end
-    return (ranks - positives * (positives + 1) / 2) / (positives * negatives)
+    return float(ranks[place][is_positive].sum() - positives * (positives + 1) / 2) / (positives * negatives)

@@ -17,7 +17,7 @@ from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
 from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ModelError
 from jazz_select.evaluation.conversations import ANSWERS, Called, Check, ConversationCase, Seen, TurnCase, judged
-from jazz_select.evaluation.tables import dataframe
+from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import json_or_same, plain
 from jazz_select.selector.prompt import OFF
 from jazz_select.selector.retrieval import side_by_side
@@ -156,7 +156,7 @@ class ConversationResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationReport:
+class ConversationReport(Framed):
     """Several conversations, as they came out.
 
     Attributes:
@@ -191,18 +191,13 @@ class ConversationReport:
             "results": [result.to_dict() for result in self.results],
         }
 
-    def to_dataframe(self) -> Any:
-        """A pandas DataFrame with a row for each check.
-
-        Raises:
-            ConfigError: pandas is not installed.
-        """
-        rows: Sequence[dict[str, Any]] = [
+    def _frame(self) -> Frame:
+        rows = [
             {"conversation": result.id, "turn": turn, **check.to_dict()}
             for result in self.results
             for turn, check in result.all_checks
         ]
-        return dataframe(rows)
+        return rows, ()
 
     def _repr_html_(self) -> str:
         counts = ", ".join(f"{self.count(each)} {each}" for each in ("passed", "failed", "xfailed", "xpassed"))

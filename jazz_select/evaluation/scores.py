@@ -12,7 +12,7 @@ from jazz_select.evaluation.cases import NONE, CaseProblem
 from jazz_select.evaluation.judged import Group, Judged, Measure, group_of
 from jazz_select.evaluation.route import DEPTH, Outcome, Policy
 from jazz_select.evaluation.sweep import Sweep, sweep
-from jazz_select.evaluation.tables import dataframe, html_table
+from jazz_select.evaluation.tables import Frame, Framed, dataframe, html_table
 from jazz_select.json_values import plain
 from jazz_select.stages import StageName
 from jazz_select.text import counted
@@ -192,7 +192,7 @@ class Choices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class Evaluation(Framed):
     """How well a catalogue is found, on labelled requests.
 
     Attributes:
@@ -386,13 +386,8 @@ class Evaluation:
             "problems": [each.to_dict() for each in self.problems],
         }
 
-    def to_dataframe(self) -> Any:
-        """A `pandas.DataFrame` with one row for each case.
-
-        Raises:
-            ConfigError: pandas is not installed.
-        """
-        return dataframe(self.rows())
+    def _frame(self) -> Frame:
+        return self.rows(), ()
 
     def dataframes(self) -> dict[str, Any]:
         """`cases`, `measures`, `flows` and `confusions`, each as a `pandas.DataFrame`.

@@ -69,6 +69,11 @@ def markdown(text: str) -> str:
     return _MENTION.sub(lambda found: f"{found[0]}\u2060", escaped)
 
 
+def folded(title: str, text: str) -> str:
+    """What Markdown shows when somebody asks for it."""
+    return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
+
+
 def _escaped(mark: str) -> str:
     """With a backslash before it; in a number that would begin a list, behind it."""
     return f"{mark}\\" if mark.isdigit() else f"\\{mark}"
@@ -91,6 +96,27 @@ def dataframe(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) ->
         raise ConfigError(msg) from error
     names = list(columns) or list(rows[0] if rows else ())
     return pandas.DataFrame([dict(row) for row in rows], columns=names)
+
+
+Frame = tuple[Sequence[Mapping[str, Any]], Sequence[str]]
+
+
+class Framed:
+    """A result of which a data frame can be made, one of its things a row."""
+
+    __slots__ = ()
+
+    def to_dataframe(self) -> Any:
+        """A `pandas.DataFrame` of all it holds: its cases, findings, changes or whatever it is a result of, one a row.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        return dataframe(*self._frame())
+
+    def _frame(self) -> Frame:
+        """The rows, and the columns, which an empty table has as well."""
+        raise NotImplementedError
 
 
 def shown(value: object) -> str:

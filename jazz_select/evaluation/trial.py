@@ -12,7 +12,7 @@ from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.metrics import Z95
 from jazz_select.evaluation.overlay import Gain, Overlay, spelled, taught
 from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, led
-from jazz_select.evaluation.tables import dataframe, html_table
+from jazz_select.evaluation.tables import Frame, Framed, html_table
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.outcomes.file import Logged
 from jazz_select.ports import Embedder
@@ -65,14 +65,7 @@ class Verdict:
 
 def gate_cases(cases: Sequence[Case], part: Part) -> list[Judged]:
     """Labelled requests."""
-    return [
-        Judged(
-            asked=Asked.of(case),
-            right=frozenset(case.expect),
-            part=part,
-        )
-        for case in cases
-    ]
+    return [Judged(asked=Asked.of(case), right=frozenset(case.expect), part=part) for case in cases]
 
 
 def spared(registry: Mapping[str, BaseFlow], authored: Mapping[str, BaseFlow]) -> tuple[FlowRegistry, list[Judged]]:
@@ -189,7 +182,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Trial(Framed):
     """What a version on trial would have changed.
 
     Attributes:
@@ -224,13 +217,8 @@ class Trial:
         """As plain JSON values."""
         return asdict(self)
 
-    def to_dataframe(self) -> Any:
-        """The changes as a `pandas.DataFrame`, one a row.
-
-        Raises:
-            ConfigError: pandas is not installed.
-        """
-        return dataframe([asdict(each) for each in self.changes], [each.name for each in fields(Change)])
+    def _frame(self) -> Frame:
+        return [asdict(each) for each in self.changes], [each.name for each in fields(Change)]
 
     def _repr_html_(self) -> str:
         """For a notebook."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jazz_select.evaluation.changes.snapshots import Question, Snapshot, Source
 from jazz_select.evaluation.metrics import recall_at
 from jazz_select.evaluation.route import Outcome, Route
-from jazz_select.evaluation.tables import dataframe, html_table
+from jazz_select.evaluation.tables import Frame, Framed, html_table
 
 if TYPE_CHECKING:
     from jazz_select.evaluation.changes.gates import Gates
@@ -253,7 +253,7 @@ class GateFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Framed):
     """What a change of a catalogue moves, and how that was found out.
 
     Attributes:
@@ -360,14 +360,9 @@ class Difference:
             "after": _totals_to_dict(self.after),
         }
 
-    def to_dataframe(self) -> Any:
-        """The requests that are led elsewhere as a `pandas.DataFrame`, one a row.
-
-        Raises:
-            ConfigError: pandas is not installed.
-        """
+    def _frame(self) -> Frame:
         rows = [{name: of(each) for name, of in _COLUMNS.items()} for each in self.changes]
-        return dataframe(rows, list(_COLUMNS))
+        return rows, list(_COLUMNS)
 
     def _repr_html_(self) -> str:
         """For a notebook."""

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from jazz_select.evaluation.changes.difference import BROKEN, ChangeKind, Difference, Effect, RouteChange, Totals
-from jazz_select.evaluation.tables import markdown, markdown_table
+from jazz_select.evaluation.tables import folded, markdown, markdown_table
+from jazz_select.text import beginning
 
 MARKER = "<!-- jazz-select diff -->"
 """Stands on top, so that the next run finds the comment and updates it."""
@@ -78,7 +79,7 @@ def _changes(changes: Sequence[RouteChange], room: int) -> str:
     kept = _within(rows, room - 200)
     shown = markdown_table(_CHANGES, kept[:_OPEN])
     if len(kept) > _OPEN:
-        shown += _folded(f"{len(kept) - _OPEN:,} more", markdown_table(_CHANGES, kept[_OPEN:]))
+        shown += "\n" + folded(f"{len(kept) - _OPEN:,} more", markdown_table(_CHANGES, kept[_OPEN:]))
     if len(kept) < len(rows):
         shown += f"\n… and {len(rows) - len(kept):,} more, which there is no room for here; `--json` has them all.\n"
     return shown
@@ -105,7 +106,7 @@ def _row(change: RouteChange) -> tuple[str, ...]:
         after.first or "nothing",
         told,
     )
-    return tuple(each if len(each) <= _CELL else f"{each[:_CELL]}…" for each in cells)
+    return tuple(beginning(each, _CELL) for each in cells)
 
 
 def _confusions(found: Difference, room: int) -> str:
@@ -114,7 +115,7 @@ def _confusions(found: Difference, room: int) -> str:
     if not kept:
         return ""
     title = f"{len(rows):,} pair{'s' if len(rows) > 1 else ''} of flows confused more often"
-    return _folded(title, markdown_table(("right", "first", "before", "after"), kept))
+    return "\n" + folded(title, markdown_table(("right", "first", "before", "after"), kept))
 
 
 def _within(rows: Iterable[tuple[object, ...]], room: int) -> list[tuple[object, ...]]:
@@ -128,12 +129,8 @@ def _within(rows: Iterable[tuple[object, ...]], room: int) -> list[tuple[object,
     return kept
 
 
-def _folded(title: str, text: str) -> str:
-    return f"\n<details><summary>{title}</summary>\n\n{text}\n</details>\n"
-
-
 def _cut(text: str, limit: int) -> str:
-    return markdown(text if len(text) <= limit else f"{text[:limit]}…")
+    return markdown(beginning(text, limit))
 
 
 def _code(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import yaml
 
 from jazz_select.errors import DuplicateFlowError, FlowError, FlowLoadError, FlowValidationError
-from jazz_select.evaluation.tables import dataframe, html_table
+from jazz_select.evaluation.tables import Frame, Framed, html_table
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.data import SYNTAX_ERRORS, read_text, yaml_documents
 from jazz_select.json_values import plain
@@ -302,7 +302,7 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Findings:
+class Findings(Framed):
     """All that a check found.
 
     Attributes:
@@ -346,15 +346,10 @@ class Findings:
             "took_s": self.took_s,
         }
 
-    def to_dataframe(self) -> Any:
-        """One row a finding, as a pandas DataFrame.
-
-        Raises:
-            ConfigError: pandas is not installed.
-        """
+    def _frame(self) -> Frame:
         rows = [{**each.to_dict(), "flows": ", ".join(each.flows)} for each in self.found]
         columns = ["severity", "code", "flows", "file", "line", "what", "remedy", "key"]
-        return dataframe(rows, columns)
+        return rows, columns
 
     def __str__(self) -> str:
         """One line: how many there are of each severity."""

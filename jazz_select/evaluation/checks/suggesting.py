@@ -25,7 +25,7 @@ from jazz_select.evaluation.checks.findings import Evidence, Finding
 from jazz_select.evaluation.checks.nearness import Field
 from jazz_select.evaluation.checks.structure import has_definition
 from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, is_unwritten, words_of
-from jazz_select.evaluation.tables import dataframe, html_table
+from jazz_select.evaluation.tables import Frame, Framed, html_table
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import plain
 from jazz_select.memory.embedders.catalogue import open_embedder
@@ -189,7 +189,7 @@ class Suggestion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Suggestions:
+class Suggestions(Framed):
     """All that is suggested.
 
     Attributes:
@@ -220,14 +220,9 @@ class Suggestions:
             "took_s": self.took_s,
         }
 
-    def to_dataframe(self) -> Any:
-        """One row a suggestion, as a pandas DataFrame.
-
-        Raises:
-            ConfigError: pandas is not installed.
-        """
+    def _frame(self) -> Frame:
         rows = [each.to_dict() for each in self.suggested]
-        return dataframe(rows, ["flow", "part", "text", "source", "why", "other", "evidence"])
+        return rows, ["flow", "part", "text", "source", "why", "other", "evidence"]
 
     def to_yaml(self) -> str:
         """A file for review, flow by flow. It is no file of flows, and `load_flows` refuses it."""
