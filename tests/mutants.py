@@ -62,8 +62,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "selector/choice.py": ("tests/unit/selector",),
     "memory/recall.py": MEMORY,
     "memory/sync.py": MEMORY,
-    "evaluation/changes/difference.py": ("tests/unit/evaluation/test_difference.py",),
-    "evaluation/changes/gates.py": ("tests/unit/evaluation/test_gates.py",),
+    "evaluation/changes/difference.py": (
+        "tests/unit/evaluation/test_difference.py",
+        "tests/unit/evaluation/test_gates.py",
+    ),
     "service/access.py": ("tests/unit/service/test_http_refused.py", "tests/unit/service/test_http.py"),
     "service/http/limits.py": ("tests/unit/service/test_http_refused.py", "tests/unit/service/test_http.py"),
     "chat/json_reader.py": ("tests/unit/chat/test_json_reader.py", "tests/unit/selector/test_reply.py"),

@@ -19,12 +19,12 @@ from jazz_select.evaluation.changes.difference import (
     ChangeKind,
     Difference,
     Effect,
+    Gates,
     Leading,
     RouteChange,
     Totals,
     confidence_class,
 )
-from jazz_select.evaluation.changes.gates import Gates
 from jazz_select.evaluation.changes.markdown_comment import comment
 from jazz_select.evaluation.route import Policy
 from jazz_select.outcomes.log import OutcomeLog

@@ -10,11 +10,11 @@ from jazz_select.evaluation.changes.difference import Difference as Difference
 from jazz_select.evaluation.changes.difference import Effect as Effect
 from jazz_select.evaluation.changes.difference import FlowChanges as FlowChanges
 from jazz_select.evaluation.changes.difference import GateFailure as GateFailure
+from jazz_select.evaluation.changes.difference import Gates as Gates
 from jazz_select.evaluation.changes.difference import Leading as Leading
 from jazz_select.evaluation.changes.difference import NewConfusion as NewConfusion
 from jazz_select.evaluation.changes.difference import RouteChange as RouteChange
 from jazz_select.evaluation.changes.difference import Totals as Totals
-from jazz_select.evaluation.changes.gates import Gates as Gates
 from jazz_select.evaluation.changes.markdown_comment import comment as comment
 from jazz_select.evaluation.changes.snapshots import Question as Question
 from jazz_select.evaluation.changes.snapshots import Snapshot as Snapshot

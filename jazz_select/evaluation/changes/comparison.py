@@ -10,8 +10,7 @@ from typing import Any
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, read_cases
-from jazz_select.evaluation.changes.difference import Difference
-from jazz_select.evaluation.changes.gates import Gates
+from jazz_select.evaluation.changes.difference import Difference, Gates
 from jazz_select.evaluation.changes.git_tree import is_tracked
 from jazz_select.evaluation.changes.route_book import RouteBook, keep_untracked
 from jazz_select.evaluation.changes.side_run import Job, SideRun
