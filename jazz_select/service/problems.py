@@ -1,6 +1,7 @@
 """What went wrong, as an answer: RFC 9457 problem details, of our own errors and of HTTP's."""
 
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, Literal
 
@@ -13,14 +14,9 @@ from starlette.types import Scope
 from jazz_select.errors import (
     AgentError,
     ConfigError,
-    EmbeddingError,
-    FlowError,
     JazzSelectError,
     MissingExtraError,
-    ModelError,
     NotLoadedError,
-    OutcomeLogError,
-    StoreError,
     ToolError,
     UnknownFlowError,
 )
@@ -31,20 +27,14 @@ MEDIA_TYPE: Final = "application/problem+json"
 _log = logging.getLogger(__name__)
 _LONGEST: Final = 2_000
 _CODE, _REST = "code", "rest"
-_STATUS: Final[tuple[tuple[type[JazzSelectError], int], ...]] = (
-    (MissingExtraError, 501),
-    (ConfigError, 400),
-    (UnknownFlowError, 404),
-    (ModelError, 503),
-    (OutcomeLogError, 503),
-    (EmbeddingError, 503),
-    (StoreError, 503),
-    (AgentError, 400),
-    (ToolError, 400),
-    (FlowError, 503),
-    (JazzSelectError, 503),
-)
-"""Of the nearest kind; what is not the client's doing is for the service's log, and the client may come again."""
+_STATUS: Final[Mapping[type, int]] = {
+    MissingExtraError: 501,
+    ConfigError: 400,
+    UnknownFlowError: 404,
+    AgentError: 400,
+    ToolError: 400,
+}
+"""Of the nearest kind; 503 of any other: what is not the client's doing, who may come again; the log says more."""
 _AGAIN_S: Final = "1"
 _TOLD_BELOW: Final = 500
 
@@ -103,7 +93,7 @@ def problem_of(error: BaseException, scope: Scope) -> Response:
     if isinstance(error, ValidationError):
         return problem(400, _invalid(error), code="invalid_body", request_id=request_id)
     if isinstance(error, JazzSelectError):
-        status = _status_of(error)
+        status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 503)
         code = type(error).__name__
         if status < _TOLD_BELOW:
             return problem(status, str(error), code=code, request_id=request_id)
@@ -131,11 +121,6 @@ def _detail(error: HTTPException) -> str:
     if error.status_code == HTTPStatus.NOT_FOUND:
         return "there is nothing at this path; /docs lists what may be asked"
     return error.detail
-
-
-def _status_of(error: JazzSelectError) -> int:
-    kinds = dict(_STATUS)
-    return next(kinds[kind] for kind in type(error).__mro__ if kind in kinds)
 
 
 def _invalid(error: ValidationError) -> str:

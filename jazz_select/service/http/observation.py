@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from itertools import count
 from secrets import token_hex
 from time import perf_counter
@@ -220,29 +221,20 @@ class Watched:
         route: str = getattr(scope.get("route"), "path", "") or _UNKNOWN
         self._metrics.requested(agent_id, method, route, status, seconds)
         if access_log.isEnabledFor(logging.INFO):
-            access_log.info("%s", _line(state["request_id"], agent_id, method, route, status, seconds, size))
+            told = {  # never its body, its key, or a path that somebody made up
+                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "id": state["request_id"],
+                "agent": agent_id,
+                "method": method,
+                "route": route,
+                "status": status,
+                "ms": round(1000 * seconds, 3),
+                "bytes": size,
+            }
+            access_log.info("%s", orjson.dumps(told).decode())
 
 
 def _is_gone(scope: Scope) -> bool:
     """Whether there is nobody any more who could be answered: writing fails then, in some event loops."""
     connection = scope["state"].get(TRANSPORT)
     return connection is not None and connection.is_closing()
-
-
-def _line(  # noqa: PLR0913, PLR0917 - what a line holds
-    request_id: str, agent_id: str, method: str, route: str, status: int, seconds: float, size: int
-) -> str:
-    """What is kept of a request: never its body, its key, or a path that somebody made up."""
-    from datetime import UTC, datetime
-
-    told = {
-        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "id": request_id,
-        "agent": agent_id,
-        "method": method,
-        "route": route,
-        "status": status,
-        "ms": round(1000 * seconds, 3),
-        "bytes": size,
-    }
-    return orjson.dumps(told).decode()

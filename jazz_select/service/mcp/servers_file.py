@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from jazz_select.arguments import read_as
 from jazz_select.errors import ConfigError
+from jazz_select.service.mcp.untrusted_text import with_texts
 from jazz_select.settings import expanded
 
 LARGEST: Final = 1 << 20
@@ -155,7 +156,7 @@ def _specs(servers: Mapping[str, object]) -> Iterator[ServerSpec]:
         place = f"the MCP server {str(key)[:80]!r}"
         name = safe_name(key, taken)
         try:
-            filled = _filled(value)
+            filled = with_texts(value, expanded)
         except ConfigError as error:
             msg = f"{place}: {error}"
             raise ConfigError(msg) from None
@@ -176,18 +177,3 @@ def safe_name(name: str, taken: set[str]) -> str:
         number += 1
         found = f"{plain}_{number}"
     return found
-
-
-def _filled(value: object) -> object:
-    """An entry whose texts have what they take from the environment.
-
-    Raises:
-        ConfigError: A variable is not set.
-    """
-    if isinstance(value, str):
-        return expanded(value)
-    if isinstance(value, list):
-        return [_filled(each) for each in cast("list[object]", value)]
-    if isinstance(value, dict):
-        return {key: _filled(each) for key, each in cast("dict[str, object]", value).items()}
-    return value

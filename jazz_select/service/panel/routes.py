@@ -1,10 +1,10 @@
 """The panel's routes: pages that are the same for everybody, and data of the agent that a key opens."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -49,25 +49,42 @@ def panel_part(files: Mapping[str, PanelFiles]) -> Part:
     Args:
         files: Agent id to its files, for every agent that is served.
     """
-    panel = _Panel(files)
+    panels: dict[str, _Panel] = {}
+
+    def told(by: Callable[[_Panel, Request], Awaitable[Any]], status: int = 200) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            catalogue = catalogue_of(request)
+            agent_id = catalogue.agent_id
+            panel = panels.setdefault(agent_id, _Panel(catalogue, files[agent_id]))
+            return answer(await by(panel, request), status)
+
+        return endpoint
+
+    @asynccontextmanager
+    async def running() -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await asyncio.gather(*(each.runs.close() for each in panels.values()))
+
     routes: list[BaseRoute] = [
-        Route("/v1/panel/state", panel.state),
-        Route("/v1/panel/try", panel.tried, methods=["POST"]),
-        Route("/v1/panel/turn", panel.turn, methods=["POST"]),
-        Route("/v1/panel/flows", panel.flows),
-        Route("/v1/panel/flows/{name}", panel.flow),
-        Route("/v1/panel/map", panel.map),
-        Route("/v1/panel/findings", panel.findings),
-        Route("/v1/panel/runs", panel.runs, methods=["GET"]),
-        Route("/v1/panel/runs", panel.begin, methods=["POST"]),
-        Route("/v1/panel/runs/{run}", panel.run),
-        Route("/v1/panel/drift", panel.drift),
-        Route("/v1/panel/corrections", panel.corrections, methods=["GET"]),
-        Route("/v1/panel/corrections", panel.correct, methods=["POST"]),
+        Route("/v1/panel/state", told(_Panel.state)),
+        Route("/v1/panel/try", told(_Panel.tried), methods=["POST"]),
+        Route("/v1/panel/turn", _turn, methods=["POST"]),
+        Route("/v1/panel/flows", told(_Panel.flows)),
+        Route("/v1/panel/flows/{name}", told(_Panel.flow)),
+        Route("/v1/panel/map", told(_Panel.map)),
+        Route("/v1/panel/findings", told(_Panel.findings)),
+        Route("/v1/panel/runs", told(_Panel.all_runs), methods=["GET"]),
+        Route("/v1/panel/runs", told(_Panel.begin, 202), methods=["POST"]),
+        Route("/v1/panel/runs/{run}", told(_Panel.run)),
+        Route("/v1/panel/drift", told(_Panel.drift)),
+        Route("/v1/panel/corrections", told(_Panel.corrections), methods=["GET"]),
+        Route("/v1/panel/corrections", told(_Panel.correct, 201), methods=["POST"]),
         Route("/panel", _to_the_pages),
         Mount("/panel", app=_Guarded(StaticFiles(directory=_PAGES, html=True))),
     ]
-    return Part(routes, panel.running)
+    return Part(routes, running)
 
 
 class _Guarded:
@@ -86,139 +103,110 @@ class _Guarded:
 
 
 class _Panel:
-    """Answers for whichever agent a request is for."""
+    """What is told of one agent."""
 
-    def __init__(self, files: Mapping[str, PanelFiles]) -> None:
-        self._files = files
-        self._surveys: dict[str, pages.Survey] = {}
-        self._runs: dict[str, runs.Runs] = {}
+    def __init__(self, catalogue: RunningCatalogue, files: PanelFiles) -> None:
+        self._catalogue, self._files = catalogue, files
+        self._survey = pages.Survey(catalogue, files)
+        self.runs = runs.Runs(catalogue, files)
 
-    def _files_of(self, catalogue: RunningCatalogue) -> PanelFiles:
-        return self._files[catalogue.agent_id]
-
-    def _survey_of(self, catalogue: RunningCatalogue) -> pages.Survey:
-        made = pages.Survey(catalogue, self._files_of(catalogue))
-        return self._surveys.setdefault(catalogue.agent_id, made)
-
-    def _runs_of(self, catalogue: RunningCatalogue) -> runs.Runs:
-        return self._runs.setdefault(catalogue.agent_id, runs.Runs(catalogue, self._files_of(catalogue)))
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
-        """While the service runs; at its end, so does what is being made."""
-        try:
-            yield
-        finally:
-            await asyncio.gather(*(each.close() for each in self._runs.values()))
-
-    async def state(self, request: Request) -> Response:
+    async def state(self, _: Request) -> Any:
         """Who is served, how, and what is wrong."""
-        catalogue = catalogue_of(request)
-        files, settings, live = self._files_of(catalogue), catalogue.settings, catalogue.live
-        return answer(
-            {
-                "agent_id": catalogue.agent_id,
-                "flows": len(live.registry),
-                "tools": len(live.tools),
-                "has_model": live.selector.has_model,
-                "generation": live.number,
-                "loaded_at": live.loaded_at,
-                "took_s": live.took_s,
-                "problem": catalogue.problem,
-                "notes": live.report.notes,
-                "embedder": catalogue.memory.embedder,
-                "has_log": catalogue.log is not None,
-                "has_learned": settings.learned is not None,
-                "cases": list(await asyncio.to_thread(lambda: files.known)),
-                "examples": pages.suggested(live),
-                "settings": settings.model_dump(include=_SETTINGS),
-            }
-        )
+        catalogue, files = self._catalogue, self._files
+        settings, live = catalogue.settings, catalogue.live
+        return {
+            "agent_id": catalogue.agent_id,
+            "flows": len(live.registry),
+            "tools": len(live.tools),
+            "has_model": live.selector.has_model,
+            "generation": live.number,
+            "loaded_at": live.loaded_at,
+            "took_s": live.took_s,
+            "problem": catalogue.problem,
+            "notes": live.report.notes,
+            "embedder": catalogue.memory.embedder,
+            "has_log": catalogue.log is not None,
+            "has_learned": settings.learned is not None,
+            "cases": list(await asyncio.to_thread(lambda: files.known)),
+            "examples": pages.suggested(live),
+            "settings": settings.model_dump(include=_SETTINGS),
+        }
 
-    async def tried(self, request: Request) -> Response:
+    async def tried(self, request: Request) -> Any:
         """A request, selected."""
-        catalogue = catalogue_of(request)
-        return answer(await tried(catalogue, await read_body(request, TryBody)))
+        return await tried(self._catalogue, await read_body(request, TryBody))
 
-    async def turn(self, request: Request) -> Response:
-        """A turn, as server-sent events."""
-        given = turn_arguments(request, await read_body(request, TurnBody))
-        return StreamingResponse(streamed(request, given, turn_shown), media_type=MEDIA_TYPE, headers=HEADERS)
-
-    async def flows(self, request: Request) -> Response:
+    async def flows(self, _: Request) -> Any:
         """Every flow, in short."""
-        live = catalogue_of(request).live
-        return answer({"generation": live.number, "flows": pages.listed(live)})
+        live = self._catalogue.live
+        return {"generation": live.number, "flows": pages.listed(live)}
 
-    async def flow(self, request: Request) -> Response:
+    async def flow(self, request: Request) -> Any:
         """One flow, whole."""
-        live = catalogue_of(request).live
-        found = flow_named(live, request.path_params["name"])
-        return answer(await pages.shown(live, found))
+        live = self._catalogue.live
+        return await pages.shown(live, flow_named(live, request.path_params["name"]))
 
-    async def map(self, request: Request) -> Response:
+    async def map(self, _: Request) -> Any:
         """Where the flows lie, and which are confused."""
-        return answer(pages.mapped(await self._survey_of(catalogue_of(request)).now()))
+        return pages.mapped(await self._survey.now())
 
-    async def findings(self, request: Request) -> Response:
+    async def findings(self, _: Request) -> Any:
         """What a check finds, and how much of it names which flow."""
-        surveyed = await self._survey_of(catalogue_of(request)).now()
-        return answer({**surveyed.findings.to_dict(), "by_flow": pages.counted(surveyed.findings)})
+        surveyed = await self._survey.now()
+        return {**surveyed.findings.to_dict(), "by_flow": pages.counted(surveyed.findings)}
 
-    async def runs(self, request: Request) -> Response:
+    async def all_runs(self, _: Request) -> Any:
         """The runs that are kept, the one that is being made, and what there is to judge by."""
-        catalogue = catalogue_of(request)
-        files = self._files_of(catalogue)
-        return answer(
-            {
-                "runs": await asyncio.to_thread(runs.kept, files),
-                "under_way": self._runs_of(catalogue).under_way(),
-                "cases": list(await asyncio.to_thread(lambda: files.known)),
-                "commits": await runs.commits(catalogue.settings.flows),
-                "folder": files.runs.as_posix(),
-                "has_model": catalogue.live.selector.has_model,
-            }
-        )
+        files = self._files
+        return {
+            "runs": await asyncio.to_thread(runs.kept, files),
+            "under_way": self.runs.under_way(),
+            "cases": list(await asyncio.to_thread(lambda: files.known)),
+            "commits": await runs.commits(self._catalogue.settings.flows),
+            "folder": files.runs.as_posix(),
+            "has_model": self._catalogue.live.selector.has_model,
+        }
 
-    async def begin(self, request: Request) -> Response:
+    async def begin(self, request: Request) -> Any:
         """Begin a run."""
-        begun = self._runs_of(catalogue_of(request)).begin(await read_body(request, runs.RunBody))
-        return answer({"id": begun}, 202)
+        return {"id": self.runs.begin(await read_body(request, runs.RunBody))}
 
-    async def run(self, request: Request) -> Response:
+    async def run(self, request: Request) -> Any:
         """A run that is kept, how far one that is being made has come, or why it failed."""
-        catalogue = catalogue_of(request)
         name: str = request.path_params["run"]
-        under = self._runs_of(catalogue).under_way()
+        under = self.runs.under_way()
         if under is not None and under["id"] == name:
-            return answer({"under_way": under})
-        found = await asyncio.to_thread(runs.one, self._files_of(catalogue), name)
+            return {"under_way": under}
+        found = await asyncio.to_thread(runs.one, self._files, name)
         if found is not None:
-            return answer({"run": found})
-        if why := self._runs_of(catalogue).failed(name):
-            return answer({"failed": why})
+            return {"run": found}
+        if why := self.runs.failed(name):
+            return {"failed": why}
         raise HTTPException(404, "there is no such run; the list has all there are")
 
-    async def drift(self, request: Request) -> Response:
+    async def drift(self, request: Request) -> Any:
         """The last days of the log."""
         try:
             days = float(request.query_params.get("days", _DAYS))
         except ValueError as error:
             raise HTTPException(400, "days is a number of days, such as 7") from error
-        catalogue = catalogue_of(request)
-        found = await runs.drifted(catalogue, days)
-        return answer({"has_log": catalogue.log is not None, "drift": found})
+        found = await runs.drifted(self._catalogue, days)
+        return {"has_log": self._catalogue.log is not None, "drift": found}
 
-    async def corrections(self, request: Request) -> Response:
+    async def corrections(self, _: Request) -> Any:
         """What was corrected so far."""
-        catalogue = catalogue_of(request)
-        return answer(await asyncio.to_thread(corrections.recent, catalogue, self._files_of(catalogue)))
+        return await asyncio.to_thread(corrections.recent, self._catalogue, self._files)
 
-    async def correct(self, request: Request) -> Response:
+    async def correct(self, request: Request) -> Any:
         """Keep what was right."""
-        catalogue = catalogue_of(request)
         body = await read_body(request, corrections.CorrectionBody)
-        return answer(await corrections.kept(catalogue, self._files_of(catalogue), body), 201)
+        return await corrections.kept(self._catalogue, self._files, body)
+
+
+async def _turn(request: Request) -> Response:
+    """A turn, as server-sent events."""
+    given = turn_arguments(request, await read_body(request, TurnBody))
+    return StreamingResponse(streamed(request, given, turn_shown), media_type=MEDIA_TYPE, headers=HEADERS)
 
 
 def _to_the_pages(_: Request) -> Response:
