@@ -7,10 +7,9 @@ from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from jazz_select.service.agents import ServedAgents, digest_of
-from jazz_select.service.http.limits import refuse
 from jazz_select.service.problems import refused
 from jazz_select.service.running import RunningCatalogue
 
@@ -39,50 +38,29 @@ def is_public(path: str) -> bool:
     return path in _PUBLIC or path == "/panel" or path.startswith(_PUBLIC_BELOW)
 
 
-class Door:
-    """Lets in who has a key, and to what that opens; where there is no key, whoever is on this machine."""
+def enter(scope: Scope, served: ServedAgents) -> None:
+    """See who it is: let in who has a key, and to what that opens; where there is no key, whoever is on this machine.
 
-    def __init__(self, app: ASGIApp, served: ServedAgents) -> None:
-        """Stand before an app."""
-        self._app = app
-        self._served = served
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it."""
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
-            return
-        if scope["type"] == "http":
-            try:
-                self._enter(scope)
-            except HTTPException as error:
-                await refuse(error, scope, receive, send)
-                return
-        await self._app(scope, receive, send)
-
-    def _enter(self, scope: Scope) -> None:
-        """See who it is.
-
-        Raises:
-            HTTPException: It is nobody.
-        """
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        if sum(name == b"authorization" for name, _ in scope["headers"]) > 1:
-            detail = "there are several Authorization headers, and no telling which of them counts: send one"
-            raise refused(400, detail, code="several_keys")
-        path: str = scope["path"]
-        if self._served.is_open:
-            _check_neighbour(scope, headers, public=is_public(path))
-        elif is_public(path):
-            return
-        kind, _, key = headers.get(b"authorization", "").partition(" ")
-        given = key.strip() if f"{kind.lower()} " == _BEARER else ""
-        found = self._served.of_key(given)
-        if found is None:
-            raise _no_key(given=b"authorization" in headers)
-        # An open agent is one caller, whatever is sent as a key: nothing that is made up gives anybody more.
-        whose = "" if self._served.is_open else digest_of(given)
-        scope.setdefault("state", {}).update({_CATALOGUE: found, _WHOSE: whose})
+    Raises:
+        HTTPException: It is nobody.
+    """
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    if sum(name == b"authorization" for name, _ in scope["headers"]) > 1:
+        detail = "there are several Authorization headers, and no telling which of them counts: send one"
+        raise refused(400, detail, code="several_keys")
+    path: str = scope["path"]
+    if served.is_open:
+        _check_neighbour(scope, headers, public=is_public(path))
+    elif is_public(path):
+        return
+    kind, _, key = headers.get(b"authorization", "").partition(" ")
+    given = key.strip() if f"{kind.lower()} " == _BEARER else ""
+    found = served.of_key(given)
+    if found is None:
+        raise _no_key(given=b"authorization" in headers)
+    # An open agent is one caller, whatever is sent as a key: nothing that is made up gives anybody more.
+    whose = "" if served.is_open else digest_of(given)
+    scope.setdefault("state", {}).update({_CATALOGUE: found, _WHOSE: whose})
 
 
 def _no_key(*, given: bool) -> HTTPException:

@@ -25,11 +25,10 @@ from starlette.types import Receive, Scope, Send
 
 from jazz_select import __version__
 from jazz_select.errors import JazzSelectError
-from jazz_select.service.access import Door
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.api.answers import ProblemAnswer, answer
 from jazz_select.service.api.operations import OPERATIONS, Operation
-from jazz_select.service.http.limits import Lifecycle, Limits
+from jazz_select.service.http.limits import Door, Lifecycle
 from jazz_select.service.http.observation import ServiceMetrics, Watched
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import answer_problem
@@ -53,15 +52,6 @@ _PROBLEMS: Final = {
 }
 
 
-def openapi_routes() -> list[BaseRoute]:
-    """The document and the page."""
-    return [
-        Route("/openapi.json", document, methods=["GET"]),
-        Route("/docs", page, methods=["GET"]),
-        Route("/docs/style.css", style, methods=["GET"]),
-    ]
-
-
 async def document(_: Request) -> Response:
     """The document."""
     return answer(openapi())
@@ -74,7 +64,8 @@ async def page(_: Request) -> Response:
 
 async def style(_: Request) -> Response:
     """How the page looks."""
-    return Response(_style(), headers=_SECURE, media_type="text/css")
+    text = files("jazz_select.service.api").joinpath("docs.css").read_bytes()
+    return Response(text, headers=_SECURE, media_type="text/css")
 
 
 class _Schemas(GenerateJsonSchema):
@@ -139,11 +130,6 @@ def _operation(told: Operation) -> dict[str, Any]:
             "content": {"application/json": {"schema": _ref(told.body), "example": told.example}},
         }
     return made
-
-
-@lru_cache(1)
-def _style() -> bytes:
-    return files("jazz_select.service.api").joinpath("docs.css").read_bytes()
 
 
 @lru_cache(1)
@@ -228,30 +214,22 @@ def make_app(
 
     routes = [
         *(Route(each.path, each.endpoint, methods=[each.method]) for each in OPERATIONS),
-        *openapi_routes(),
+        Route("/openapi.json", document, methods=["GET"]),
+        Route("/docs", page, methods=["GET"]),
+        Route("/docs/style.css", style, methods=["GET"]),
         *(route for part in parts for route in part.routes),
-        Route("/", _front(panel=wanted.panel), methods=["GET"]),
+        # Where a browser that was given the bare address is sent.
+        Route("/", RedirectResponse("/panel/" if wanted.panel else "/docs", 307), methods=["GET"]),
     ]
     middleware = [
         Middleware(Watched, metrics=ServiceMetrics(served, life), send_timeout_s=wanted.send_timeout_s),
-        Middleware(Door, served=served),
-        Middleware(Limits, options=wanted, life=life, agents=len(served)),
+        Middleware(Door, served=served, options=wanted, life=life),
     ]
     handled = dict.fromkeys((HTTPException, JazzSelectError, ValidationError), answer_problem)
     app = Starlette(routes=routes, middleware=middleware, exception_handlers=handled, lifespan=lifespan)
     app.router.redirect_slashes = False
     app.state.served, app.state.options, app.state.life = served, wanted, life
     return app
-
-
-def _front(*, panel: bool) -> Callable[[Request], Response]:
-    """Where a browser that was given the bare address is sent."""
-    to = "/panel/" if panel else "/docs"
-
-    def front(_: Request) -> Response:
-        return RedirectResponse(to, 307)
-
-    return front
 
 
 _log: Final = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""How much is taken: how many requests at once and of whom, how large a body, and how long one waits for it."""
+"""What stands before the app: who is let in, how much at once and of whom, how large a body, and how long one waits."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,6 +10,8 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from jazz_select.service.access import enter
+from jazz_select.service.agents import ServedAgents
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import Rest, problem_of, refused, rest_of
 from jazz_select.travel import NO_ROOM
@@ -119,24 +121,24 @@ class TokenBucket:
         return (1 - self._tokens) / self._rate
 
 
-class Limits:
-    """Refuses what is too much, at once: who is refused may come again, who waits in a queue waits for nothing.
+class Door:
+    """Lets in who may ask, within limits, and reads each body before the app is asked.
 
-    Each body is read before the app is asked.
+    What is too much is refused at once: who is refused may come again, who waits in a queue waits for nothing.
     """
 
-    def __init__(self, app: ASGIApp, *, options: ServeOptions, life: Lifecycle, agents: int) -> None:
+    def __init__(self, app: ASGIApp, *, served: ServedAgents, options: ServeOptions, life: Lifecycle) -> None:
         """Stand before an app.
 
         Args:
             app: What is behind.
+            served: Who is served; they share the limits.
             options: The limits.
             life: Counts what is worked on.
-            agents: How many agents share them.
         """
-        self._app, self._life = app, life
-        self._options = options
-        self._most_of_one = options.max_in_flight if agents == 1 else max(1, int(options.max_in_flight * _SHARE))
+        self._app, self._served, self._life = app, served, life
+        self._options, most = options, options.max_in_flight
+        self._most_of_one = most if len(served) == 1 else max(1, int(most * _SHARE))
         rate = options.rate or 0.0
         burst = options.burst or max(1.0, 2 * rate)
 
@@ -148,10 +150,14 @@ class Limits:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with its body, or refuse it."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         try:
+            enter(scope, self._served)
             if scope["path"] in _UNLIMITED:
                 await self._passed(scope, receive, send)
             else:

@@ -5,13 +5,12 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field
 
 from jazz_select.errors import ConfigError, JazzSelectError
-from jazz_select.evaluation.cases import NONE, Case, entries_of, read_cases
+from jazz_select.evaluation.cases import NONE, Case, read_cases
 from jazz_select.evaluation.corrections import LONGEST
 from jazz_select.evaluation.overlay import (
     Overlay,
@@ -169,7 +168,7 @@ def add_case(
 
 def _entry(file: Path, entry: Mapping[str, Any]) -> str:
     """One entry of such a file, on a line of its own."""
-    if file.suffix.lower() in (".jsonl", ".ndjson"):
+    if _is_in_lines(file):
         return json.dumps(entry, ensure_ascii=False)
     import yaml
 
@@ -180,41 +179,39 @@ def _entry(file: Path, entry: Mapping[str, Any]) -> str:
 
 
 def _grown(before: str, text: str, file: Path) -> bytes:
-    """The file with one entry more, read back beside it before it counts.
+    """The file with one entry more, read before it counts.
 
     Raises:
-        ConfigError: It is not what it was with one entry more, or nothing can be written there.
+        ConfigError: It is not what it was with one entry more.
     """
-    count = 0
-    if before.strip():
-        count = len(entries_of(file).entries) if _has_entries(before, file) else 0
-        before = before if before.endswith("\n") else f"{before}\n"
-    content = f"{before}{text}\n".encode()
-    try:
-        with TemporaryDirectory(prefix=".", dir=file.parent) as aside:
-            draft = Path(aside) / f"draft{file.suffix}"
-            draft.write_bytes(content)
-            is_grown = len(entries_of(draft).entries) == count + 1
-    except ConfigError:
-        is_grown = False
-    except OSError as error:
-        msg = f"cannot write {file}: {error.strerror or error}"
-        raise ConfigError(msg) from error
-    if not is_grown:
+    ending = "" if not before or before.endswith("\n") else "\n"
+    whole = f"{before}{ending}{text}\n"
+    if _count(whole, file) != _count(before, file) + 1:
         msg = f"nothing can be added at the end of {file}: it is no list with an entry a line"
         raise ConfigError(msg)
-    return content
+    return whole.encode()
 
 
-def _has_entries(text: str, file: Path) -> bool:
-    """Whether there is more in it than comments."""
-    mark = "\x00" if file.suffix.lower() in (".jsonl", ".ndjson") else "#"
-    return any(line.strip() and not line.lstrip().startswith(mark) for line in text.splitlines())
+def _is_in_lines(file: Path) -> bool:
+    return file.suffix.lower() in (".jsonl", ".ndjson")
+
+
+def _count(text: str, file: Path) -> int:
+    """How many entries there are; less than none where it is no list of them."""
+    if _is_in_lines(file):
+        return sum(bool(line.strip()) for line in text.split("\n"))
+    import yaml
+
+    try:
+        found: object = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError):
+        return -2
+    return len(cast("list[object]", found)) if isinstance(found, list) else 0 if found is None else -2
 
 
 def _cases(file: Path) -> tuple[Case, ...]:
     """Those of a file that can be read; none where there is no file or nothing in it."""
-    if not file.is_file() or not _has_entries(file.read_text("utf-8", errors="replace"), file):
+    if not file.is_file() or not _count(file.read_text("utf-8", errors="replace"), file):
         return ()
     return read_cases(file, None).cases
 

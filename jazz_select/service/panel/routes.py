@@ -81,7 +81,7 @@ def panel_part(files: Mapping[str, PanelFiles]) -> Part:
         Route("/v1/panel/drift", told(_Panel.drift)),
         Route("/v1/panel/corrections", told(_Panel.corrections), methods=["GET"]),
         Route("/v1/panel/corrections", told(_Panel.correct, 201), methods=["POST"]),
-        Route("/panel", _to_the_pages),
+        Route("/panel", RedirectResponse("/panel/", 307), methods=["GET"]),
         Mount("/panel", app=_Guarded(StaticFiles(directory=_PAGES, html=True))),
     ]
     return Part(routes, running)
@@ -207,7 +207,3 @@ async def _turn(request: Request) -> Response:
     """A turn, as server-sent events."""
     given = turn_arguments(request, await read_body(request, TurnBody))
     return StreamingResponse(streamed(request, given, turn_shown), media_type=MEDIA_TYPE, headers=HEADERS)
-
-
-def _to_the_pages(_: Request) -> Response:
-    return RedirectResponse("/panel/", 307)

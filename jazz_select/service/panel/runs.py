@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 from uuid import uuid4
@@ -52,7 +52,6 @@ class Under:
     began: float = field(default_factory=time.time)
     done: int = 0
     total: int = 0
-    task: "asyncio.Task[None] | None" = None
 
 
 class Runs:
@@ -62,6 +61,7 @@ class Runs:
         """Take whose catalogue, and where its cases and runs are."""
         self._catalogue, self._files = catalogue, files
         self._under: Under | None = None
+        self._task: asyncio.Task[None] | None = None
         self._failed = ("", "")
 
     def begin(self, body: RunBody) -> str:
@@ -77,15 +77,12 @@ class Runs:
             self._files.case_file(body.cases)
         made = f"{body.kind}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid4().hex[:4]}"
         self._under = run = Under(id=made, kind=body.kind)
-        run.task = asyncio.create_task(self._kept(run, body))
+        self._task = asyncio.create_task(self._kept(run, body))
         return made
 
     def under_way(self) -> dict[str, Any] | None:
         """How far the run that is being made has come, if one is."""
-        run = self._under
-        if run is None:
-            return None
-        return {"id": run.id, "kind": run.kind, "began": run.began, "done": run.done, "total": run.total}
+        return None if self._under is None else asdict(self._under)
 
     def failed(self, run: str) -> str:
         """Why the last run that failed did so; empty where it is another one."""
@@ -94,9 +91,9 @@ class Runs:
 
     async def close(self) -> None:
         """Call off a run that is being made; nothing is kept of it."""
-        if self._under is not None and self._under.task is not None:
-            self._under.task.cancel()
-            await asyncio.wait({self._under.task})
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
 
     async def _kept(self, run: Under, body: RunBody) -> None:
         try:
