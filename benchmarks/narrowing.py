@@ -14,7 +14,6 @@ from jazz_select.routing.schemas.compatibility import (
     Scores,
     available_fields,
     field_score,
-    inputs,
     outputs,
 )
 from jazz_select.routing.schemas.fields import fields
@@ -55,7 +54,7 @@ def without_types(tools: Sequence[Tool]) -> Scorer:
 
 def equal_names(tools: Sequence[Tool]) -> Scorer:
     """1 where all that a tool requires is there by exactly its name, else 0."""
-    wanted = [frozenset(each.name for each in inputs(tool)) for tool in tools]
+    wanted = [frozenset(each.name for each in _deciding(tool)) for tool in tools]
     empty = np.array([not names for names in wanted])
 
     def scores(available: Sequence[Field]) -> Scores:
@@ -134,7 +133,7 @@ def counted(points: Sequence[Point], tools: Sequence[Tool], scorer: Scorer) -> d
     `lost_free` are right ones that do not remain and require no argument.
     """
     names = [tool.name for tool in tools]
-    free = {tool.name for tool in tools if not any(each.certain for each in inputs(tool))}
+    free = {tool.name for tool in tools if not any(each.certain for each in _all_inputs(tool))}
     most, certain, sizes = 0, 0, list[int]()
     found = {"gold": 0, "first_10": 0, "first": 0, "gold_sure": 0, "single": 0, "single_right": 0, "lost_free": 0}
     for point in points:
@@ -179,6 +178,12 @@ def links(catalogue: Catalogue) -> dict[str, int]:
             found["alike"] += folded_name(link.argument) == folded_name(link.output)
             found["fit"] += field_score([replace(there, name=link.argument)], wanted[link.argument]) == 1
     return found
+
+
+def _deciding(tool: Tool) -> tuple[Field, ...]:
+    """What decides whether a tool can run: its required arguments, or all of them where none is required."""
+    wanted = _all_inputs(tool)
+    return tuple(each for each in wanted if each.certain) or wanted
 
 
 def _all_inputs(tool: Tool) -> tuple[Field, ...]:

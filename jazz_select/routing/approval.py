@@ -62,16 +62,6 @@ def engine_approver(approval: ApprovalPolicy, approve: Approve | None, *, by_mod
     """
     check_argument("approval", approval, ApprovalPolicy)
     check_argument("approve", approve, Approve | None)
-    if approve is not None:
-        return approve
-    if approval == "destructive" and by_model:
-        return _asks_before_it_destroys
-    return _asks if approval == "always" else None
-
-
-def _asks(_: ToolCall) -> Verdict:
-    return Ask()
-
-
-def _asks_before_it_destroys(call: ToolCall) -> Verdict:
-    return Ask() if call.destructive else Allow()
+    if approve is None and (approval == "always" or (by_model and approval == "destructive")):
+        return lambda call: Ask() if needs_yes(approval, destructive=call.destructive) else Allow()
+    return approve

@@ -26,7 +26,8 @@ from jazz_select.routing.decisions.points import (
 )
 from jazz_select.routing.records import RunResult, StepRecord, note_step
 from jazz_select.routing.run_context import Deciding, NameCall, RunContext, Step, arguments_of, check_run, inputs_lost
-from jazz_select.routing.schemas.compatibility import Field, inputs, outputs
+from jazz_select.routing.schemas.compatibility import Field, outputs
+from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tool_call import CallOutcome, answered, call_tool, may_repeat
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
@@ -319,7 +320,7 @@ class FlowExecutor:
             names = [
                 name
                 for name in named
-                if name in fitting or (name in self._analyzer.callable and not inputs(self._tools[name]))
+                if name in fitting or (name in self._analyzer.callable and not fields(self._tools[name].input_schema))
             ]
             most = len(names)
         found = [self._analyzer.candidate(name, fitting.get(name, 0.0)) for name in names[:most]]
@@ -360,16 +361,16 @@ class FlowExecutor:
         tool = self._tools[record.tool]
         arguments, missing = await self._read(arguments_of, tool, run.context, run.fixed)
         if missing:
-            told = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that"
-            return replace(
-                record, status="failed", error=_joined(record.error, told), fault="arguments", missing=tuple(missing)
-            )
-        told = await self._read(inputs_lost, tool, run.lost, arguments)
-        if told:
-            return replace(record, status="failed", error=_joined(record.error, told), fault="arguments")
-        if tool.function is None:
-            told = _joined(record.error, f"{tool.name} is only described; connect it with a function that runs it")
-            return replace(record, status="failed", error=told, fault="tool")
+            told, fault = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that", "arguments"
+        elif told := await self._read(inputs_lost, tool, run.lost, arguments):
+            fault = "arguments"
+        elif tool.function is None:
+            told, fault = f"{tool.name} is only described; connect it with a function that runs it", "tool"
+        else:
+            fault = ""
+        if fault:
+            told = _joined(record.error, told)
+            return replace(record, status="failed", error=told, fault=fault, missing=tuple(missing))
         await self._read(self._outputs, tool)  # now, so that what it gives is kept without waiting again
         record = replace(record, arguments={name: storable(plain(each)) for name, each in arguments.items()})
         if self._on_call is None:

@@ -21,10 +21,6 @@ Door = Literal["executor", "plan", "chain", "mcp", "framework"]
 """Who calls: a flow's steps, a plan, the chain of a model, a client over MCP, or the loop of another framework."""
 
 
-def _new_id() -> str:
-    return uuid4().hex
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """One call that is about to be made, as whoever approves it sees it.
@@ -38,7 +34,7 @@ class ToolCall:
         title: What users are told that the tool is called; empty where it does not say.
     """
 
-    id: str = field(default_factory=_new_id)
+    id: str = field(default_factory=lambda: uuid4().hex)
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     destructive: bool = False

@@ -1,7 +1,7 @@
 """A model as the one who chooses the next tool: a decision model where one is sure, else a chat model."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 from xml.etree import ElementTree as ET
 
 import orjson
@@ -113,23 +113,20 @@ class ModelDecision:
         if not candidates:
             return None
         if self._decider is None:
-            return await self._asked(context, candidates, prompt, situation)
+            return await self._asked(cast("ChatClient", self._client), context, candidates, prompt, situation)
         decided = await self._decider.decide(decision_state(context, situation), _choice(candidates, prompt))
         if decided.label:
             tool = "" if decided.label == _none_label(candidates) else decided.label
             return ToolChoice(tool=tool, probability=decided.probability)
         if self._client is None:
             raise DecisionReplyError(self._decider.name, f"{decided.note}; give a chat model beside it")
-        chosen = await self._asked(context, candidates, prompt, situation)
+        chosen = await self._asked(self._client, context, candidates, prompt, situation)
         return ToolChoice(tool=chosen or "", notes=(decided.note,))
 
     async def _asked(
-        self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str, situation: str
+        self, client: ChatClient, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str, situation: str
     ) -> str | None:
         """What the chat model chooses."""
-        client = self._client
-        if client is None:  # pragma: no cover - only asked where there is one
-            return None
         deadline = Deadline.after(self._timeout_s)
         names = [each.name for each in candidates]
         told = ", ".join(map(name_shown, names[:20]))

@@ -5,7 +5,7 @@ Errors of steps are data; only a cancellation passes, and takes the running step
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, Final, cast
 
@@ -103,11 +103,18 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     index = tools if isinstance(tools, NameIndex) else NameIndex(tools)
     if problems := dangling_references(checked, index):
         return PlanResult(problems=problems)
-    before = _kept(checked, after)
-    running = _Running(checked, index, fill=fill, timeout_s=timeout_s, at_once=at_once, approve=approve, before=before)
+    running = _Running(
+        needs=checked.needs,
+        index=index,
+        fill=fill,
+        timeout_s=timeout_s,
+        approve=approve,
+        before=_kept(checked, after),
+        turn=asyncio.Semaphore(at_once),
+    )
     with span("run_plan", "node") as traced:
         async with asyncio.TaskGroup() as group:
-            for step in running.order:
+            for step in in_order(checked):
                 running.begin(step, group)
         steps = tuple(running.outcomes[step.id] for step in checked.steps)
         result = PlanResult(steps=steps, duration_s=perf_counter() - started)
@@ -141,50 +148,39 @@ class _Call:
     """Required inputs to be filled."""
 
 
+@dataclass(slots=True, kw_only=True)
 class _Running:
     """One run of one plan."""
 
-    def __init__(  # noqa: PLR0913 - what `run_plan` takes
-        self,
-        plan: Plan,
-        index: NameIndex,
-        *,
-        fill: FillMissing | None,
-        timeout_s: float | None,
-        at_once: int,
-        approve: Approve | None,
-        before: Mapping[str, StepOutcome],
-    ) -> None:
-        self._before = before
-        self.order = in_order(plan)
-        self.outcomes: dict[str, StepOutcome] = {}
-        self._needs = plan.needs
-        self._index = index
-        self._fill = fill
-        self._timeout_s = timeout_s
-        self._approve = approve
-        self._turn = asyncio.Semaphore(at_once)
-        self._started = perf_counter()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._barrier: str | None = None
+    needs: Mapping[str, tuple[str, ...]]
+    index: NameIndex
+    fill: FillMissing | None
+    timeout_s: float | None
+    approve: Approve | None
+    before: Mapping[str, StepOutcome]
+    turn: asyncio.Semaphore
+    outcomes: dict[str, StepOutcome] = field(default_factory=dict[str, StepOutcome])
+    started: float = field(default_factory=perf_counter)
+    tasks: "dict[str, asyncio.Task[None]]" = field(default_factory=dict[str, "asyncio.Task[None]"])
+    barrier: str | None = None
 
     def begin(self, step: PlanStep, group: asyncio.TaskGroup) -> None:
         """Let the step run when what comes before it has ended. Called in the order of running."""
         call = self._prepared(step)
         tool = call.resolution.tool
-        before = list(self._needs.get(step.id, ()))
+        before = list(self.needs.get(step.id, ()))
         if call.missing or (tool is not None and tool.destructive):
-            before = list(self._tasks)
-        elif self._barrier:
-            before.append(self._barrier)
-        waits_for = {self._tasks[each] for each in before}
-        self._tasks[step.id] = group.create_task(self._run(call, waits_for, earlier=tuple(self._tasks)))
+            before = list(self.tasks)
+        elif self.barrier:
+            before.append(self.barrier)
+        waits_for = {self.tasks[each] for each in before}
+        self.tasks[step.id] = group.create_task(self._run(call, waits_for, earlier=tuple(self.tasks)))
         if tool is not None and tool.destructive:
-            self._barrier = step.id
+            self.barrier = step.id
 
     def _prepared(self, step: PlanStep) -> _Call:
-        resolution = self._index.resolve(step.tool)
-        if resolution.tool is None or step.problem or self._needs.get(step.id) or self._fill is None:
+        resolution = self.index.resolve(step.tool)
+        if resolution.tool is None or step.problem or self.needs.get(step.id) or self.fill is None:
             return _Call(step, resolution)
         return _Call(step, resolution, left_out(resolution.tool, step.arguments))
 
@@ -199,16 +195,16 @@ class _Running:
         )
         if before:
             await asyncio.wait(before)
-        known = self._before.get(step.id)
+        known = self.before.get(step.id)
         if known is not None and known.status != "skipped" and known.asked is None:
             self.outcomes[step.id] = known
             return
         self.outcomes[step.id] = self._refused(began, call) or self._blocked(began) or began
         if tool is None or self.outcomes[step.id].error:
             return
-        async with self._turn:
+        async with self.turn:
             start = perf_counter()
-            outcome = await self._output(replace(began, started_s=start - self._started), call, tool, earlier)
+            outcome = await self._output(replace(began, started_s=start - self.started), call, tool, earlier)
             self.outcomes[step.id] = replace(outcome, duration_s=perf_counter() - start)
 
     def _refused(self, began: StepOutcome, call: _Call) -> StepOutcome | None:
@@ -223,7 +219,7 @@ class _Running:
         return None
 
     def _blocked(self, began: StepOutcome) -> StepOutcome | None:
-        for need in self._needs.get(began.id, ()):
+        for need in self.needs.get(began.id, ()):
             status = self.outcomes[need].status
             if status != "ok":
                 became = "failed" if status == "failed" else "was skipped"
@@ -241,22 +237,22 @@ class _Running:
         )
         if lost:
             return _failed(began, "reference", f"{tool.name}: {'; '.join(lost)}")
-        if call.missing and self._fill is not None:
+        if call.missing and self.fill is not None:
             outputs = {each: self.outcomes[each].output for each in earlier if self.outcomes[each].status == "ok"}
             try:
-                found = self._fill(tool, call.missing, outputs)
+                found = self.fill(tool, call.missing, outputs)
                 arguments |= copied({name: found[name] for name in call.missing if name in found})
             except Exception as error:  # noqa: BLE001 - a hook of the caller's must not take the other steps with it
                 message = f"{tool.name}: the missing inputs could not be filled: {describe_error(error)}"
                 return _failed(began, "arguments", message, cause=error)
         began = replace(began, arguments=arguments)
-        known = self._before.get(began.id)
+        known = self.before.get(began.id)
         made = await call_tool(
             tool,
             arguments,
             door="plan",
-            timeout_s=self._timeout_s,
-            approve=self._approve,
+            timeout_s=self.timeout_s,
+            approve=self.approve,
             call_id=known.asked.id if known and known.asked else "",
         )
         if made.missing:

@@ -45,14 +45,15 @@ Return one of:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecord:
-    """What was asked and answered; a trace (`jazz_select.telemetry`) has it, and logs it at level DEBUG.
+    """What a model wants to be done: a plan to run, a text to say, or both; and what it was asked and answered.
+
+    A trace (`jazz_select.telemetry`) has all of it, and logs it at level DEBUG.
 
     Attributes:
         user_input: What the user said.
         tools_shown: The names of the tools that the model saw, in that order.
         raw_reply: Its reply, as it came.
         reply: What was read from it.
-        chosen: The tools it called for, in planned order, as they were written.
         notes: What was degraded on the way, how many tools no call can satisfy, and calls to connected tools that were
             not shown.
     """
@@ -61,8 +62,22 @@ class ToolRecord:
     tools_shown: tuple[str, ...]
     raw_reply: str
     reply: ToolReply
-    chosen: tuple[str, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def plan(self) -> Plan:
+        """The calls as a plan, checked."""
+        return self.reply.plan
+
+    @property
+    def text(self) -> str:
+        """What the user is to be told."""
+        return self.reply.text
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The tools it called for, in planned order, as they were written."""
+        return tuple(call.tool for call in self.reply.calls)
 
     def as_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -76,15 +91,6 @@ class ToolRecord:
             "chosen": list(self.chosen),
             "notes": list(self.notes),
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolChoice:
-    """What a model wants to be done: a plan to run, a text to say, or both."""
-
-    plan: Plan
-    text: str
-    record: ToolRecord
 
 
 class ToolAsker:
@@ -133,7 +139,7 @@ class ToolAsker:
         self._offered: tuple[Toolbox, tuple[str, ...]] | None = None
         self._recall = None if memory is None else ToolRecall(memory, agent_id, top_k=top_k)
 
-    async def ask(self, user_input: str) -> ToolChoice:
+    async def ask(self, user_input: str) -> ToolRecord:
         """One question, one answer.
 
         What a model raises passes as it is, once retries are used up or make no sense; what it says is read as far as
@@ -154,7 +160,6 @@ class ToolAsker:
                 tools_shown=tuple(tool.name for tool in shown),
                 raw_reply=reply.text or "",
                 reply=read,
-                chosen=tuple(call.tool for call in read.calls),
                 notes=shown.notes,
             )
             unseen = sorted({name for name in record.chosen if name in self._tools} - set(record.tools_shown))
@@ -164,7 +169,7 @@ class ToolAsker:
             if traced is not None:
                 traced.note({"tools_shown": len(shown), "chosen": list(record.chosen), "answer": read.kind})
                 traced.hold(record.as_json())
-        return ToolChoice(plan=read.plan, text=read.text, record=record)
+        return record
 
     def _is_destructive(self, name: str) -> bool:
         tool = self._index.resolve(name).tool

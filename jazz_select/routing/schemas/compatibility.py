@@ -60,7 +60,8 @@ def outputs(tool: Tool) -> tuple[Field, ...]:
         return ()
     found = shape(schema)
     if found is None or not found.told:
-        return _fields(schema) if found is None else ()
+        every = fields(schema) if found is None else {}
+        return tuple(Field(name, part, schema, certain) for name, (part, certain) in every.items())
     others = [each for each in found.others if each.type != "null"]
     given = [Field(name, part, schema, certain and not found.others) for name, (part, certain) in found.fields.items()]
     if others:
@@ -68,12 +69,6 @@ def outputs(tool: Tool) -> tuple[Field, ...]:
             Field(RESULT, {"anyOf": [{**each.schema, "type": each.type} for each in others]}, schema, certain=False)
         )
     return tuple(given)
-
-
-def inputs(tool: Tool) -> tuple[Field, ...]:
-    """What decides whether a tool can run: its required arguments, or all of them where none is required."""
-    wanted = _fields(tool.input_schema)
-    return tuple(each for each in wanted if each.certain) or wanted
 
 
 def ways(tool: Tool) -> tuple[tuple[Field, ...], ...]:
@@ -97,10 +92,6 @@ def ways(tool: Tool) -> tuple[tuple[Field, ...], ...]:
 
 def _is_plain(part: object) -> bool:
     return isinstance(part, Mapping) and _PLAIN.issuperset(cast("Schema", part))
-
-
-def _fields(schema: Schema) -> tuple[Field, ...]:
-    return tuple(Field(name, part, schema, certain) for name, (part, certain) in fields(schema).items())
 
 
 def compatibility_score(available: Iterable[Field], consumer: Tool) -> float:
@@ -196,7 +187,7 @@ class CompatibilityIndex:
                 score = field_score(group, wanted, partial(self._fit, effort))
                 if score:
                     row[consumers] += score * shares  # no way to call a tool wants two fields of one name
-            if effort.left > 0 and all(map(_may_come_again, group)):
+            if effort.left > 0 and all(_may_come_again(each.schema) for each in group):
                 if len(self._rows) >= self._most_rows:
                     self._rows.clear()
                 self._rows[key] = row
@@ -207,7 +198,7 @@ class CompatibilityIndex:
         found = self._fits.get(pair)
         if found is None:
             found = assignable(there.schema, wanted.schema, out_root=there.root, in_root=wanted.root, effort=effort)
-            if effort.left > 0 and _may_come_again(there):
+            if effort.left > 0 and _may_come_again(there.schema):
                 if len(self._fits) >= _MOST_FITS:
                     self._fits.clear()
                 self._fits[pair] = found
@@ -221,9 +212,8 @@ class CompatibilityIndex:
         return table
 
 
-def _may_come_again(each: Field) -> bool:
+def _may_come_again(schema: object) -> bool:
     """False for the schema of one text that somebody said: it is long, and hardly ever said again."""
-    schema: object = each.schema
     said = cast("Mapping[str, object]", schema).get("const") if isinstance(schema, Mapping) else None
     return not isinstance(said, str) or len(said) <= _LONGEST_SAID
 
@@ -252,9 +242,10 @@ class _Keys:
         text = written(schema)
         found = _short(text) if text else uuid4().hex  # no JSON: like nothing else
         found = f"{found}{_REFERS}" if refers(text) else found
-        if len(self._known) >= _MOST_KEYS:
-            self._known.clear()
-        self._known[id(schema)] = (schema, found)
+        if _may_come_again(schema):
+            if len(self._known) >= _MOST_KEYS:
+                self._known.clear()
+            self._known[id(schema)] = (schema, found)
         return found
 
 

@@ -90,7 +90,7 @@ async def responded(tools: Any) -> object:
 
 async def asker(tools: Any) -> object:
     choice = await ToolAsker(ScriptedModel(CALL), tools).ask(ASK)
-    assert choice.record.tools_shown == ("add", "halve")
+    assert choice.tools_shown == ("add", "halve")
     return 3
 
 

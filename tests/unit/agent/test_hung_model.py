@@ -136,5 +136,5 @@ async def test_what_is_no_text_calls_no_tools() -> None:
         async def complete(self, messages: Sequence[Message], *, schema: object = None) -> Reply:
             return Reply(text=None)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
-    record = (await ToolAsker(Odd(), tools()).ask("hi")).record
+    record = await ToolAsker(Odd(), tools()).ask("hi")
     assert (record.raw_reply, record.reply.kind) == ("", "unreadable")

@@ -52,7 +52,7 @@ def test_no_text_can_begin_a_section_of_its_own() -> None:
 async def test_the_record_holds_all_of_it(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="jazz_select.trace"):
         choice = await ToolAsker(ScriptedModel(CALLS), tools()).ask("mail me A1")
-    record = choice.record
+    record = choice
     assert (record.user_input, record.raw_reply, record.reply.kind) == ("mail me A1", CALLS, "calls")
     assert record.tools_shown == ("find_order", "check_refund", "send_mail", "weigh_parcel")
     assert record.chosen == ("find_order", "send_mail")
@@ -74,7 +74,7 @@ async def test_what_must_not_be_logged_is_taken_out_first(
         choice = await ToolAsker(model, tools()).ask("my secret")
     assert "find_order" in caplog.text
     assert "secret" not in caplog.text
-    assert choice.record.user_input == "my secret"
+    assert choice.user_input == "my secret"
 
 
 @pytest.mark.spec("004.3")
@@ -98,8 +98,8 @@ async def test_what_no_call_can_satisfy_is_not_shown_and_counted() -> None:
     closed = {"type": "object", "required": ["order"], "additionalProperties": False}
     never = [Tool(name=f"never_{number}", input_schema=closed) for number in range(7)]
     choice = await ToolAsker(ScriptedModel(CALL), [*never, *tools()]).ask("where is A1?")
-    assert choice.record.tools_shown == tuple(tool.name for tool in tools())
-    (note,) = choice.record.notes
+    assert choice.tools_shown == tuple(tool.name for tool in tools())
+    (note,) = choice.notes
     assert note.startswith("7 not shown, as no arguments are valid by their schemas: never_0, never_1")
     assert note.endswith("and 2 more")
 
@@ -107,7 +107,7 @@ async def test_what_no_call_can_satisfy_is_not_shown_and_counted() -> None:
 async def test_of_many_tools_all_are_shown() -> None:
     many = [Tool(name=f"tool_{number}") for number in range(1_000)]
     choice = await ToolAsker(ScriptedModel(CALL), many).ask("where is A1?")
-    assert choice.record.tools_shown == tuple(tool.name for tool in many)
+    assert choice.tools_shown == tuple(tool.name for tool in many)
 
 
 def deep(levels: int) -> dict[str, Any]:

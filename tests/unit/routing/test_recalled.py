@@ -112,7 +112,7 @@ async def test_the_right_tool_is_among_those_recalled(filled: ProceduralMemory, 
 async def test_the_order_of_connecting_changes_nothing_in_what_is_shown(filled: ProceduralMemory) -> None:
     model = ScriptedModel('{"natural_language_response": "ok"}', repeat=True)
     records = [
-        (await ToolAsker(model, tools, memory=filled, agent_id=AGENT, top_k=8).ask(SHARE)).record
+        (await ToolAsker(model, tools, memory=filled, agent_id=AGENT, top_k=8).ask(SHARE))
         for tools in (TOOLS, TOOLS[::-1])
     ]
     assert model.calls[0] == model.calls[1]
@@ -126,7 +126,7 @@ async def test_few_tools_are_shown_as_they_are() -> None:
     recall = ListMemory(error=AssertionError("not to be asked"))
     model = ScriptedModel('{"natural_language_response": "ok"}')
     choice = await ToolAsker(model, TOOLS[19::-1], memory=recall, agent_id=AGENT).ask(SHARE)
-    assert choice.record.tools_shown == tuple(tool.name for tool in TOOLS[19::-1])
+    assert choice.tools_shown == tuple(tool.name for tool in TOOLS[19::-1])
     assert recall.calls == []
 
 
@@ -158,7 +158,7 @@ async def test_places_that_recall_leaves_empty_are_filled(memory: ProceduralMemo
 )
 async def test_without_recall_all_tools_are_shown_with_a_note(memory_: ListMemory, note: str) -> None:
     model = ScriptedModel('{"natural_language_response": "ok"}')
-    record = (await ToolAsker(model, TOOLS, memory=memory_, agent_id=AGENT).ask("hi")).record
+    record = await ToolAsker(model, TOOLS, memory=memory_, agent_id=AGENT).ask("hi")
     assert set(record.tools_shown) == {tool.name for tool in TOOLS}
     assert note in record.notes[0]
     assert record.as_json()["notes"] == list(record.notes)
@@ -186,9 +186,9 @@ async def test_a_call_to_a_tool_that_was_not_shown_stands_and_is_noted(filled: P
     model = ScriptedModel('{"tool_call": {"tool": "forecast", "arguments": {}}}')
     asker = ToolAsker(model, TOOLS, memory=filled, agent_id=AGENT, top_k=3)
     choice = await asker.ask(SHARE)
-    assert "forecast" not in choice.record.tools_shown
+    assert "forecast" not in choice.tools_shown
     assert [step.tool for step in choice.plan.steps] == ["forecast"]
-    assert choice.record.notes == ("called without having been shown: forecast",)
+    assert choice.notes == ("called without having been shown: forecast",)
 
 
 @pytest.mark.parametrize(
